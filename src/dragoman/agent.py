@@ -1,0 +1,358 @@
+"""What an agent's author sees: subclass Agent, write `answer`, call `serve`."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from . import schema as s
+from .connection import Connection
+from .errors import InvalidParams, InvalidRequest, MethodNotFound, RequestCancelled, ResourceNotFound
+from .roles import AgentRole, RemoteClient, overrides
+from .transports import Transport
+from .turn import AgentSession, Turn, new_id, shown_options
+
+log = logging.getLogger("dragoman")
+
+PROTOCOL_VERSION = 1
+CANCEL_PATIENCE = 5.0  # seconds a cancelled turn may take before the client is answered without it
+MAX_WAITING = 32  # prompts of one session that wait for their turn
+
+CONTENT = {"image": s.ImageContent, "audio": s.AudioContent, "embedded_context": s.EmbeddedResource}
+MCP = {"http": s.McpServerHttp, "sse": s.McpServerSse, "acp": s.McpServerAcp}
+ACCEPTABLE = {*CONTENT, *MCP, "additional_directories", "system_prompt"}
+
+App = Callable[[RemoteClient], AbstractAsyncContextManager[AgentRole]]
+
+
+class Agent(AgentRole):
+    """An agent for one client.  Write `answer`; whatever else you override is advertised by itself."""
+
+    info: ClassVar[s.Implementation | None] = None
+    accepts: ClassVar[Collection[str]] = ()  # of ACCEPTABLE: what clients may send besides the baseline
+    modes: ClassVar[Sequence[s.SessionMode]] = ()  # the first is the one a session starts in
+    config_options: ClassVar[Sequence[s.SessionConfigOption]] = ()
+    commands: ClassVar[Sequence[s.AvailableCommand]] = ()
+    auth_methods: ClassVar[Sequence[s.AuthMethod]] = ()
+
+    def __init_subclass__(cls) -> None:
+        if unknown := set(cls.accepts) - ACCEPTABLE:
+            raise TypeError(f"{cls.__name__}.accepts: {sorted(unknown)} is none of {sorted(ACCEPTABLE)}")
+
+    def __init__(self, client: RemoteClient) -> None:
+        self.client = client
+        self.client_info: s.Implementation | None = None
+        self.sessions: dict[str, AgentSession] = {}
+        self._queues: dict[str, list[_Running]] = {}  # the running turn of a session, then those that wait
+
+    async def __aenter__(self) -> Self:
+        """Runs when a client connects; override for what the agent needs."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Runs when the client is gone."""
+
+    # The author's part
+
+    async def answer(self, turn: Turn) -> s.StopReason | None:
+        """Answer a prompt; what is returned is the stop reason, nothing means the turn simply ended."""
+        raise MethodNotFound("this agent does not answer prompts")
+
+    async def opened(self, session: AgentSession) -> None:
+        """A session was made or brought back; runs before the client hears of it."""
+
+    # The protocol's part
+
+    async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        self.client.offers = params.client_capabilities
+        self.client_info = params.client_info
+        login = params.client_capabilities.auth.terminal
+        return s.InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_capabilities=self.capabilities(),
+            auth_methods=[m for m in self.auth_methods if login or not isinstance(m, s.AuthMethodTerminal)],
+            agent_info=self.info or s.Implementation(name=type(self).__name__, version=version()),
+        )
+
+    def capabilities(self) -> s.AgentCapabilities:
+        """What is advertised: what was overridden and what `accepts` names."""
+
+        def has(name: str) -> bool:
+            return overrides(type(self), name)
+
+        accepts = self.accepts
+        return s.AgentCapabilities(
+            load_session=has("load_session"),
+            prompt_capabilities=s.PromptCapabilities(
+                image="image" in accepts,
+                audio="audio" in accepts,
+                embedded_context="embedded_context" in accepts,
+            ),
+            mcp_capabilities=s.McpCapabilities(
+                http="http" in accepts, sse="sse" in accepts, acp="acp" in accepts
+            ),
+            session_capabilities=s.SessionCapabilities(
+                list=s.SessionListCapabilities() if has("list_sessions") else None,
+                delete=s.SessionDeleteCapabilities() if has("delete_session") else None,
+                resume=s.SessionResumeCapabilities() if has("resume_session") else None,
+                close=s.SessionCloseCapabilities() if has("close_session") else None,
+                fork=s.SessionForkCapabilities() if has("fork_session") else None,
+                archive=s.SessionArchiveCapabilities() if has("archive_session") else None,
+                status=s.SessionStatusCapabilities() if has("session_status") else None,
+                title=s.SessionTitleCapabilities() if has("set_title") else None,
+                additional_directories=(
+                    s.SessionAdditionalDirectoriesCapabilities()
+                    if "additional_directories" in accepts
+                    else None
+                ),
+                system_prompt=s.SessionSystemPromptCapabilities() if "system_prompt" in accepts else None,
+            ),
+            auth=s.AgentAuthCapabilities(
+                logout=s.LogoutCapabilities() if has("logout") else None,
+                status=s.AuthStatusCapabilities() if has("auth_status") else None,
+            ),
+            providers=s.ProvidersCapabilities() if has("list_providers") else None,
+            nes=s.NesCapabilities() if has("suggest_nes") else None,
+        )
+
+    async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+        session = await self.open_session(new_id("sess"), params)
+        return s.NewSessionResponse(
+            session_id=session.id, modes=self.mode_state(session), config_options=self._shown(session)
+        )
+
+    async def open_session(
+        self,
+        id: str,
+        params: s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
+    ) -> AgentSession:
+        """Check what a client asks for and make the session; for those who write `load_session` and its kin."""
+        self._check(params)
+        session = AgentSession(
+            self.client,
+            id,
+            params.cwd,
+            additional_directories=params.additional_directories,
+            mcp_servers=params.mcp_servers,
+            system_prompt=params.system_prompt,
+            mode=self.modes[0].id if self.modes else None,
+            config_options=self.config_options,
+        )
+        await self.opened(session)
+        self.sessions[id] = session
+        if self.commands:
+            # After the answer: some clients hang on an update of a session they do not know yet.
+            asyncio.get_running_loop().call_soon(self._announce_commands, session)
+        return session
+
+    def session(self, id: str) -> AgentSession:
+        """A live session, or the error that says there is none."""
+        try:
+            return self.sessions[id]
+        except KeyError:
+            raise ResourceNotFound("Session not found", {"sessionId": id}) from None
+
+    def mode_state(self, session: AgentSession) -> s.SessionModeState | None:
+        if not self.modes or session.mode is None:
+            return None
+        return s.SessionModeState(current_mode_id=session.mode, available_modes=self.modes)
+
+    async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        self.session(params.session_id)
+        running = list(self._queues.get(params.session_id, ()))
+        self.cancel(s.CancelNotification(session_id=params.session_id))
+        if running:
+            await asyncio.wait([turn.over for turn in running], timeout=CANCEL_PATIENCE)
+        self.sessions.pop(params.session_id, None)
+        return s.CloseSessionResponse()
+
+    async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        session = self.session(params.session_id)
+        if not self.modes:
+            raise MethodNotFound("this agent has no modes")
+        if params.mode_id not in {mode.id for mode in self.modes}:
+            raise InvalidParams(f"there is no mode {params.mode_id!r}")
+        session.mode = params.mode_id
+        return s.SetSessionModeResponse()
+
+    async def set_config_option(
+        self, params: s.SetSessionConfigOptionRequest
+    ) -> s.SetSessionConfigOptionResponse:
+        session = self.session(params.session_id)
+        session.config_options = [
+            _with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option
+            for option in session.config_options
+        ]
+        if params.config_id not in {getattr(option, "id", None) for option in session.config_options}:
+            raise InvalidParams(f"there is no config option {params.config_id!r}")
+        return s.SetSessionConfigOptionResponse(config_options=self._shown(session) or ())
+
+    async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
+        session = self.session(params.session_id)
+        for block in params.prompt:
+            self._check_content(block)
+        queue = self._queues.setdefault(session.id, [])
+        if len(queue) > MAX_WAITING:
+            raise InvalidRequest(f"{MAX_WAITING} prompts are waiting in this session already")
+        running, before = _Running(Turn(session, params)), queue[-1] if queue else None
+        queue.append(running)
+        try:
+            return await running.run(before, self.answer)
+        finally:
+            queue.remove(running)
+            if not queue:
+                self._queues.pop(session.id, None)
+
+    def cancel(self, params: s.CancelNotification) -> None:
+        for running in self._queues.get(params.session_id, ()):
+            running.cancel()
+
+    def _announce_commands(self, session: AgentSession) -> None:
+        update = s.AvailableCommandsUpdate(available_commands=self.commands)
+        self.client.update(s.SessionNotification(session_id=session.id, update=update))
+
+    def _shown(self, session: AgentSession) -> Sequence[s.SessionConfigOption] | None:
+        return shown_options(self.client, session.config_options) if session.config_options else None
+
+    def _check(
+        self,
+        params: s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
+    ) -> None:
+        for path in (params.cwd, *params.additional_directories):
+            if not path.startswith("/") and not (len(path) > 2 and path[1] == ":"):
+                raise InvalidParams(f"not an absolute path: {path!r}")
+        if params.additional_directories and "additional_directories" not in self.accepts:
+            raise InvalidParams("this agent takes no additional directories")
+        if params.system_prompt and "system_prompt" not in self.accepts:
+            raise InvalidParams("this agent takes no system prompt")
+        for word, kind in MCP.items():
+            if word not in self.accepts and any(isinstance(server, kind) for server in params.mcp_servers):
+                raise InvalidParams(f"this agent takes no MCP servers of type {word}")
+
+    def _check_content(self, block: s.ContentBlock) -> None:
+        if isinstance(block, s.Raw):
+            raise InvalidParams("a prompt holds a kind of content this protocol version does not have")
+        for word, kind in CONTENT.items():
+            if word not in self.accepts and isinstance(block, kind):
+                raise InvalidParams(f"this agent takes no {word.replace('_', ' ')} in prompts")
+
+
+class _Running:
+    """A turn on its way: waits for those before it, runs, and ends in exactly one answer."""
+
+    def __init__(self, turn: Turn) -> None:
+        loop = asyncio.get_running_loop()
+        self._turn = turn
+        self._task: asyncio.Task[s.StopReason | None] | None = None
+        self._cancelled = loop.create_future()
+        self._given_up = loop.create_future()
+        self.over = loop.create_future()
+
+    def cancel(self) -> None:
+        """End the turn: it may still say its last words, but not for ever."""
+        if not self._cancelled.done():
+            self._cancelled.set_result(None)
+        if self._task and not self._task.done():
+            self._task.cancel()
+            asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._given_up.done():
+            self._given_up.set_result(None)
+
+    async def run(
+        self,
+        before: "_Running | None",
+        answer: Callable[[Turn], Coroutine[Any, Any, s.StopReason | None]],
+    ) -> s.PromptResponse:
+        try:
+            if before:
+                await self._wait(before.over, self._cancelled)
+            if self._cancelled.done():
+                return s.PromptResponse(stop_reason="cancelled")
+            self._task = asyncio.create_task(answer(self._turn), name=f"turn in {self._turn.session.id}")
+            await self._wait(self._task, self._given_up)
+            return s.PromptResponse(stop_reason=self._outcome(self._task), usage=self._turn.usage)
+        finally:
+            self._turn.ended = True
+            self.over.set_result(None)
+
+    async def _wait(self, *futures: asyncio.Future[Any]) -> None:
+        """Until one of them is done; to be cancelled here means that the turn is."""
+        try:
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.cancel()
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+
+    def _outcome(self, task: asyncio.Task[s.StopReason | None]) -> s.StopReason | str:
+        if not self._cancelled.done():
+            if task.cancelled():
+                raise RequestCancelled("the agent gave up this turn")
+            return task.result() or "end_turn"
+        if not task.done():
+            log.warning("a cancelled turn does not end; the client was answered without it")
+        elif not task.cancelled() and (exc := task.exception()):
+            log.warning("a cancelled turn failed", exc_info=exc)
+        return "cancelled"
+
+
+def _with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:
+    if isinstance(option, s.SessionConfigBoolean) and not isinstance(value, bool):
+        raise InvalidParams(f"config option {option.id!r} is on or off, not {value!r}")
+    if isinstance(option, s.SessionConfigSelect) and value not in list(_choices(option)):
+        raise InvalidParams(f"config option {option.id!r} cannot be {value!r}")
+    return msgspec.structs.replace(option, current_value=value)  # type: ignore[type-var]
+
+
+def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
+    for entry in option.options:
+        if isinstance(entry, s.SessionConfigSelectGroup):
+            yield from (choice.value for choice in entry.options)
+        else:
+            yield entry.value
+
+
+async def serve_on(app: App, transport: Transport) -> None:
+    """Offer an agent to whoever is at the other end of a wire, until they hang up."""
+    connection = Connection(transport)
+    async with app(RemoteClient(connection)) as agent:
+        connection.answer_with(*agent.answers(AgentRole))
+        await connection.run()
+
+
+def serve(app: App) -> None:
+    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program."""
+    from .transports.stdio import StdioTransport, claimed_stdio
+
+    async def main(read_fd: int, write_fd: int) -> None:
+        task = asyncio.current_task()
+        assert task
+        with contextlib.suppress(NotImplementedError, ValueError):  # not in the main thread, not on Unix
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        transport = StdioTransport()
+        await transport.open(read_fd, write_fd)
+        await serve_on(app, transport)
+
+    with claimed_stdio() as (read_fd, write_fd):
+        try:
+            asyncio.run(main(read_fd, write_fd))
+        except asyncio.CancelledError:
+            pass
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+def version() -> str:
+    from importlib import metadata
+
+    return metadata.version("dragoman")

@@ -1,0 +1,380 @@
+"""What a client's author sees: `connect` to an agent, drive its sessions, answer what it asks."""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import shlex
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, TypedDict, Unpack
+
+import msgspec
+
+from . import schema as s
+from .agent import PROTOCOL_VERSION, App, serve_on, version
+from .connection import Connection
+from .errors import (
+    AgentExited,
+    AgentStartError,
+    InvalidParams,
+    RequestTimeout,
+    ResourceNotFound,
+    describe_exit,
+)
+from .inbox import Inbox
+from .roles import ClientRole, RemoteAgent, overrides
+from .session import Session
+from .transports import Transport
+from .transports.memory import pipe
+
+log = logging.getLogger("dragoman")
+
+MAX_STRANGERS = 256  # sessions whose updates are kept though nobody has asked for them yet
+MAX_PAGES = 1000
+
+Target = str | Sequence[str] | Transport | App
+
+
+class Workspace(TypedDict, total=False):
+    """What a session may be given besides its directory."""
+
+    mcp_servers: Sequence[s.McpServer]
+    additional_directories: Sequence[str | os.PathLike[str]]
+    system_prompt: s.SystemPrompt | None
+    meta: Mapping[str, Any] | None
+
+
+class Client(ClientRole):
+    """Drives an agent and answers what it asks.
+
+    Lends the agent nothing by itself: permissions are refused, and there are no files, no terminals, no forms.
+    Whatever a subclass overrides is advertised.  `fill_form` and `open_url` are the two ways to ask the user.
+    """
+
+    info: ClassVar[s.Implementation | None] = None
+
+    agent: RemoteAgent
+    connection: Connection
+
+    def __init__(self) -> None:
+        self.agent_info: s.Implementation | None = None
+        self.agent_capabilities = s.AgentCapabilities()
+        self.auth_methods: Sequence[s.AuthMethod] = ()
+        self._inboxes: dict[str, Inbox] = {}
+        self._known: set[str] = set()  # the sessions somebody here has opened
+        self._questions: dict[str, set[asyncio.Task[Any]]] = {}
+
+    @property
+    def closed(self) -> Exception | None:
+        """Why the connection is gone; None while it is not."""
+        return self.connection.closed
+
+    # Sessions
+
+    async def new_session(
+        self, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+    ) -> Session:
+        """Start a conversation in a directory."""
+        response = await self.agent.new_session(s.NewSessionRequest(**_placed(cwd, workspace)))
+        return self._session(response.session_id, response)
+
+    async def load_session(
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+    ) -> Session:
+        """Bring a conversation back; its whole history is in the session's `backlog`."""
+        self._forget(session_id)
+        request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, workspace))
+        return self._session(session_id, await self.agent.load_session(request))
+
+    async def resume_session(
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+    ) -> Session:
+        """Go on with a conversation without having its history told again."""
+        request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, workspace))
+        return self._session(session_id, await self.agent.resume_session(request))
+
+    async def fork_session(
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+    ) -> Session:
+        """A new conversation that starts out knowing what another one knows."""
+        request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, workspace))
+        response = await self.agent.fork_session(request)
+        return self._session(response.session_id, response)
+
+    async def list_sessions(
+        self, cwd: str | os.PathLike[str] | None = None, archived: str | None = None
+    ) -> list[s.SessionInfo]:
+        """All conversations the agent knows, from all pages."""
+        directory = None if cwd is None else os.path.abspath(cwd)
+        found: list[s.SessionInfo] = []
+        cursor = None
+        for _ in range(MAX_PAGES):
+            request = s.ListSessionsRequest(cwd=directory, cursor=cursor, archived=archived)
+            page = await self.agent.list_sessions(request)
+            found += page.sessions
+            if (cursor := page.next_cursor) is None:
+                break
+        return found
+
+    async def close_session(self, session_id: str) -> None:
+        """End a conversation; one the agent does not know is ended already."""
+        with contextlib.suppress(ResourceNotFound):
+            await self.agent.close_session(s.CloseSessionRequest(session_id=session_id))
+        self._forget(session_id)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Have a conversation forgotten; one the agent does not know is forgotten already."""
+        with contextlib.suppress(ResourceNotFound):
+            await self.agent.delete_session(s.DeleteSessionRequest(session_id=session_id))
+        self._forget(session_id)
+
+    def session(self, session_id: str) -> Session:
+        """A session known by its id alone, such as a subagent's."""
+        return Session(self, session_id, self._inbox(session_id))
+
+    # Authentication
+
+    async def authenticate(self, method_id: str) -> None:
+        """Log in with one of `auth_methods` that the agent carries out itself."""
+        await self.agent.authenticate(s.AuthenticateRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        await self.agent.logout(s.LogoutRequest())
+
+    # What the agent asks
+
+    def update(self, params: s.SessionNotification) -> None:
+        """An update arrived; here it waits for whoever reads the session."""
+        inbox = self._inboxes.get(params.session_id) or self._inbox(params.session_id)
+        inbox.put(params.update, self.connection.frame)  # type: ignore[arg-type]
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        """Nobody is there to ask, so the answer is no."""
+        return refusal(params)
+
+    async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
+        own = type(self)
+        if isinstance(params, s.FormElicitation) and own.fill_form is not Client.fill_form:
+            content = await self.fill_form(params)
+            return s.ElicitationDecline() if content is None else s.ElicitationAcceptAction(content=content)
+        if isinstance(params, s.UrlElicitation) and own.open_url is not Client.open_url:
+            return s.ElicitationAcceptAction() if await self.open_url(params) else s.ElicitationDecline()
+        raise InvalidParams("this client cannot ask in that mode")
+
+    async def fill_form(
+        self, form: s.FormElicitation
+    ) -> Mapping[str, s.ElicitationContentValue] | None:
+        """Have the user fill in a form; None when they decline."""
+        raise InvalidParams("this client shows no forms")
+
+    async def open_url(self, question: s.UrlElicitation) -> bool:
+        """Have the user agree to open a page; never open it unasked."""
+        raise InvalidParams("this client opens no pages")
+
+    def withdraw_questions(self, session_id: str) -> None:
+        """Answer every open permission request of a session `cancelled`."""
+        for task in self._questions.get(session_id, ()):
+            task.cancel()
+
+    # The handshake
+
+    def capabilities(self) -> s.ClientCapabilities:
+        """What is advertised: what was overridden, and every kind of update a `Transcript` can fold."""
+        own = type(self)
+
+        def has(*names: str) -> bool:
+            return all(overrides(own, name) for name in names)
+
+        form, url = own.fill_form is not Client.fill_form, own.open_url is not Client.open_url
+        return s.ClientCapabilities(
+            fs=s.FileSystemCapabilities(
+                read_text_file=has("read_text_file"), write_text_file=has("write_text_file")
+            ),
+            terminal=has(
+                "create_terminal",
+                "terminal_output",
+                "wait_for_terminal_exit",
+                "kill_terminal",
+                "release_terminal",
+            ),
+            session=s.ClientSessionCapabilities(
+                compaction=s.CompactionCapabilities(),
+                notices=s.NoticeCapabilities(),
+                config_options=s.SessionConfigOptionsCapabilities(boolean=s.BooleanConfigOptionCapabilities()),
+            ),
+            elicitation=(
+                s.ElicitationCapabilities(
+                    form=s.ElicitationFormCapabilities() if form else None,
+                    url=s.ElicitationUrlCapabilities() if url else None,
+                )
+                if form or url
+                else None
+            ),
+            plan=s.PlanCapabilities(),
+            subagents=s.SubagentCapabilities(),
+        )
+
+    async def initialize(self) -> None:
+        """Shake hands; `connect` does it."""
+        response = await self.agent.initialize(
+            s.InitializeRequest(
+                protocol_version=PROTOCOL_VERSION,
+                client_capabilities=self.capabilities(),
+                client_info=self.info or s.Implementation(name="dragoman", version=version()),
+            )
+        )
+        if response.protocol_version != PROTOCOL_VERSION:
+            raise AgentStartError(
+                f"the agent speaks protocol version {response.protocol_version}, this client {PROTOCOL_VERSION}"
+            )
+        self.agent.offers = self.agent_capabilities = response.agent_capabilities
+        self.agent_info, self.auth_methods = response.agent_info, response.auth_methods
+
+    def attach(self, connection: Connection) -> None:
+        """Answer what comes over a connection, and drive the agent at its other end."""
+        self.connection, self.agent = connection, RemoteAgent(connection)
+        requests, notifications = self.answers(ClientRole)
+        ask = requests["session/request_permission"]
+        withdrawable = msgspec.structs.replace(ask, handler=functools.partial(self._ask, ask.handler))  # type: ignore[arg-type]
+        connection.answer_with({**requests, ask.name: withdrawable}, notifications)
+
+    async def _ask(
+        self,
+        handler: Callable[[Any], Coroutine[Any, Any, s.RequestPermissionResponse]],
+        params: s.RequestPermissionRequest,
+    ) -> s.RequestPermissionResponse:
+        """Have a permission request answered, until the session is cancelled and the question with it."""
+        question = asyncio.ensure_future(handler(params))
+        questions = self._questions.setdefault(params.session_id, set())
+        questions.add(question)
+        try:
+            await asyncio.wait([question])
+            if question.cancelled():
+                return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+            return question.result()
+        finally:
+            question.cancel()
+            questions.discard(question)
+            if not questions:
+                self._questions.pop(params.session_id, None)
+
+    def _session(self, id: str, response: "_Opened") -> Session:
+        self._known.add(id)
+        return Session(
+            self, id, self._inbox(id), modes=response.modes, config_options=response.config_options
+        )
+
+    def _inbox(self, session_id: str) -> Inbox:
+        """Where a session's updates wait, also before its `session/new` is answered."""
+        if inbox := self._inboxes.get(session_id):
+            return inbox
+        strangers = [id for id in self._inboxes if id not in self._known]
+        if len(strangers) >= MAX_STRANGERS:
+            self._forget(strangers[0])
+        inbox = self._inboxes[session_id] = Inbox(self.connection.hold, self.connection.resume)
+        return inbox
+
+    def _forget(self, session_id: str) -> None:
+        self._known.discard(session_id)
+        if inbox := self._inboxes.pop(session_id, None):
+            inbox.close()
+
+    def detach(self) -> None:
+        """The connection is over: let go of what nobody has read."""
+        for session_id in list(self._inboxes):
+            self._forget(session_id)
+
+
+_Opened = s.NewSessionResponse | s.LoadSessionResponse | s.ResumeSessionResponse | s.ForkSessionResponse
+
+
+def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+    """The answer that allows nothing: the option to reject this once, or to have been cancelled."""
+    for kind in ("reject_once", "reject_always"):
+        for option in params.options:
+            if option.kind == kind:
+                outcome = s.SelectedPermissionOutcome(option_id=option.option_id)
+                return s.RequestPermissionResponse(outcome=outcome)
+    return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+
+
+def _placed(cwd: str | os.PathLike[str], workspace: Workspace) -> dict[str, Any]:
+    """A workspace as requests want it: absolute paths, and the servers always named."""
+    placed: dict[str, Any] = {"mcp_servers": [], **workspace, "cwd": os.path.abspath(cwd)}
+    if directories := workspace.get("additional_directories"):
+        placed["additional_directories"] = [os.path.abspath(directory) for directory in directories]
+    return placed
+
+
+@asynccontextmanager
+async def connect(
+    target: Target,
+    client: Client | None = None,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Client]:
+    """Reach an agent and shake hands: a command, a transport, or an agent class in this process.
+
+    Leaving the block hangs up; an agent that was started here is ended with it.
+    """
+    client = client or Client()
+    async with reach(target, cwd=cwd, env=env) as transport:
+        connection = Connection(transport, quiet=True)
+        client.attach(connection)
+        running = asyncio.create_task(connection.run(), name="connection")
+        try:
+            await _shake_hands(client)
+            yield client
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            client.detach()
+
+
+async def _shake_hands(client: Client) -> None:
+    try:
+        await client.initialize()
+    except AgentExited as exc:
+        reason = f"the agent {describe_exit(exc.status)} before it answered initialize"
+        raise AgentStartError(reason, exc.status, exc.stderr) from None
+    except RequestTimeout as exc:
+        raise AgentStartError(f"the agent does not start: {exc}") from None
+
+
+@asynccontextmanager
+async def reach(
+    target: Target,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Transport]:
+    """A wire to whatever can be talked to."""
+    if isinstance(target, str) and "://" in target.split(maxsplit=1)[0]:
+        raise AgentStartError(f"no transport for {target!r}: only commands can be reached")
+    if isinstance(target, str | Sequence):
+        from .transports.process import spawn
+
+        transport: Transport = await spawn(_argv(target), cwd=cwd, env=env)
+    elif callable(target):
+        transport, theirs = pipe()
+        serving = asyncio.create_task(serve_on(target, theirs), name="agent")
+    else:
+        transport = target
+    try:
+        yield transport
+    finally:
+        await transport.close()
+        if callable(target):
+            await asyncio.wait([serving])
+            if not serving.cancelled() and (exc := serving.exception()):
+                log.error("the agent in this process failed", exc_info=exc)
+
+
+def _argv(command: str | Sequence[str]) -> list[str]:
+    try:
+        return shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as exc:
+        raise AgentStartError(f"cannot read the command {command!r}: {exc}") from None

@@ -1,0 +1,230 @@
+"""Bytes <-> schema types: strict first, lenient only when that fails and only where the protocol says so.
+
+    an optional field that does not fit      -> its default      (unless `Exact` or `Nullable`)
+    an item of a lenient list that does not  -> left out
+    a variant whose tag is unknown           -> kept as Raw, byte for byte
+    anything else that does not fit          -> Invalid, naming the place
+
+The guard in `check` comes before any parsing: no depth, encoding or digit trick reaches the parser.
+"""
+
+import functools
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .schema.base import Shape
+
+MAX_DEPTH = 128  # serde_json stops at 128, pydantic at 200; no real message comes near
+
+Invalid = msgspec.ValidationError
+Malformed = msgspec.DecodeError
+
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+_PEEK = 64 * 1024
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
+_ESCAPES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def check(frame: bytes) -> None:
+    """Refuse what must not reach the parser: too deep a nesting, bytes that are not UTF-8."""
+    # 128 levels and their ends need more than 256 bytes; most frames are done here.
+    if len(frame) > 2 * MAX_DEPTH and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH:
+        _check_depth(frame[:_PEEK])  # an attack shows at once; only an honest giant is scanned whole
+        if len(frame) > _PEEK:
+            _check_depth(frame)
+    if not frame.isascii():
+        try:
+            frame.decode()
+        except UnicodeDecodeError as exc:
+            raise Malformed(f"not UTF-8 at byte {exc.start}") from None
+
+
+def _check_depth(frame: bytes) -> None:
+    unescaped = frame.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside_strings = unescaped.translate(None, _NOT_STRUCTURE).split(b'"')[::2]
+    for depth in accumulate(map(_STEPS.__getitem__, b"".join(outside_strings))):
+        if depth > MAX_DEPTH:
+            raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def mend(frame: bytes) -> bytes:
+    """The frame as a strict parser takes it: no byte order mark, lone surrogates replaced."""
+    return _ESCAPES.sub(
+        lambda match: b"\\ufffd" if match[1] else match[0], frame.removeprefix(b"\xef\xbb\xbf")
+    )
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(value: Any) -> bytes:
+    """One line of JSON: msgspec escapes every control character, so no newline can be inside."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_without_surrogates(msgspec.to_builtins(value)))
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+def _pick(tp: type, value: Any) -> Any:
+    """msgspec's hook for the unions it cannot take apart itself."""
+    if not issubclass(tp, Shape):
+        raise NotImplementedError(f"no reading for {tp}")
+    return msgspec.convert(value, tp.arm(value), dec_hook=_pick)
+
+
+@functools.cache
+def decoder(tp: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(tp, dec_hook=_pick)
+
+
+def decode(data: bytes | Raw, tp: Any) -> Any:
+    """`data` as a `tp`; raises Invalid where it cannot be read as one."""
+    try:
+        return decoder(tp).decode(data)
+    except Invalid:
+        return _build(Raw(data), tp, "$")
+
+
+def decode_result(data: Raw | None, tp: Any) -> Any:
+    """A result, where peers in the wild answer null for an empty object or an empty list."""
+    if data is not None or tp is Any or tp is Raw:
+        return decode(data or b"null", tp)
+    lists = [f.encode_name for f in msgspec.structs.fields(tp) if _reading(f.type)[0] == "lenient"]
+    return decode(encode(dict.fromkeys(lists, ())), tp)
+
+
+def decode_strict(data: bytes | Raw, tp: Any) -> Any:
+    """As `decode`, without any of its leniency: what a checker wants to know."""
+    return decoder(tp).decode(data)
+
+
+def _build(raw: Raw, tp: Any, path: str) -> Any:
+    """The lenient reading of one value, level by level, on the bytes themselves."""
+    try:
+        return decoder(tp).decode(raw)
+    except Invalid as exc:
+        failure = Invalid(_placed(str(exc), path))
+    origin = typing.get_origin(tp)
+    if origin is typing.Annotated:
+        return _build(raw, typing.get_args(tp)[0], path)
+    if origin in (typing.Union, types.UnionType):
+        arm = _arm(raw, typing.get_args(tp))
+        if arm is Raw:
+            return raw.copy()
+        if arm is not None:
+            return _build(raw, arm, path)
+    elif (item := _item_type(tp)) is not None and _starts(raw, b"["):
+        return [_build(value, item, f"{path}[{i}]") for i, value in enumerate(_ARRAY.decode(raw))]
+    elif isinstance(tp, type) and issubclass(tp, Shape):
+        return _build(raw, tp.arm(msgspec.json.decode(raw)), path)
+    elif isinstance(tp, type) and issubclass(tp, Struct) and _starts(raw, b"{"):
+        return tp(**_fields(raw, tp, path))
+    raise failure
+
+
+def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
+    values = _OBJECT.decode(raw)
+    config = tp.__struct_config__
+    if config.tag is not None and config.tag_field in values:
+        if msgspec.json.decode(values[config.tag_field]) != config.tag:
+            raise Invalid(f"Invalid value - at `{path}.{config.tag_field}`")
+    kept: dict[str, Any] = {}
+    for field in msgspec.structs.fields(tp):
+        place = f"{path}.{field.encode_name}"
+        if field.encode_name not in values:
+            if field.required:
+                raise Invalid(f"Object missing required field `{field.encode_name}` - at `{path}`")
+            continue
+        value = values[field.encode_name]
+        reading, inner = _reading(field.type)
+        lenient = reading == "lenient" or (not field.required and reading is None)
+        try:
+            kept[field.name] = _items(value, inner, place) if lenient else _build(value, inner, place)
+        except Invalid:
+            if reading == "nullable" and bytes(value) == b"null" or reading == "lenient":
+                kept[field.name] = _empty(inner)
+            elif not lenient:
+                raise
+    return kept
+
+
+def _items(raw: Raw, tp: Any, path: str) -> Any:
+    """A lenient list without the items that do not fit; any other value as it is."""
+    item = _item_type(tp)
+    if item is None or not _starts(raw, b"["):
+        return _build(raw, tp, path)
+    kept = []
+    for index, value in enumerate(_ARRAY.decode(raw)):
+        try:
+            kept.append(_build(value, item, f"{path}[{index}]"))
+        except Invalid:
+            continue
+    return kept
+
+
+def _item_type(tp: Any) -> Any:
+    if typing.get_origin(tp) in (typing.Union, types.UnionType):
+        return next((item for arm in typing.get_args(tp) if (item := _item_type(arm))), None)
+    if typing.get_origin(tp) in (list, Sequence):
+        return typing.get_args(tp)[0]
+    return None
+
+
+def _reading(tp: Any) -> tuple[str | None, Any]:
+    """The word of schema.base that marks a field's type, and the type without it."""
+    if typing.get_origin(tp) is typing.Annotated:
+        inner, *notes = typing.get_args(tp)
+        for note in notes:
+            if isinstance(note, msgspec.Meta) and note.extra and "reading" in note.extra:
+                return note.extra["reading"], inner
+    return None, tp
+
+
+def _empty(tp: Any) -> Any:
+    return [] if _item_type(tp) else {}
+
+
+def _arm(raw: Raw, arms: tuple[Any, ...]) -> Any:
+    """The arm of a tagged union an object belongs to: Raw for an unknown tag, None for no object."""
+    if not _starts(raw, b"{"):
+        return None
+    structs = [arm for arm in arms if isinstance(arm, type) and issubclass(arm, Struct | Shape)]
+    values = _OBJECT.decode(raw)
+    for arm in structs:
+        if issubclass(arm, Shape) or (config := arm.__struct_config__).tag is None:
+            return arm
+        if config.tag_field in values and msgspec.json.decode(values[config.tag_field]) == config.tag:
+            return arm
+    return Raw if Raw in arms else None
+
+
+def _starts(raw: Raw, bracket: bytes) -> bool:
+    return bytes(raw).lstrip().startswith(bracket)
+
+
+def _placed(message: str, path: str) -> str:
+    """msgspec's message with the place counted from the top: `$` there is `path` here."""
+    if "`$" in message:
+        return message.replace("`$", f"`{path}", 1)
+    return f"{message} - at `{path}`"

@@ -1,0 +1,234 @@
+"""Runs a peer over a transport: a reader, a batched writer, a task per incoming request.
+
+The only place where the sans-IO peer meets I/O.  Frames are handled in the order they came: a notification is a
+plain call, a response goes straight to whoever waits for it, and only a request gets a task of its own.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .errors import (
+    ConnectionClosed,
+    InternalError,
+    LocalProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    RpcError,
+)
+from .framing import Oversize
+from .rpc import Call, Cancel, Event, Method, Noise, Note, Peer, Reply
+from .transports import Transport
+
+log = logging.getLogger("dragoman")
+
+SOFT_LIMIT = 64 * 1024  # bytes not yet handed to the wire before a sender that awaits `room` has to wait
+HARD_LIMIT = 32 * 1024 * 1024  # and before one that does not is stopped
+GRACE = 0.5  # seconds for answers in the works after the peer hung up
+PATIENCE = 5.0  # seconds for cancelled handlers to end
+NOISY = 1000  # lines that are no message before the user is warned
+
+
+class Connection:
+    """One peer over one wire; `run` does the work until either side hangs up."""
+
+    frame: bytes | Oversize = b""  # the one being handled, for whoever keeps bytes rather than objects
+
+    def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
+        self.peer = Peer(quiet=quiet)
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
+        self._flushing = False
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._noise = 0
+        self._hanging_up: asyncio.Task[None] | None = None
+        self.closed: Exception | None = None  # why, once it is
+
+    def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
+        """Say what this side answers, each method with its handler; before `run`."""
+        self.peer.answer(requests, notifications)
+
+    # Sending
+
+    async def call(self, method: Method, params: Any) -> Any:
+        """Ask, and wait for the answer; whoever is cancelled while waiting tells the peer so."""
+        if self.peer.queued > SOFT_LIMIT:
+            await self.room()
+        answer: asyncio.Future[Any] = self._loop.create_future()
+
+        def settle(reply: Reply) -> None:
+            if answer.done():
+                return
+            if reply.error is None:
+                answer.set_result(reply.result)
+            else:
+                answer.set_exception(reply.error)
+
+        id = self.submit(method, params, settle)
+        timer = method.timeout and self._loop.call_later(method.timeout, self._expire, id, method)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.withdraw(id)
+            raise
+        finally:
+            if timer:
+                timer.cancel()
+
+    def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
+        """Ask without waiting: `settle` is called with the answer, in its order among all that arrives."""
+        if self.closed:
+            raise self.closed
+        id = self.peer.call(method, params)
+        self._waiting[id] = settle
+        self._flush_soon()
+        return id
+
+    def withdraw(self, id: int) -> None:
+        """Tell the peer an answer is no longer wanted, and drop it if it comes."""
+        if self._waiting.pop(id, None):
+            self.peer.cancel(id)
+            self._flush_soon()
+
+    def hurry(self, id: int) -> None:
+        """Ask the peer to cancel a call whose answer is still wanted."""
+        self.peer.hurry(id)
+        self._flush_soon()
+
+    def note(self, method: Method, params: Any) -> None:
+        if self.closed:
+            raise self.closed
+        if self.peer.queued + self._transport.queued > HARD_LIMIT:
+            raise LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
+        self.peer.note(method, params)
+        if not self._flushing:
+            self._flush_soon()
+
+    @property
+    def is_full(self) -> bool:
+        return self.peer.queued > SOFT_LIMIT
+
+    async def room(self) -> None:
+        """Wait until the peer has taken most of what was sent, and let the reader have its turn."""
+        self._flush()
+        await self._transport.drain()
+        await asyncio.sleep(0)
+        if self.closed:
+            raise self.closed
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if frames := self.peer.take():
+            self._transport.send(frames)
+
+    def _expire(self, id: int, method: Method) -> None:
+        if settle := self._waiting.pop(id, None):
+            self.peer.cancel(id)
+            self._flush_soon()
+            settle(Reply(id, error=RequestTimeout(f"{method.name} was not answered in {method.timeout:g} s")))
+
+    # Receiving
+
+    async def run(self) -> None:
+        """Handle what arrives until the peer hangs up, then settle everything."""
+        try:
+            while frames := await self._transport.receive():
+                for self.frame in frames:
+                    if event := self.peer.receive(self.frame):
+                        self._dispatch(event)
+                if self.peer.queued:
+                    self._flush_soon()
+                if not self._reading.is_set():
+                    await self._reading.wait()
+            await self._wind_down(await self._transport.ended(), GRACE)
+        except asyncio.CancelledError:
+            await self._wind_down(ConnectionClosed("we hung up"), 0)
+            raise
+
+    def hold(self) -> None:
+        """Stop reading: whoever was to take what arrives has no room for it."""
+        self._reading.clear()
+
+    def resume(self) -> None:
+        self._reading.set()
+
+    def _dispatch(self, event: Event) -> None:
+        match event:
+            case Note():
+                self._notice(event)
+            case Reply():
+                if settle := self._waiting.pop(event.id, None):
+                    settle(event)
+            case Call():
+                self._tasks[event.key] = self._loop.create_task(self._answer(event), name=event.method.name)
+            case Cancel():
+                if running := self._tasks.get(event.key):
+                    running.cancel()
+            case Noise():
+                self._hear(event)
+
+    def _notice(self, note: Note) -> None:
+        self._noise = 0
+        try:
+            note.method.handler(note.params)  # type: ignore[misc]
+        except BaseException as exc:
+            if isinstance(exc, asyncio.CancelledError):
+                raise
+            log.exception("the handler of %s failed", note.method.name)
+
+    async def _answer(self, call: Call) -> None:
+        try:
+            self.peer.reply(call.key, await call.method.handler(call.params))  # type: ignore[misc]
+        except asyncio.CancelledError:
+            self.peer.fail(call.key, RequestCancelled())
+        except RpcError as exc:
+            self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
+        except BaseException:  # also SystemExit and its kin: a handler's bug ends its request, not the process
+            error_id = os.urandom(6).hex()
+            log.exception("the handler of %s failed [%s]", call.method.name, error_id)
+            self.peer.fail(call.key, InternalError(data={"errorId": error_id}))
+        finally:
+            del self._tasks[call.key]
+            self._flush_soon()
+
+    def _hear(self, noise: Noise) -> None:
+        self._noise += 1
+        log.info("ignored: %s %r", noise.why, noise.data)
+        if self._noise == NOISY:
+            log.warning("the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200])
+
+    # The end
+
+    def hang_up(self) -> None:
+        """End the connection from our side; `run` returns when everything is settled."""
+        if self.closed is None and self._hanging_up is None:
+            self._hanging_up = self._loop.create_task(self._transport.close())
+
+    async def _wind_down(self, why: Exception, grace: float) -> None:
+        """Fail what is pending, let what is owed finish or be cancelled, flush, hang up."""
+        self.closed = why
+        for reply in self.peer.lose(why):
+            self._dispatch(reply)
+        if tasks := set(self._tasks.values()):
+            await asyncio.wait(tasks, timeout=grace)
+            for task in tasks:
+                task.cancel()
+            _, stuck = await asyncio.wait(tasks, timeout=PATIENCE)
+            for task in stuck:
+                log.warning("the handler of %s does not end", task.get_name())
+        self._flush()
+        self.peer.close()
+        await self._transport.close()
+        if self._hanging_up:
+            await self._hanging_up
+

@@ -1,0 +1,164 @@
+"""The error tree; each name says whose fault it was.
+
+    Error
+    ├── ProtocolError                 the rules of the protocol were broken
+    │   ├── LocalProtocolError            by us: a bug in the calling code
+    │   │   └── NotOffered                    the peer did not advertise what was asked of it
+    │   └── RemoteProtocolError           by the peer: it sent what it must not send
+    ├── RpcError(code, message, data) the peer answered with an error; raise one to answer with it
+    │   ├── ParseError            -32700
+    │   ├── InvalidRequest        -32600
+    │   ├── MethodNotFound        -32601
+    │   ├── InvalidParams         -32602
+    │   ├── InternalError         -32603
+    │   ├── RequestCancelled      -32800
+    │   ├── AuthRequired          -32000
+    │   ├── Overloaded            -32001
+    │   ├── ResourceNotFound      -32002
+    │   ├── UnsupportedVersion    -32022
+    │   ├── McpLimitExceeded      -33000
+    │   ├── McpServerUnavailable  -33001
+    │   └── McpBackendFailed      -33002
+    ├── RequestTimeout                the peer did not answer in time
+    ├── ConnectionClosed              the wire is gone
+    │   └── AgentExited                   because the agent's process ended
+    └── AgentStartError               the agent could not be started
+"""
+
+from typing import Any, ClassVar
+
+
+class Error(Exception):
+    """Everything this library raises on purpose."""
+
+
+class ProtocolError(Error):
+    """The rules of the protocol were broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We were asked to send something the protocol forbids."""
+
+
+class NotOffered(LocalProtocolError):
+    """The peer never advertised the capability this call needs, so it must not be made."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something the protocol forbids."""
+
+
+class RpcError(Error):
+    """What one peer answers the other instead of a result: raise it, or catch it."""
+
+    code: int = -32603
+    default_message: ClassVar[str] = "Internal error"
+    method: str | None = None  # the call it answered, when it came from the peer
+
+    def __init__(self, message: str = "", data: Any = None, *, code: int | None = None) -> None:
+        self.message = message or self.default_message
+        self.data = data
+        if code is not None:
+            self.code = code
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        detail = "" if self.data is None else f" {self.data!r}"
+        return f"{self.message} ({self.code}){detail}"
+
+    @staticmethod
+    def of(code: int, message: str = "", data: Any = None) -> "RpcError":
+        """The named class for a code; a plain RpcError for a code nobody named."""
+        return _BY_CODE.get(code, RpcError)(message, data, code=code)
+
+
+class ParseError(RpcError):
+    code, default_message = -32700, "Parse error"
+
+
+class InvalidRequest(RpcError):
+    code, default_message = -32600, "Invalid request"
+
+
+class MethodNotFound(RpcError):
+    code, default_message = -32601, "Method not found"
+
+
+class InvalidParams(RpcError):
+    code, default_message = -32602, "Invalid params"
+
+
+class InternalError(RpcError):
+    code, default_message = -32603, "Internal error"
+
+
+class RequestCancelled(RpcError):
+    code, default_message = -32800, "Request cancelled"
+
+
+class AuthRequired(RpcError):
+    code, default_message = -32000, "Authentication required"
+
+
+class Overloaded(RpcError):
+    code, default_message = -32001, "Too many requests in flight"
+
+
+class ResourceNotFound(RpcError):
+    code, default_message = -32002, "Resource not found"
+
+
+class UnsupportedVersion(RpcError):
+    code, default_message = -32022, "Unsupported protocol version"
+
+
+class McpLimitExceeded(RpcError):
+    code, default_message = -33000, "MCP request limit exceeded"
+
+
+class McpServerUnavailable(RpcError):
+    code, default_message = -33001, "MCP server unavailable"
+
+
+class McpBackendFailed(RpcError):
+    code, default_message = -33002, "MCP backend failed"
+
+
+_BY_CODE: dict[int, type[RpcError]] = {cls.code: cls for cls in RpcError.__subclasses__()}
+
+
+class RequestTimeout(Error):
+    """The peer did not answer in time; its late answer will be dropped."""
+
+
+class ConnectionClosed(Error):
+    """The wire is gone; whatever was pending on it fails with this."""
+
+
+class AgentExited(ConnectionClosed):
+    """The agent's process ended; `status` is its exit code (negative: a signal), `stderr` its last words."""
+
+    def __init__(self, status: int | None, stderr: str = "") -> None:
+        self.status, self.stderr = status, stderr
+        super().__init__(f"the agent {describe_exit(status)}{_quoted(stderr)}")
+
+
+class AgentStartError(Error):
+    """The agent could not be started, or ended before it answered `initialize`."""
+
+    def __init__(self, reason: str, status: int | None = None, stderr: str = "") -> None:
+        self.status, self.stderr = status, stderr
+        super().__init__(f"{reason}{_quoted(stderr)}")
+
+
+def describe_exit(status: int | None) -> str:
+    if status is None:
+        return "hung up"
+    if status < 0:
+        return f"was killed by signal {-status}"
+    return f"exited with status {status}"
+
+
+def _quoted(stderr: str) -> str:
+    tail = stderr.strip()
+    return f"; its stderr ended with:\n{tail}" if tail else ""

@@ -1,0 +1,29 @@
+"""Text files as the client has them, unsaved changes included.  Paths are absolute."""
+
+from .base import Exact, Model, UInt32
+from .protocol import SessionId
+
+
+class ReadTextFileRequest(Model):
+    """At most `limit` lines from `line` on, counted from 1."""
+
+    session_id: SessionId
+    path: str
+    line: Exact[UInt32 | None] = None
+    limit: Exact[UInt32 | None] = None
+
+
+class ReadTextFileResponse(Model):
+    content: str
+
+
+class WriteTextFileRequest(Model):
+    """Replaces the file, or creates it."""
+
+    session_id: SessionId
+    path: str
+    content: str
+
+
+class WriteTextFileResponse(Model):
+    """Nothing to say."""

@@ -1,0 +1,265 @@
+"""Next edit suggestions: `nes/*`, and which events and context an agent wants for them.  Frozen."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from .base import Exact, Int64, Model, Raw, UInt32, UInt64
+from .documents import Position, Range, TextDocumentSyncKind
+from .protocol import SessionId
+
+NesSuggestionId = str
+NesDiagnosticSeverity = Literal["error", "warning", "information", "hint"]
+NesRejectReason = Literal["rejected", "ignored", "replaced", "cancelled"]
+NesTriggerKind = Literal["automatic", "diagnostic", "manual"]
+
+
+# ── what each side can do ─────────────────────────────────────────────────────────────────────────
+
+
+class NesJumpCapabilities(Model):
+    """Marks that the client can show jumps."""
+
+
+class NesRenameCapabilities(Model):
+    """Marks that the client can show renames."""
+
+
+class NesSearchAndReplaceCapabilities(Model):
+    """Marks that the client can show replacements."""
+
+
+class ClientNesCapabilities(Model):
+    """The kinds of suggestion a client takes besides edits."""
+
+    jump: NesJumpCapabilities | None = None
+    rename: NesRenameCapabilities | None = None
+    search_and_replace: NesSearchAndReplaceCapabilities | None = None
+
+
+class NesDocumentDidOpenCapabilities(Model):
+    """Asks for `document/didOpen`."""
+
+
+class NesDocumentDidChangeCapabilities(Model):
+    """Asks for `document/didChange`, with whole texts or only what changed."""
+
+    sync_kind: TextDocumentSyncKind
+
+
+class NesDocumentDidCloseCapabilities(Model):
+    """Asks for `document/didClose`."""
+
+
+class NesDocumentDidSaveCapabilities(Model):
+    """Asks for `document/didSave`."""
+
+
+class NesDocumentDidFocusCapabilities(Model):
+    """Asks for `document/didFocus`."""
+
+
+class NesDocumentEventCapabilities(Model):
+    did_open: NesDocumentDidOpenCapabilities | None = None
+    did_change: NesDocumentDidChangeCapabilities | None = None
+    did_close: NesDocumentDidCloseCapabilities | None = None
+    did_save: NesDocumentDidSaveCapabilities | None = None
+    did_focus: NesDocumentDidFocusCapabilities | None = None
+
+
+class NesEventCapabilities(Model):
+    document: NesDocumentEventCapabilities | None = None
+
+
+class NesRecentFilesCapabilities(Model):
+    max_count: UInt32 | None = None
+
+
+class NesRelatedSnippetsCapabilities(Model):
+    """Asks for related snippets."""
+
+
+class NesEditHistoryCapabilities(Model):
+    max_count: UInt32 | None = None
+
+
+class NesUserActionsCapabilities(Model):
+    max_count: UInt32 | None = None
+
+
+class NesOpenFilesCapabilities(Model):
+    """Asks for the open files."""
+
+
+class NesDiagnosticsCapabilities(Model):
+    """Asks for diagnostics."""
+
+
+class NesContextCapabilities(Model):
+    recent_files: NesRecentFilesCapabilities | None = None
+    related_snippets: NesRelatedSnippetsCapabilities | None = None
+    edit_history: NesEditHistoryCapabilities | None = None
+    user_actions: NesUserActionsCapabilities | None = None
+    open_files: NesOpenFilesCapabilities | None = None
+    diagnostics: NesDiagnosticsCapabilities | None = None
+
+
+class NesCapabilities(Model):
+    """What an agent wants to be told; it is told nothing else."""
+
+    events: NesEventCapabilities | None = None
+    context: NesContextCapabilities | None = None
+
+
+# ── a session of its own ──────────────────────────────────────────────────────────────────────────
+
+
+class WorkspaceFolder(Model):
+    uri: str
+    name: str
+
+
+class NesRepository(Model):
+    name: str
+    owner: str
+    remote_url: str
+
+
+class StartNesRequest(Model):
+    workspace_uri: str | None = None
+    workspace_folders: Exact[Sequence[WorkspaceFolder] | None] = None
+    repository: NesRepository | None = None
+
+
+class StartNesResponse(Model):
+    session_id: SessionId
+
+
+class CloseNesRequest(Model):
+    session_id: SessionId
+
+
+class CloseNesResponse(Model):
+    """Nothing to say."""
+
+
+# ── what the agent is told ────────────────────────────────────────────────────────────────────────
+
+
+class NesRecentFile(Model):
+    uri: str
+    language_id: str
+    text: str
+
+
+class NesExcerpt(Model):
+    start_line: UInt32
+    end_line: UInt32
+    text: str
+
+
+class NesRelatedSnippet(Model):
+    uri: str
+    excerpts: Sequence[NesExcerpt]
+
+
+class NesEditHistoryEntry(Model):
+    uri: str
+    diff: str
+
+
+class NesUserAction(Model):
+    action: str
+    uri: str
+    position: Position
+    timestamp_ms: UInt64
+
+
+class NesOpenFile(Model):
+    uri: str
+    language_id: str
+    visible_range: Range | None = None
+    last_focused_ms: UInt64 | None = None
+
+
+class NesDiagnostic(Model):
+    uri: str
+    range: Range
+    severity: NesDiagnosticSeverity
+    message: str
+
+
+class NesSuggestContext(Model):
+    recent_files: Exact[Sequence[NesRecentFile] | None] = None
+    related_snippets: Exact[Sequence[NesRelatedSnippet] | None] = None
+    edit_history: Exact[Sequence[NesEditHistoryEntry] | None] = None
+    user_actions: Exact[Sequence[NesUserAction] | None] = None
+    open_files: Exact[Sequence[NesOpenFile] | None] = None
+    diagnostics: Exact[Sequence[NesDiagnostic] | None] = None
+
+
+class SuggestNesRequest(Model):
+    session_id: SessionId
+    uri: str
+    version: Int64
+    position: Position
+    trigger_kind: NesTriggerKind
+    selection: Exact[Range | None] = None
+    context: Exact[NesSuggestContext | None] = None
+
+
+# ── what it suggests ──────────────────────────────────────────────────────────────────────────────
+
+
+class NesTextEdit(Model):
+    range: Range
+    new_text: str
+
+
+class NesEditSuggestion(Model, tag_field="kind", tag="edit"):
+    id: NesSuggestionId
+    uri: str
+    edits: Sequence[NesTextEdit]
+    cursor_position: Position | None = None
+
+
+class NesJumpSuggestion(Model, tag_field="kind", tag="jump"):
+    """The next edit is likely over there."""
+
+    id: NesSuggestionId
+    uri: str
+    position: Position
+
+
+class NesRenameSuggestion(Model, tag_field="kind", tag="rename"):
+    id: NesSuggestionId
+    uri: str
+    position: Position
+    new_name: str
+
+
+class NesSearchAndReplaceSuggestion(Model, tag_field="kind", tag="searchAndReplace"):
+    id: NesSuggestionId
+    uri: str
+    search: str
+    replace: str
+    is_regex: Exact[bool | None] = None
+
+
+NesSuggestion = (
+    NesEditSuggestion | NesJumpSuggestion | NesRenameSuggestion | NesSearchAndReplaceSuggestion | Raw
+)
+
+
+class SuggestNesResponse(Model):
+    suggestions: Sequence[NesSuggestion]
+
+
+class AcceptNesNotification(Model):
+    session_id: SessionId
+    id: NesSuggestionId
+
+
+class RejectNesNotification(Model):
+    session_id: SessionId
+    id: NesSuggestionId
+    reason: NesRejectReason | None = None

@@ -1,0 +1,39 @@
+"""Asking the user before a tool runs."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from .base import Bare, Model
+from .protocol import SessionId
+from .tools import ToolCallUpdate
+
+PermissionOptionId = str
+PermissionOptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class PermissionOption(Model):
+    option_id: PermissionOptionId
+    name: str
+    kind: PermissionOptionKind
+
+
+class RequestPermissionRequest(Model):
+    session_id: SessionId
+    tool_call: ToolCallUpdate
+    options: Sequence[PermissionOption]
+
+
+class CancelledPermissionOutcome(Bare, tag_field="outcome", tag="cancelled"):
+    """The turn was cancelled before the user chose."""
+
+
+class SelectedPermissionOutcome(Model, tag_field="outcome", tag="selected"):
+    option_id: PermissionOptionId
+
+
+# No Raw here: an outcome we do not know must never pass for an answer.
+RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcome
+
+
+class RequestPermissionResponse(Model):
+    outcome: RequestPermissionOutcome

@@ -1,0 +1,54 @@
+"""Which LLM endpoints the agent uses, set by the client.  Unstable."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from .base import Exact, Lenient, Model
+
+ProviderId = str
+LlmProtocol = Literal["anthropic", "openai", "azure", "vertex", "bedrock"] | str
+
+
+class ProviderCurrentConfig(Model):
+    """Where a provider points to now; headers are secrets and never listed."""
+
+    api_type: LlmProtocol
+    base_url: str
+
+
+class ProviderInfo(Model):
+    """No `current` means disabled; a `required` provider cannot be disabled."""
+
+    provider_id: ProviderId
+    supported: Lenient[Sequence[LlmProtocol]]
+    required: bool
+    current: Exact[ProviderCurrentConfig | None] = None
+
+
+class ListProvidersRequest(Model):
+    """Nothing to ask for."""
+
+
+class ListProvidersResponse(Model):
+    providers: Sequence[ProviderInfo]
+
+
+class SetProviderRequest(Model):
+    """Replaces the whole configuration of a provider: headers left out are gone."""
+
+    provider_id: ProviderId
+    api_type: LlmProtocol
+    base_url: str
+    headers: Exact[Mapping[str, str]] = {}
+
+
+class SetProviderResponse(Model):
+    """Nothing to say."""
+
+
+class DisableProviderRequest(Model):
+    provider_id: ProviderId
+
+
+class DisableProviderResponse(Model):
+    """Nothing to say."""

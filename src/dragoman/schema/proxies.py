@@ -1,0 +1,24 @@
+"""Messages between a conductor and the proxies it strings together.  Unstable."""
+
+from typing import Any
+
+from .base import UNSET, Model
+from .handshake import InitializeRequest, InitializeResponse
+
+InitializeProxyRequest = InitializeRequest
+InitializeProxyResponse = InitializeResponse
+
+
+class ProxySuccessorRequest(Model):
+    """A request to a proxy's successor, or from it: the direction of the envelope tells which."""
+
+    method: str
+    params: Any = UNSET
+
+
+class ProxySuccessorNotification(Model):
+    method: str
+    params: Any = UNSET
+
+
+ProxySuccessorResponse = Any  # the answer to the inner request, as it is

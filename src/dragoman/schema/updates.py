@@ -1,0 +1,145 @@
+"""What the agent reports while it works: `session/update` and all its variants."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from .base import UNSET, Lenient, Model, Raw, UInt64, UnsetType
+from .config_options import SessionConfigOption
+from .content import ContentBlock
+from .plans import Plan, PlanRemoved, PlanUpdate
+from .protocol import MessageId, SessionId
+from .sessions import SessionModeId
+from .subagents import SessionMessage, SessionMessageChunk, SubagentUpdate
+from .tools import ToolCall, ToolCallUpdated
+
+CompactionId = str
+CompactionStatus = Literal["in_progress", "completed", "failed", "cancelled"] | str
+NoticeSeverity = Literal["info", "warning", "error"] | str
+
+
+class ContentChunk(Model):
+    """One more block of a message; another `message_id` begins another message."""
+
+    content: ContentBlock
+    message_id: MessageId | None = None
+
+
+# One shape under three tags, hence a class for each.
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    """Said by the user, as a replayed session repeats it."""
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    """Said by the agent."""
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    """Thought by the agent."""
+
+
+class UnstructuredCommandInput(Model):
+    """All that follows the command's name is its input; `hint` shows while there is none."""
+
+    hint: str
+
+
+AvailableCommandInput = UnstructuredCommandInput  # the only kind there is
+
+
+class AvailableCommand(Model):
+    """A slash command, sent as the text `/name input` of a prompt."""
+
+    name: str
+    description: str
+    input: AvailableCommandInput | None = None
+
+
+class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update"):
+    available_commands: Lenient[Sequence[AvailableCommand]]
+
+
+class CurrentModeUpdate(Model, tag_field="sessionUpdate", tag="current_mode_update"):
+    current_mode_id: SessionModeId
+
+
+class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update"):
+    """All options as they are now."""
+
+    config_options: Lenient[Sequence[SessionConfigOption]]
+
+
+class SessionInfoUpdate(Model, tag_field="sessionUpdate", tag="session_info_update"):
+    """What changed in a session's description: left out stays as it was, null clears."""
+
+    title: str | UnsetType | None = UNSET
+    updated_at: str | UnsetType | None = UNSET
+
+
+class Cost(Model):
+    """An amount of a currency, or of the agent's own unit such as credits."""
+
+    amount: float
+    currency: str
+
+
+class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update"):
+    """How many tokens of the context window are `used`, and what the session has cost so far."""
+
+    used: UInt64
+    size: UInt64
+    cost: Cost | None = None
+
+
+class Notice(Model, tag_field="sessionUpdate", tag="notice"):
+    """A word to the user, shown once and never replayed."""
+
+    severity: NoticeSeverity
+    title: Annotated[str, Meta(min_length=1)]
+    description: str | None = None
+
+
+class CompactionUpdate(Model, tag_field="sessionUpdate", tag="compaction_update"):
+    """The agent shortens its context.  Summary and error: left out stays as it was, null clears."""
+
+    compaction_id: CompactionId
+    status: CompactionStatus
+    summary: Sequence[ContentBlock] | UnsetType | None = UNSET
+    error: str | UnsetType | None = UNSET
+
+
+class CompactionSummaryChunk(Model, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
+    """One more block of the summary."""
+
+    compaction_id: CompactionId
+    content: ContentBlock
+
+
+SessionUpdate = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCall
+    | ToolCallUpdated
+    | Plan
+    | PlanUpdate
+    | PlanRemoved
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | Notice
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | SubagentUpdate
+    | SessionMessage
+    | SessionMessageChunk
+    | Raw
+)
+
+
+class SessionNotification(Model):
+    session_id: SessionId
+    update: SessionUpdate

@@ -1,0 +1,252 @@
+"""Standard streams as a wire: one frame a line.
+
+`StdioTransport` runs over any two file descriptors; `claimed_stdio` takes this process's own, so that nothing
+else in it can touch the wire.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+from ..errors import ConnectionClosed, LocalProtocolError
+from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
+from . import HIGH_WATER, LOW_WATER
+
+LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
+
+
+class StdioTransport:
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._framer = LineFramer(limit)
+        self._frames: list[bytes | Oversize] = []  # arrived, not yet received
+        self._size = 0  # bytes of those
+        self._hung_up = False
+        self._arrival = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._unwritten = asyncio.Event()  # set when the writing end is gone
+        self._reader: _Reader
+        self._writer: _Writer
+
+    async def open(self, read_fd: int, write_fd: int) -> None:
+        """Take over two descriptors; from now on they are ours to close."""
+        if _is_pipe(read_fd):
+            source = os.fdopen(read_fd, "rb", buffering=0)
+            self._reader, _ = await self._loop.connect_read_pipe(lambda: _Incoming(self), source)
+        else:
+            self._reader = _ReaderThread(read_fd, self)
+        if _is_pipe(write_fd):
+            sink = os.fdopen(write_fd, "wb", buffering=0)
+            self._writer, _ = await self._loop.connect_write_pipe(lambda: _Outgoing(self), sink)
+            self._writer.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        else:
+            self._writer = _FileWriter(write_fd, self)
+
+    async def receive(self) -> list[bytes | Oversize]:
+        while not self._frames and not self._hung_up:
+            self._arrival.clear()
+            await self._arrival.wait()
+        frames, self._frames = self._frames, []
+        if self._size > HIGH_WATER and not self._hung_up:
+            self._reader.resume_reading()
+        self._size = 0
+        return frames
+
+    def send(self, frames: list[bytes]) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(join_lines(frames))
+
+    @property
+    def queued(self) -> int:
+        return self._writer.get_write_buffer_size()
+
+    async def drain(self) -> None:
+        await self._writable.wait()
+
+    async def ended(self) -> Exception:
+        return ConnectionClosed("the peer hung up")
+
+    async def close(self) -> None:
+        """Send what is queued if the peer still takes it, then let go of both ends."""
+        self._writer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._unwritten.wait()
+        if not self._unwritten.is_set():
+            self._writer.abort()
+        self._reader.close()
+        self.heard_all()
+
+    # What the two ends report
+
+    def heard(self, data: bytes) -> None:
+        self._frames += self._framer.feed(data)
+        if not self._frames:  # a long line may not hold up the reading of its own end
+            return
+        if self._size <= HIGH_WATER < self._size + len(data):
+            self._reader.pause_reading()
+        self._size += len(data)
+        self._arrival.set()
+
+    def heard_all(self) -> None:
+        if not self._hung_up:
+            self._frames += self._framer.end()
+            self._hung_up = True
+            self._arrival.set()
+
+    def held_up(self, is_held_up: bool) -> None:
+        if is_held_up:
+            self._writable.clear()
+        else:
+            self._writable.set()
+
+    def unheard(self) -> None:
+        """The peer no longer listens: what it said last is still read, and then it has hung up."""
+        self._unwritten.set()
+        self._writable.set()
+        self._loop.call_later(LAST_WORDS, self.heard_all)
+
+
+class _Reader(Protocol):
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class _Writer(Protocol):
+    def write(self, data: bytes) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
+    def is_closing(self) -> bool: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class _Incoming(asyncio.Protocol):
+    def __init__(self, wire: StdioTransport) -> None:
+        self._wire = wire
+
+    def data_received(self, data: bytes) -> None:
+        self._wire.heard(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wire.heard_all()
+
+
+class _Outgoing(asyncio.BaseProtocol):
+    def __init__(self, wire: StdioTransport) -> None:
+        self._wire = wire
+
+    def pause_writing(self) -> None:
+        self._wire.held_up(True)
+
+    def resume_writing(self) -> None:
+        self._wire.held_up(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wire.unheard()
+
+
+class _ReaderThread:
+    """Reads what asyncio cannot wait for: a regular file, or a terminal that must stay in blocking mode."""
+
+    def __init__(self, fd: int, wire: StdioTransport) -> None:
+        self._fd, self._wire = fd, wire
+        self._loop = asyncio.get_running_loop()
+        self._go = threading.Event()
+        self._go.set()
+        threading.Thread(target=self._read, daemon=True, name="stdin").start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, RuntimeError):  # the loop may be gone before the last line
+            while data := os.read(self._fd, 64 * 1024):
+                self._loop.call_soon_threadsafe(self._wire.heard, data)
+                self._go.wait()
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wire.heard_all)
+
+    def pause_reading(self) -> None:
+        self._go.clear()
+
+    def resume_reading(self) -> None:
+        self._go.set()
+
+    def close(self) -> None:
+        self._go.set()
+
+
+class _FileWriter:
+    """Writes to a regular file or a terminal, which never make anybody wait for long."""
+
+    def __init__(self, fd: int, wire: StdioTransport) -> None:
+        self._fd, self._wire = fd, wire
+        self._closed = False
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            self.close()
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._fd)
+            self._wire.unheard()
+
+    def abort(self) -> None:
+        self.close()
+
+
+def _is_pipe(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+_claimed = False
+
+
+@contextlib.contextmanager
+def claimed_stdio() -> Iterator[tuple[int, int]]:
+    """This process's stdin and stdout for the wire alone; gives their private descriptors.
+
+    Meanwhile fd 0 is empty and fd 1 is stderr, for Python, for C code and for children alike, so a stray print
+    lands in the log.  Where stderr is the very pipe the wire runs over, stray output is dropped instead.
+    """
+    global _claimed
+    if _claimed:
+        raise LocalProtocolError("stdin and stdout carry another connection already")
+    _claimed = True
+    sys.stdout.flush()
+    saved = [os.dup(fd) for fd in (0, 1, 2)]  # dup makes them private to this process
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        os.dup2(null, 0)
+        if _is_pipe(1) and os.path.sameopenfile(1, 2):
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+        else:
+            os.dup2(2, 1)
+        yield os.dup(saved[0]), os.dup(saved[1])
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        for fd, copy in enumerate(saved):
+            os.set_blocking(copy, True)
+            os.dup2(copy, fd)
+            os.close(copy)
+        os.close(null)
+        _claimed = False

@@ -1,0 +1,433 @@
+"""One prompt being answered: all that an agent's author needs while answering it."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+
+from . import schema as s
+from .errors import Error, LocalProtocolError
+from .roles import RemoteClient, offered
+
+ALLOW_OR_NOT = (
+    s.PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
+    s.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
+)
+
+
+class AgentSession:
+    """A conversation as its agent knows it; `state` is the author's own."""
+
+    def __init__(
+        self,
+        client: RemoteClient,
+        id: str,
+        cwd: str,
+        *,
+        additional_directories: Sequence[str] = (),
+        mcp_servers: Sequence[s.McpServer] = (),
+        system_prompt: s.SystemPrompt | None = None,
+        mode: str | None = None,
+        config_options: Sequence[s.SessionConfigOption] = (),
+    ) -> None:
+        self.client = client
+        self.id = id
+        self.cwd = cwd
+        self.additional_directories = additional_directories
+        self.mcp_servers = mcp_servers
+        self.system_prompt = system_prompt
+        self.mode = mode
+        self.config_options = config_options
+        self.state: dict[str, Any] = {}
+
+    def config(self, id: str) -> str | bool:
+        """The current value of a config option."""
+        for option in self.config_options:
+            if isinstance(option, s.SessionConfigSelect | s.SessionConfigBoolean) and option.id == id:
+                return option.current_value
+        raise KeyError(id)
+
+    def path(self, path: str | os.PathLike[str]) -> str:
+        """A path as the protocol wants it: absolute, relative ones counted from the session's directory."""
+        return os.path.normpath(os.path.join(self.cwd, path))
+
+    async def update(self, update: s.SessionUpdate) -> None:
+        """Send an update of any kind; waits while the client does not keep up."""
+        self.client.update(s.SessionNotification(session_id=self.id, update=update))
+        await self.client.room()
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Change the mode from the agent's side."""
+        self.mode = mode_id
+        await self.update(s.CurrentModeUpdate(current_mode_id=mode_id))
+
+    async def set_config_options(self, options: Sequence[s.SessionConfigOption]) -> None:
+        """Replace the config options, values and all."""
+        self.config_options = options
+        await self.update(s.ConfigOptionUpdate(config_options=shown_options(self.client, options)))
+
+    async def set_commands(self, commands: Sequence[s.AvailableCommand]) -> None:
+        """Tell the client which slash commands there are."""
+        await self.update(s.AvailableCommandsUpdate(available_commands=commands))
+
+    async def set_title(self, title: str | None) -> None:
+        """Name the session; None clears the name."""
+        await self.update(s.SessionInfoUpdate(title=title))
+
+    async def report_usage(self, used: int, size: int, cost: s.Cost | None = None) -> None:
+        """Tell how much of the context window is used, and what the session has cost so far."""
+        await self.update(s.UsageUpdate(used=used, size=size, cost=cost))
+
+    async def notice(
+        self, title: str, description: str | None = None, severity: s.NoticeSeverity = "info"
+    ) -> bool:
+        """Show the user a passing remark; false when the client cannot."""
+        if not offered(self.client.offers, "session.notices"):
+            return False
+        await self.update(s.Notice(severity=severity, title=title, description=description))
+        return True
+
+
+class Turn:
+    """One prompt being answered."""
+
+    def __init__(self, session: AgentSession, request: s.PromptRequest) -> None:
+        self.session = session
+        self.client = session.client
+        self.prompt = request.prompt
+        self.meta = request.meta
+        self.usage: s.Usage | None = None  # set it to have it reported with the answer
+        self.ended = False
+        self._speaker = ""  # whose message is being sent
+        self._message_id = ""
+        self._plan: Sequence[s.PlanEntry] = ()
+
+    @property
+    def text(self) -> str:
+        """The prompt's words, without its images, files and links."""
+        return "\n".join(block.text for block in self.prompt if isinstance(block, s.TextContent))
+
+    # Telling
+
+    async def update(self, update: s.SessionUpdate) -> None:
+        """Send an update of any kind; waits while the client does not keep up."""
+        if self.ended:
+            raise LocalProtocolError("the turn has ended; nothing can be added to it")
+        self._speaker = ""
+        await self.session.update(update)
+
+    async def say(self, content: str | s.ContentBlock) -> None:
+        """Say something to the user; what follows without a pause is the same message."""
+        await self._speak(s.AgentMessageChunk, content)
+
+    async def think(self, content: str | s.ContentBlock) -> None:
+        """Think aloud."""
+        await self._speak(s.AgentThoughtChunk, content)
+
+    async def _speak(
+        self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock
+    ) -> None:
+        if self.ended:
+            raise LocalProtocolError("the turn has ended; nothing can be added to it")
+        if self._speaker is not kind.__name__:
+            self._speaker, self._message_id = kind.__name__, new_id("msg")
+        block = s.TextContent(text=content) if isinstance(content, str) else content
+        await self.session.update(kind(content=block, message_id=self._message_id))
+
+    async def plan(self, *entries: str | s.PlanEntry) -> None:
+        """Show the whole plan as it is now; a bare string is a step not yet begun."""
+        self._plan = [
+            s.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
+            for entry in entries
+        ]
+        await self.update(s.Plan(entries=self._plan))
+
+    # Doing
+
+    def tool(
+        self,
+        title: str,
+        *,
+        kind: s.ToolKind = "other",
+        name: str | None = None,
+        locations: Sequence[s.ToolCallLocation | str] = (),
+        raw_input: Any = s.UNSET,
+        id: str | None = None,
+    ) -> "ToolRun":
+        """`async with turn.tool("Edit a.py", kind="edit") as call:` shows the client a tool at work."""
+        places = [
+            place if isinstance(place, s.ToolCallLocation) else s.ToolCallLocation(path=self.session.path(place))
+            for place in locations
+        ]
+        call = s.ToolCall(
+            tool_call_id=id or new_id("call"),
+            title=title,
+            kind=kind,
+            name=name,
+            locations=places,
+            raw_input=raw_input,
+        )
+        return ToolRun(self, call)
+
+    async def ask(
+        self, call: "ToolRun | s.ToolCallUpdate", options: Sequence[s.PermissionOption] = ALLOW_OR_NOT
+    ) -> "Permission":
+        """Ask the user whether a tool may run; the answer is true only for a chosen option that allows."""
+        subject = call.described() if isinstance(call, ToolRun) else call
+        response = await self.client.request_permission(
+            s.RequestPermissionRequest(session_id=self.session.id, tool_call=subject, options=options)
+        )
+        match response.outcome:
+            case s.SelectedPermissionOutcome(option_id=chosen):
+                option = next((option for option in options if option.option_id == chosen), None)
+            case _:
+                option = None
+        permission = Permission(option)
+        if isinstance(call, ToolRun):
+            await call.decided(permission)
+        return permission
+
+    async def read(
+        self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None
+    ) -> str:
+        """Read a text file through the client, unsaved changes included."""
+        request = s.ReadTextFileRequest(
+            session_id=self.session.id, path=self.session.path(path), line=line, limit=limit
+        )
+        return (await self.client.read_text_file(request)).content
+
+    async def write(self, path: str | os.PathLike[str], content: str) -> None:
+        """Write a text file through the client."""
+        await self.client.write_text_file(
+            s.WriteTextFileRequest(session_id=self.session.id, path=self.session.path(path), content=content)
+        )
+
+    @asynccontextmanager
+    async def terminal(
+        self,
+        command: str,
+        *args: str,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        output_byte_limit: int | None = None,
+    ) -> "AsyncIterator[TerminalRun]":
+        """`async with turn.terminal("npm", "test") as terminal:` runs a command; leaving the block releases it."""
+        created = await self.client.create_terminal(
+            s.CreateTerminalRequest(
+                session_id=self.session.id,
+                command=command,
+                args=args,
+                env=[s.EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
+                cwd=None if cwd is None else self.session.path(cwd),
+                output_byte_limit=output_byte_limit,
+            )
+        )
+        terminal = TerminalRun(self.client, self.session.id, created.terminal_id)
+        try:
+            yield terminal
+        finally:
+            await asyncio.shield(terminal.release())
+
+    # Asking the user
+
+    async def elicit(
+        self, message: str, form: s.ElicitationSchema, *, tool_call_id: str | None = None
+    ) -> Mapping[str, s.ElicitationContentValue] | None:
+        """Have the user fill in a form; None when they would not."""
+        request = s.FormElicitation(
+            message=message, session_id=self.session.id, tool_call_id=tool_call_id, requested_schema=form
+        )
+        self._must_offer("elicitation.form")
+        response = await self.client.create_elicitation(request)
+        return response.content or {} if isinstance(response, s.ElicitationAcceptAction) else None
+
+    async def elicit_url(self, message: str, url: str, *, id: str | None = None) -> bool:
+        """Ask the user to visit a page; true when they agreed, which is not yet that they are done."""
+        request = s.UrlElicitation(
+            message=message, session_id=self.session.id, url=url, elicitation_id=id or new_id("ask")
+        )
+        self._must_offer("elicitation.url")
+        return isinstance(await self.client.create_elicitation(request), s.ElicitationAcceptAction)
+
+    def _must_offer(self, capability: str) -> None:
+        if not offered(self.client.offers, capability):
+            raise LocalProtocolError(f"the client does not offer {capability}")
+
+
+class Permission(Struct, frozen=True):
+    """What the user decided; true when it allows.  No option means cancelled, which allows nothing."""
+
+    option: s.PermissionOption | None
+
+    def __bool__(self) -> bool:
+        return self.option is not None and self.option.kind in ("allow_once", "allow_always")
+
+
+class ToolRun:
+    """A tool at work, as the client sees it: pending, in progress once it does something, then its outcome."""
+
+    def __init__(self, turn: Turn, call: s.ToolCall) -> None:
+        self._turn = turn
+        self._call = call
+        self._content: list[s.ToolCallContent] = []
+        self._status: s.ToolCallStatus = "pending"
+        self._failure: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self._call.tool_call_id
+
+    def described(self) -> s.ToolCallUpdate:
+        """The call as a permission request shows it."""
+        call = self._call
+        return s.ToolCallUpdate(
+            tool_call_id=call.tool_call_id,
+            title=call.title,
+            kind=call.kind,
+            name=call.name,
+            status=self._status,
+            content=list(self._content) or None,
+            locations=call.locations or None,
+            raw_input=call.raw_input,
+        )
+
+    async def start(self) -> None:
+        """Show that the tool is running; everything it shows does so by itself."""
+        if self._status == "pending":
+            await self.update(status="in_progress")
+
+    async def text(self, text: str) -> None:
+        """Add text to what the tool shows."""
+        await self.show(s.Content(content=s.TextContent(text=text)))
+
+    async def diff(self, path: str | os.PathLike[str], old_text: str | None, new_text: str) -> None:
+        """Add a file's change; no old text means a new file."""
+        await self.show(s.Diff(path=self._turn.session.path(path), old_text=old_text, new_text=new_text))
+
+    async def terminal(self, terminal: "TerminalRun") -> None:
+        """Show a terminal live."""
+        await self.show(s.Terminal(terminal_id=terminal.id))
+
+    async def show(self, content: s.ToolCallContent) -> None:
+        """Add a block to what the tool shows; before it is allowed to run, it stays pending."""
+        self._content.append(content)
+        await self._send(s.ToolCallUpdated(tool_call_id=self.id, content=list(self._content)))
+
+    async def update(
+        self,
+        *,
+        title: str | None = None,
+        kind: s.ToolKind | None = None,
+        status: s.ToolCallStatus | None = None,
+        locations: Sequence[s.ToolCallLocation] | None = None,
+        raw_input: Any = s.UNSET,
+        raw_output: Any = s.UNSET,
+    ) -> None:
+        """Change what the client knows of the call."""
+        self._status = status or self._status
+        await self._send(
+            s.ToolCallUpdated(
+                tool_call_id=self.id,
+                title=title,
+                kind=kind,
+                status=status,
+                locations=locations,
+                raw_input=raw_input,
+                raw_output=raw_output,
+            )
+        )
+
+    def fail(self, why: str) -> None:
+        """Have the call end as failed, without ending the turn."""
+        self._failure = why
+
+    async def decided(self, permission: Permission) -> None:
+        """The user was asked: go on, or end as refused."""
+        if permission:
+            await self.start()
+        else:
+            self.fail("The user did not allow it." if permission.option else "Cancelled.")
+
+    async def __aenter__(self) -> Self:
+        await self._send(self._call)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is not None:
+            self._failure = _told(exc)
+        if self._failure is not None:
+            self._content.append(s.Content(content=s.TextContent(text=self._failure)))
+        if self._turn.ended:
+            return
+        outcome = s.ToolCallUpdated(
+            tool_call_id=self.id,
+            status="completed" if self._failure is None else "failed",
+            content=None if self._failure is None else list(self._content),
+        )
+        with contextlib.suppress(Error) if exc is not None else contextlib.nullcontext():
+            await self._send(outcome)
+
+    async def _send(self, update: s.SessionUpdate) -> None:
+        await self._turn.update(update)
+
+
+class TerminalRun:
+    """A command running in one of the client's terminals."""
+
+    def __init__(self, client: RemoteClient, session_id: str, terminal_id: str) -> None:
+        self._client = client
+        self._ids: dict[str, Any] = {"session_id": session_id, "terminal_id": terminal_id}
+        self.id = terminal_id
+        self._released = False
+
+    async def output(self) -> s.TerminalOutputResponse:
+        """What it has printed so far, and how it ended if it did."""
+        return await self._client.terminal_output(s.TerminalOutputRequest(**self._ids))
+
+    async def wait(self, timeout: float | None = None) -> s.WaitForTerminalExitResponse:
+        """How it ended; one that takes longer than `timeout` seconds is killed first."""
+        request = s.WaitForTerminalExitRequest(**self._ids)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._client.wait_for_terminal_exit(request)
+        except TimeoutError:
+            await self.kill()
+            return await self._client.wait_for_terminal_exit(request)
+
+    async def kill(self) -> None:
+        """End the command; what it printed can still be read."""
+        await self._client.kill_terminal(s.KillTerminalRequest(**self._ids))
+
+    async def release(self) -> None:
+        """Let go of the terminal, and of the command if it still runs."""
+        if not self._released:
+            self._released = True
+            await self._client.release_terminal(s.ReleaseTerminalRequest(**self._ids))
+
+
+def shown_options(
+    client: RemoteClient, options: Sequence[s.SessionConfigOption]
+) -> Sequence[s.SessionConfigOption]:
+    """The options a client can show: switches only where it said it has them."""
+    if offered(client.offers, "session.config_options.boolean"):
+        return options
+    return [option for option in options if not isinstance(option, s.SessionConfigBoolean)]
+
+
+def new_id(kind: str) -> str:
+    """An id nobody can guess."""
+    return f"{kind}_{os.urandom(16).hex()}"
+
+
+def _told(exc: BaseException) -> str:
+    """What the client is told of an exception: the words of our own errors, of others only their kind."""
+    if isinstance(exc, asyncio.CancelledError):
+        return "Cancelled."
+    return str(exc) if isinstance(exc, Error) else f"{type(exc).__name__}; the agent's log says more."
