@@ -27,6 +27,7 @@ from .errors import (
 from .proxy import Proxy, compose
 from .roles import AgentRole, ClientRole, extension
 from .session import Prompt, Session
+from .transcript import Transcript
 from .turn import AgentSession, Permission, Turn
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "ResourceNotFound",
     "RpcError",
     "Session",
+    "Transcript",
     "Turn",
     "UnsupportedVersion",
     "compose",

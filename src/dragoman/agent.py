@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ import msgspec
 from . import schema as s
 from .connection import Connection
 from .errors import InvalidParams, InvalidRequest, MethodNotFound, RequestCancelled, ResourceNotFound
-from .roles import AgentRole, RemoteClient, overrides
+from .roles import AgentRole, RemoteClient, Wire, overrides
 from .transports import Transport
 from .turn import AgentSession, Turn, new_id, shown_options
 
@@ -170,8 +170,8 @@ class Agent(AgentRole):
         self.session(params.session_id)
         running = list(self._queues.get(params.session_id, ()))
         self.cancel(s.CancelNotification(session_id=params.session_id))
-        if running:
-            await asyncio.wait([turn.over for turn in running], timeout=CANCEL_PATIENCE)
+        for turn in running:
+            await turn.finished()
         self.sessions.pop(params.session_id, None)
         return s.CloseSessionResponse()
 
@@ -203,11 +203,21 @@ class Agent(AgentRole):
         queue = self._queues.setdefault(session.id, [])
         if len(queue) > MAX_WAITING:
             raise InvalidRequest(f"{MAX_WAITING} prompts are waiting in this session already")
-        running, before = _Running(Turn(session, params)), queue[-1] if queue else None
+        running = _Running(Turn(session, params), self.client.wire)
         queue.append(running)
         try:
-            return await running.run(before, self.answer)
+            if queue[0] is not running:
+                await queue[-2].finished()
+            return running.response(await self.answer(running.turn))
+        except asyncio.CancelledError:
+            return running.cut_short()
+        except Exception:
+            if not running.cancelled:
+                raise
+            log.warning("a cancelled turn failed", exc_info=True)
+            return running.response("cancelled")
         finally:
+            running.end()
             queue.remove(running)
             if not queue:
                 self._queues.pop(session.id, None)
@@ -247,63 +257,50 @@ class Agent(AgentRole):
 
 
 class _Running:
-    """A turn on its way: waits for those before it, runs, and ends in exactly one answer."""
+    """A turn on its way, in the task that answers its request; it ends in exactly one answer."""
 
-    def __init__(self, turn: Turn) -> None:
-        loop = asyncio.get_running_loop()
-        self._turn = turn
-        self._task: asyncio.Task[s.StopReason | None] | None = None
-        self._cancelled = loop.create_future()
-        self._given_up = loop.create_future()
-        self.over = loop.create_future()
+    def __init__(self, turn: Turn, wire: Wire) -> None:
+        self.turn = turn
+        self.cancelled = False
+        self._wire = wire
+        self._task: asyncio.Task[Any] = asyncio.current_task()  # type: ignore[assignment]
+        self._over: asyncio.Future[None] | None = None
 
     def cancel(self) -> None:
         """End the turn: it may still say its last words, but not for ever."""
-        if not self._cancelled.done():
-            self._cancelled.set_result(None)
-        if self._task and not self._task.done():
-            self._task.cancel()
+        if not self.cancelled:
+            self.cancelled = True
             asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self._give_up)
+        self._task.cancel()
 
     def _give_up(self) -> None:
-        if not self._given_up.done():
-            self._given_up.set_result(None)
+        if not self._task.done():
+            log.warning("a cancelled turn does not end; the client is answered without it")
+            self._wire.answer_early(self._task, self.response("cancelled"))
+            self.end()
 
-    async def run(
-        self,
-        before: "_Running | None",
-        answer: Callable[[Turn], Coroutine[Any, Any, s.StopReason | None]],
-    ) -> s.PromptResponse:
-        try:
-            if before:
-                await self._wait(before.over, self._cancelled)
-            if self._cancelled.done():
-                return s.PromptResponse(stop_reason="cancelled")
-            self._task = asyncio.create_task(answer(self._turn), name=f"turn in {self._turn.session.id}")
-            await self._wait(self._task, self._given_up)
-            return s.PromptResponse(stop_reason=self._outcome(self._task), usage=self._turn.usage)
-        finally:
-            self._turn.ended = True
-            self.over.set_result(None)
+    def cut_short(self) -> s.PromptResponse:
+        """The turn raised CancelledError: because the client wanted it, or by its own doing."""
+        if not self._task.cancelling():
+            raise RequestCancelled("the agent gave up this turn")
+        while self._task.uncancel():
+            pass
+        return self.response("cancelled")
 
-    async def _wait(self, *futures: asyncio.Future[Any]) -> None:
-        """Until one of them is done; to be cancelled here means that the turn is."""
-        try:
-            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            self.cancel()
-            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    def response(self, reason: str | None) -> s.PromptResponse:
+        if self.cancelled:
+            reason = "cancelled"
+        return s.PromptResponse(stop_reason=reason or "end_turn", usage=self.turn.usage)
 
-    def _outcome(self, task: asyncio.Task[s.StopReason | None]) -> s.StopReason | str:
-        if not self._cancelled.done():
-            if task.cancelled():
-                raise RequestCancelled("the agent gave up this turn")
-            return task.result() or "end_turn"
-        if not task.done():
-            log.warning("a cancelled turn does not end; the client was answered without it")
-        elif not task.cancelled() and (exc := task.exception()):
-            log.warning("a cancelled turn failed", exc_info=exc)
-        return "cancelled"
+    async def finished(self) -> None:
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._over)
+
+    def end(self) -> None:
+        self.turn.ended = True
+        if self._over and not self._over.done():
+            self._over.set_result(None)
 
 
 def _with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:

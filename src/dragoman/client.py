@@ -73,9 +73,7 @@ class Client(ClientRole):
 
     # Sessions
 
-    async def new_session(
-        self, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
-    ) -> Session:
+    async def new_session(self, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]) -> Session:
         """Start a conversation in a directory."""
         response = await self.agent.new_session(s.NewSessionRequest(**_placed(cwd, workspace)))
         return self._session(response.session_id, response)
@@ -163,9 +161,7 @@ class Client(ClientRole):
             return s.ElicitationAcceptAction() if await self.open_url(params) else s.ElicitationDecline()
         raise InvalidParams("this client cannot ask in that mode")
 
-    async def fill_form(
-        self, form: s.FormElicitation
-    ) -> Mapping[str, s.ElicitationContentValue] | None:
+    async def fill_form(self, form: s.FormElicitation) -> Mapping[str, s.ElicitationContentValue] | None:
         """Have the user fill in a form; None when they decline."""
         raise InvalidParams("this client shows no forms")
 
@@ -202,7 +198,9 @@ class Client(ClientRole):
             session=s.ClientSessionCapabilities(
                 compaction=s.CompactionCapabilities(),
                 notices=s.NoticeCapabilities(),
-                config_options=s.SessionConfigOptionsCapabilities(boolean=s.BooleanConfigOptionCapabilities()),
+                config_options=s.SessionConfigOptionsCapabilities(
+                    boolean=s.BooleanConfigOptionCapabilities()
+                ),
             ),
             elicitation=(
                 s.ElicitationCapabilities(

@@ -22,24 +22,26 @@ from msgspec import Raw, Struct
 from .schema.base import Shape
 
 MAX_DEPTH = 128  # serde_json stops at 128, pydantic at 200; no real message comes near
+SHALLOW = 2 * MAX_DEPTH  # bytes; a shorter frame has no room for more levels and their ends
 
 Invalid = msgspec.ValidationError
 Malformed = msgspec.DecodeError
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
+_NULL = Raw(b"null")
 _PEEK = 64 * 1024
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 _ESCAPES = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
 )
 
 
 def check(frame: bytes) -> None:
     """Refuse what must not reach the parser: too deep a nesting, bytes that are not UTF-8."""
-    # 128 levels and their ends need more than 256 bytes; most frames are done here.
-    if len(frame) > 2 * MAX_DEPTH and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH:
+    if len(frame) > SHALLOW and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH:
         _check_depth(frame[:_PEEK])  # an attack shows at once; only an honest giant is scanned whole
         if len(frame) > _PEEK:
             _check_depth(frame)
@@ -106,6 +108,14 @@ def decode(data: bytes | Raw, tp: Any) -> Any:
         return _build(Raw(data), tp, "$")
 
 
+def decode_params(data: Raw, tp: Any) -> Any:
+    """The params of a message, where null and nothing mean an empty object."""
+    try:
+        return decoder(tp).decode(data)
+    except Invalid:
+        return decode(data if data != _NULL else b"{}", tp)
+
+
 def decode_result(data: Raw | None, tp: Any) -> Any:
     """A result, where peers in the wild answer null for an empty object or an empty list."""
     if data is not None or tp is Any or tp is Raw:
@@ -162,7 +172,7 @@ def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
         try:
             kept[field.name] = _items(value, inner, place) if lenient else _build(value, inner, place)
         except Invalid:
-            if reading == "nullable" and bytes(value) == b"null" or reading == "lenient":
+            if (reading == "nullable" and bytes(value) == b"null") or reading == "lenient":
                 kept[field.name] = _empty(inner)
             elif not lenient:
                 raise

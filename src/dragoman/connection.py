@@ -7,6 +7,7 @@ plain call, a response goes straight to whoever waits for it, and only a request
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ log = logging.getLogger("dragoman")
 
 SOFT_LIMIT = 64 * 1024  # bytes not yet handed to the wire before a sender that awaits `room` has to wait
 HARD_LIMIT = 32 * 1024 * 1024  # and before one that does not is stopped
+BURST = 50e-6  # seconds; frames closer together than this are sent with one write
 GRACE = 0.5  # seconds for answers in the works after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 NOISY = 1000  # lines that are no message before the user is warned
@@ -38,16 +40,17 @@ class Connection:
 
     def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
         self.peer = Peer(quiet=quiet)
+        self.closed: Exception | None = None  # why, once it is
         self._transport = transport
         self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()  # the peer has hung up
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
-        self._flushing = False
-        self._reading = asyncio.Event()
-        self._reading.set()
+        self._due = False  # a flush is scheduled
+        self._flushed = 0.0  # when the last one was
+        self._choked = False  # the wire holds more than it may
         self._noise = 0
         self._hanging_up: asyncio.Task[None] | None = None
-        self.closed: Exception | None = None  # why, once it is
 
     def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
         """Say what this side answers, each method with its handler; before `run`."""
@@ -57,7 +60,7 @@ class Connection:
 
     async def call(self, method: Method, params: Any) -> Any:
         """Ask, and wait for the answer; whoever is cancelled while waiting tells the peer so."""
-        if self.peer.queued > SOFT_LIMIT:
+        if self.is_full:
             await self.room()
         answer: asyncio.Future[Any] = self._loop.create_future()
 
@@ -103,33 +106,44 @@ class Connection:
     def note(self, method: Method, params: Any) -> None:
         if self.closed:
             raise self.closed
-        if self.peer.queued + self._transport.queued > HARD_LIMIT:
-            raise LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
+        if self._choked or self.peer.queued > HARD_LIMIT:
+            raise LocalProtocolError(
+                f"the peer does not take what it is sent; await room() before {method.name}"
+            )
         self.peer.note(method, params)
-        if not self._flushing:
+        if not self._due:
             self._flush_soon()
 
     @property
     def is_full(self) -> bool:
+        """Whether it is time to await `room`."""
         return self.peer.queued > SOFT_LIMIT
 
     async def room(self) -> None:
         """Wait until the peer has taken most of what was sent, and let the reader have its turn."""
         self._flush()
         await self._transport.drain()
+        self._choked = False
         await asyncio.sleep(0)
         if self.closed:
             raise self.closed
 
     def _flush_soon(self) -> None:
-        if not self._flushing:
-            self._flushing = True
+        """Send a lone frame at once; what comes in a burst goes together."""
+        if self._due:
+            return
+        if time.monotonic() - self._flushed > BURST:
+            self._flush()
+        else:
+            self._due = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._flushing = False
+        self._due = False
+        self._flushed = time.monotonic()
         if frames := self.peer.take():
             self._transport.send(frames)
+            self._choked = self._transport.queued > HARD_LIMIT
 
     def _expire(self, id: int, method: Method) -> None:
         if settle := self._waiting.pop(id, None):
@@ -141,50 +155,49 @@ class Connection:
 
     async def run(self) -> None:
         """Handle what arrives until the peer hangs up, then settle everything."""
+        self._transport.listen(self._hear, self._over.set)
         try:
-            while frames := await self._transport.receive():
-                for self.frame in frames:
-                    if event := self.peer.receive(self.frame):
-                        self._dispatch(event)
-                if self.peer.queued:
-                    self._flush_soon()
-                if not self._reading.is_set():
-                    await self._reading.wait()
-            await self._wind_down(await self._transport.ended(), GRACE)
+            await self._over.wait()
+            await self._wind_down(await self._transport.why_ended(), GRACE)
         except asyncio.CancelledError:
             await self._wind_down(ConnectionClosed("we hung up"), 0)
             raise
 
     def hold(self) -> None:
         """Stop reading: whoever was to take what arrives has no room for it."""
-        self._reading.clear()
+        self._transport.hold()
 
     def resume(self) -> None:
-        self._reading.set()
+        self._transport.resume()
+
+    def _hear(self, frames: list[bytes | Oversize]) -> None:
+        receive = self.peer.receive
+        for frame in frames:
+            self.frame = frame
+            event = receive(frame)
+            if type(event) is Note:  # most of them, so first and without a detour
+                try:
+                    event.method.handler(event.params)  # type: ignore[misc]
+                except BaseException:  # whatever a handler does, what comes next is still read
+                    log.exception("the handler of %s failed", event.method.name)
+            elif event is not None:
+                self._dispatch(event)
+        if self.peer.queued:
+            self._flush_soon()
 
     def _dispatch(self, event: Event) -> None:
         match event:
-            case Note():
-                self._notice(event)
             case Reply():
+                self._noise = 0
                 if settle := self._waiting.pop(event.id, None):
                     settle(event)
             case Call():
                 self._tasks[event.key] = self._loop.create_task(self._answer(event), name=event.method.name)
             case Cancel():
-                if running := self._tasks.get(event.key):
-                    running.cancel()
+                if task := self._tasks.get(event.key):
+                    task.cancel()
             case Noise():
-                self._hear(event)
-
-    def _notice(self, note: Note) -> None:
-        self._noise = 0
-        try:
-            note.method.handler(note.params)  # type: ignore[misc]
-        except BaseException as exc:
-            if isinstance(exc, asyncio.CancelledError):
-                raise
-            log.exception("the handler of %s failed", note.method.name)
+                self._ignore(event)
 
     async def _answer(self, call: Call) -> None:
         try:
@@ -192,8 +205,12 @@ class Connection:
         except asyncio.CancelledError:
             self.peer.fail(call.key, RequestCancelled())
         except RpcError as exc:
-            self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
-        except BaseException:  # also SystemExit and its kin: a handler's bug ends its request, not the process
+            self.peer.fail(
+                call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}")
+            )
+        except (
+            BaseException
+        ):  # also SystemExit and its kin: a handler's bug ends its request, not the process
             error_id = os.urandom(6).hex()
             log.exception("the handler of %s failed [%s]", call.method.name, error_id)
             self.peer.fail(call.key, InternalError(data={"errorId": error_id}))
@@ -201,11 +218,21 @@ class Connection:
             del self._tasks[call.key]
             self._flush_soon()
 
-    def _hear(self, noise: Noise) -> None:
+    def answer_early(self, task: "asyncio.Task[Any]", result: Any) -> None:
+        """Answer the request a task is answering; what the task itself answers later is dropped."""
+        for key, answering in self._tasks.items():
+            if answering is task:
+                self.peer.reply(key, result)
+                self._flush_soon()
+                return
+
+    def _ignore(self, noise: Noise) -> None:
         self._noise += 1
         log.info("ignored: %s %r", noise.why, noise.data)
         if self._noise == NOISY:
-            log.warning("the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200])
+            log.warning(
+                "the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200]
+            )
 
     # The end
 
@@ -231,4 +258,3 @@ class Connection:
         await self._transport.close()
         if self._hanging_up:
             await self._hanging_up
-

@@ -1,28 +1,28 @@
 """The error tree; each name says whose fault it was.
 
-    Error
-    ├── ProtocolError                 the rules of the protocol were broken
-    │   ├── LocalProtocolError            by us: a bug in the calling code
-    │   │   └── NotOffered                    the peer did not advertise what was asked of it
-    │   └── RemoteProtocolError           by the peer: it sent what it must not send
-    ├── RpcError(code, message, data) the peer answered with an error; raise one to answer with it
-    │   ├── ParseError            -32700
-    │   ├── InvalidRequest        -32600
-    │   ├── MethodNotFound        -32601
-    │   ├── InvalidParams         -32602
-    │   ├── InternalError         -32603
-    │   ├── RequestCancelled      -32800
-    │   ├── AuthRequired          -32000
-    │   ├── Overloaded            -32001
-    │   ├── ResourceNotFound      -32002
-    │   ├── UnsupportedVersion    -32022
-    │   ├── McpLimitExceeded      -33000
-    │   ├── McpServerUnavailable  -33001
-    │   └── McpBackendFailed      -33002
-    ├── RequestTimeout                the peer did not answer in time
-    ├── ConnectionClosed              the wire is gone
-    │   └── AgentExited                   because the agent's process ended
-    └── AgentStartError               the agent could not be started
+Error
+├── ProtocolError                 the rules of the protocol were broken
+│   ├── LocalProtocolError            by us: a bug in the calling code
+│   │   └── NotOffered                    the peer did not advertise what was asked of it
+│   └── RemoteProtocolError           by the peer: it sent what it must not send
+├── RpcError(code, message, data) the peer answered with an error; raise one to answer with it
+│   ├── ParseError            -32700
+│   ├── InvalidRequest        -32600
+│   ├── MethodNotFound        -32601
+│   ├── InvalidParams         -32602
+│   ├── InternalError         -32603
+│   ├── RequestCancelled      -32800
+│   ├── AuthRequired          -32000
+│   ├── Overloaded            -32001
+│   ├── ResourceNotFound      -32002
+│   ├── UnsupportedVersion    -32022
+│   ├── McpLimitExceeded      -33000
+│   ├── McpServerUnavailable  -33001
+│   └── McpBackendFailed      -33002
+├── RequestTimeout                the peer did not answer in time
+├── ConnectionClosed              the wire is gone
+│   └── AgentExited                   because the agent's process ended
+└── AgentStartError               the agent could not be started
 """
 
 from typing import Any, ClassVar

@@ -35,7 +35,7 @@ class Inbox:
         self._size = 0  # bytes of the frames those items came in
         self._spool: _Spool | None = None
         self._holding = False
-        self._arrival: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
 
     def put(self, item: Any, frame: bytes) -> None:
         """Add an update, and the frame it came in."""
@@ -45,7 +45,7 @@ class Inbox:
             self._size += size
         else:
             self._spill(frame, None)
-        if self._arrival:
+        if self._waiters:
             self._wake()
 
     def put_mark(self, mark: Any) -> None:
@@ -54,7 +54,7 @@ class Inbox:
             self._items.append((mark, 0))
         else:
             self._spill(b"", mark)
-        if self._arrival:
+        if self._waiters:
             self._wake()
 
     def pop(self) -> Any | None:
@@ -69,9 +69,9 @@ class Inbox:
 
     async def wait(self) -> None:
         """Until something has been put in; any number may wait."""
-        if self._arrival is None:
-            self._arrival = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._arrival)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     def close(self) -> None:
         """Throw away what is left."""
@@ -83,9 +83,10 @@ class Inbox:
         self._release()
 
     def _wake(self) -> None:
-        arrival, self._arrival = self._arrival, None
-        if arrival and not arrival.done():
-            arrival.set_result(None)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _spill(self, frame: bytes, mark: Any) -> None:
         if self._spool is None:

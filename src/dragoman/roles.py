@@ -49,7 +49,8 @@ def rpc(
 
 def _marked(forwarder: Any, stub: F, method: Method) -> F:
     forwarder.forwards = method
-    return functools.update_wrapper(forwarder, stub)
+    functools.update_wrapper(forwarder, stub)
+    return forwarder  # type: ignore[no-any-return]
 
 
 def extension(name: str) -> Callable[[F], F]:
@@ -248,6 +249,7 @@ class Wire(Protocol):
 
     async def call(self, method: Method, params: Any) -> Any: ...
     def note(self, method: Method, params: Any) -> None: ...
+    def answer_early(self, task: Any, result: Any) -> None: ...
     async def room(self) -> None: ...
     @property
     def is_full(self) -> bool: ...
@@ -262,11 +264,13 @@ class Remote(Role):
         self.wire = wire
 
     async def _request(self, method: Method, params: Any) -> Any:
-        self._must_offer(method)
+        if method.gate:
+            self._must_offer(method)
         return await self.wire.call(method, params)
 
     def _notify(self, method: Method, params: Any) -> None:
-        self._must_offer(method)
+        if method.gate:
+            self._must_offer(method)
         self.wire.note(method, params)
 
     async def request(self, name: str, params: Any = None, result: Any = Any) -> Any:
@@ -283,8 +287,10 @@ class Remote(Role):
             await self.wire.room()
 
     def _must_offer(self, method: Method) -> None:
-        if method.gate and not offered(self.offers, method.gate):
-            raise NotOffered(f"{method.name} needs the capability {method.gate}, which the peer does not offer")
+        if not offered(self.offers, method.gate):
+            raise NotOffered(
+                f"{method.name} needs the capability {method.gate}, which the peer does not offer"
+            )
 
 
 class RemoteAgent(Remote, AgentRole):

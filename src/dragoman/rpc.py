@@ -152,6 +152,7 @@ class _CancelParams(Struct, rename="camel"):
 
 
 _read_envelope = msgspec.json.Decoder(_Envelope).decode
+_BARE_NOTE = len(b'{"jsonrpc":"2.0","method":"","params":}')
 _MEMBERS = tuple(f'"{name}"'.encode() for name in _Envelope.__struct_fields__)
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
 
@@ -250,24 +251,24 @@ class Peer:
         if isinstance(frame, Oversize):
             return self._receive_oversize(frame)
         try:
-            codec.check(frame)
+            if len(frame) > codec.SHALLOW or not frame.isascii():
+                codec.check(frame)
             message = _read_envelope(frame)
         except codec.Invalid:
             return self._receive_malformed(frame)
         except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
             return self._receive_garbage(frame, exc)
-        if message.id is UNSET and message.method is not None:
-            # A compact notification has room for nothing else: its length proves no member is there twice.
-            whole = len(frame) == 39 + len(message.method) + len(message.params)
-        else:
-            whole = False
-        if message.jsonrpc != "2.0" or not (whole or not _has_duplicates(frame)):
+        name, id = message.method, message.id
+        if id is UNSET and name is not None and len(frame) == _BARE_NOTE + len(name) + len(message.params):
+            # Most of all frames.  There is room for nothing else, so no member is there twice.
+            return self._receive_note(name, message.params)
+        if message.jsonrpc != "2.0" or _has_duplicates(frame):
             return self._receive_malformed(frame)
-        if message.method is None:
+        if name is None:
             return self._receive_reply(message, frame)
-        if message.id is UNSET:
-            return self._receive_note(message.method, message.params)
-        return self._receive_call(message.id, message.method, message.params)
+        if id is UNSET:
+            return self._receive_note(name, message.params)
+        return self._receive_call(id, name, message.params)
 
     def _receive_call(self, id: RequestId, name: str, raw: Raw) -> Event | None:
         method = self._requests.get(name)
@@ -377,7 +378,7 @@ class Peer:
 
 def _read_params(raw: Raw, method: Method) -> Any:
     if method.params is not Raw:
-        return codec.decode(raw if raw != _NULL else _EMPTY, method.params)
+        return codec.decode_params(raw, method.params)
     data = bytes(raw)
     if data == b"null":
         return _EMPTY

@@ -69,7 +69,9 @@ class Session:
     async def set_mode(self, mode_id: str) -> None:
         await self.client.agent.set_mode(s.SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
         if self.modes:
-            self.modes = s.SessionModeState(current_mode_id=mode_id, available_modes=self.modes.available_modes)
+            self.modes = s.SessionModeState(
+                current_mode_id=mode_id, available_modes=self.modes.available_modes
+            )
 
     async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[s.SessionConfigOption]:
         """Set one option; gives all of them as they are now, for one may change another."""
@@ -87,9 +89,7 @@ class Session:
         request = s.SetSessionTitleRequest(session_id=self.id, title=title)
         return (await self.client.agent.set_title(request)).title
 
-    async def fork(
-        self, cwd: str | os.PathLike[str] = ".", **workspace: "Unpack[Workspace]"
-    ) -> "Session":
+    async def fork(self, cwd: str | os.PathLike[str] = ".", **workspace: "Unpack[Workspace]") -> "Session":
         """A new session that starts out knowing what this one knows."""
         return await self.client.fork_session(self.id, cwd, **workspace)
 

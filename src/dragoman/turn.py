@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+from binascii import b2a_base64
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -13,6 +14,8 @@ from msgspec import Struct
 from . import schema as s
 from .errors import Error, LocalProtocolError
 from .roles import RemoteClient, offered
+
+_URL_SAFE = str.maketrans("+/", "-_")
 
 ALLOW_OR_NOT = (
     s.PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
@@ -59,7 +62,8 @@ class AgentSession:
     async def update(self, update: s.SessionUpdate) -> None:
         """Send an update of any kind; waits while the client does not keep up."""
         self.client.update(s.SessionNotification(session_id=self.id, update=update))
-        await self.client.room()
+        if self.client.wire.is_full:
+            await self.client.room()
 
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode from the agent's side."""
@@ -103,7 +107,7 @@ class Turn:
         self.meta = request.meta
         self.usage: s.Usage | None = None  # set it to have it reported with the answer
         self.ended = False
-        self._speaker = ""  # whose message is being sent
+        self._speaker: type | None = None  # whose message is being sent
         self._message_id = ""
         self._plan: Sequence[s.PlanEntry] = ()
 
@@ -118,7 +122,7 @@ class Turn:
         """Send an update of any kind; waits while the client does not keep up."""
         if self.ended:
             raise LocalProtocolError("the turn has ended; nothing can be added to it")
-        self._speaker = ""
+        self._speaker = None
         await self.session.update(update)
 
     async def say(self, content: str | s.ContentBlock) -> None:
@@ -134,15 +138,17 @@ class Turn:
     ) -> None:
         if self.ended:
             raise LocalProtocolError("the turn has ended; nothing can be added to it")
-        if self._speaker is not kind.__name__:
-            self._speaker, self._message_id = kind.__name__, new_id("msg")
+        if self._speaker is not kind:
+            self._speaker, self._message_id = kind, os.urandom(6).hex()  # need only differ from the others
         block = s.TextContent(text=content) if isinstance(content, str) else content
         await self.session.update(kind(content=block, message_id=self._message_id))
 
     async def plan(self, *entries: str | s.PlanEntry) -> None:
         """Show the whole plan as it is now; a bare string is a step not yet begun."""
         self._plan = [
-            s.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
+            s.PlanEntry(content=entry, priority="medium", status="pending")
+            if isinstance(entry, str)
+            else entry
             for entry in entries
         ]
         await self.update(s.Plan(entries=self._plan))
@@ -161,7 +167,9 @@ class Turn:
     ) -> "ToolRun":
         """`async with turn.tool("Edit a.py", kind="edit") as call:` shows the client a tool at work."""
         places = [
-            place if isinstance(place, s.ToolCallLocation) else s.ToolCallLocation(path=self.session.path(place))
+            place
+            if isinstance(place, s.ToolCallLocation)
+            else s.ToolCallLocation(path=self.session.path(place))
             for place in locations
         ]
         call = s.ToolCall(
@@ -422,8 +430,8 @@ def shown_options(
 
 
 def new_id(kind: str) -> str:
-    """An id nobody can guess."""
-    return f"{kind}_{os.urandom(16).hex()}"
+    """An id nobody can guess: 128 random bits."""
+    return kind + "_" + b2a_base64(os.urandom(16), newline=False)[:22].decode().translate(_URL_SAFE)
 
 
 def _told(exc: BaseException) -> str:

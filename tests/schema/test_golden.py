@@ -2,6 +2,7 @@
 
 import json
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,30 @@ FROZEN = {"nes", "documents", "mcp_connection"}  # modules the official schema n
 def read_goldens() -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for path in sorted((Path(__file__).parent / "golden").glob("*.json")):
-        for name, examples in json.loads(path.read_text()).items():
+        for name, some in json.loads(path.read_text()).items():
             assert STRUCTS[name].__module__.endswith(f".{path.stem}"), f"{name} is not at home in {path.name}"
-            found[name] = examples if isinstance(examples, list) else [examples]
+            found[name] = some if isinstance(some, list) else [some]
     return found
 
 
 GOLDENS = read_goldens()
-EXAMPLES = [
-    pytest.param(STRUCTS[name], example, id=f"{name}-{number}")
-    for name, examples in GOLDENS.items()
-    for number, example in enumerate(examples)
-]
-OFFICIAL = [param for param in EXAMPLES if param.values[0].__module__.rpartition(".")[2] not in FROZEN]
-WITH_META = [param for param in EXAMPLES if "_meta" in param.values[0].__struct_encode_fields__]
+
+
+def examples(of: Callable[[Any], bool] = bool) -> list[Any]:
+    return [
+        pytest.param(STRUCTS[name], example, id=f"{name}-{number}")
+        for name, found in GOLDENS.items()
+        if of(STRUCTS[name])
+        for number, example in enumerate(found)
+    ]
+
+
+def official_one(tp: type) -> bool:
+    return tp.__module__.rpartition(".")[2] not in FROZEN
+
+
+def has_meta(tp: Any) -> bool:
+    return "_meta" in tp.__struct_encode_fields__
 
 
 def test_every_type_has_a_golden_message() -> None:
@@ -52,7 +63,7 @@ def test_the_golden_messages_of_a_type_fill_every_field(name: str) -> None:
     assert wanted | ({config.tag_field} if config.tag else set()) == filled - {"_meta"}
 
 
-@pytest.mark.parametrize(("tp", "example"), EXAMPLES)
+@pytest.mark.parametrize(("tp", "example"), examples())
 def test_a_golden_message_is_written_as_it_was_read(tp: Any, example: Any) -> None:
     message = codec.decode_strict(json.dumps(example).encode(), tp)
     written = codec.encode(message)
@@ -60,7 +71,7 @@ def test_a_golden_message_is_written_as_it_was_read(tp: Any, example: Any) -> No
     assert codec.decode_strict(written, tp) == message
 
 
-@pytest.mark.parametrize(("tp", "example"), WITH_META)
+@pytest.mark.parametrize(("tp", "example"), examples(has_meta))
 def test_a_golden_message_reads_the_same_on_the_lenient_path(tp: Any, example: Any) -> None:
     good = json.dumps(example).encode()
     bad = json.dumps({**example, "_meta": "not an object"}).encode()  # forces the lenient path
@@ -76,7 +87,7 @@ def official() -> Any:
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize(("tp", "example"), OFFICIAL)
+@pytest.mark.parametrize(("tp", "example"), examples(official_one))
 def test_a_golden_message_is_valid_by_the_official_schema(tp: Any, example: Any, official: Any) -> None:
     names = {tp.__name__, *unions_of(tp)} & set(official["$defs"])
     assert names

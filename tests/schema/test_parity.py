@@ -39,6 +39,8 @@ NOT_THEIRS = {  # exported, and on purpose without a name in the schema
     "Raw": "msgspec's word for JSON kept as it was",
     "JsonObject": "any JSON object",
     "SessionConfigSelectEntry": "an item of SessionConfigSelectOptions",
+    "AnyMcpRequest": "MessageMcpRequest of either generation",
+    "AnyMcpNotification": "MessageMcpNotification of either generation",
 }
 ARMS = {  # arms of a union whose class has a name of our own
     ("SessionUpdate", "user_message_chunk"): "UserMessageChunk",

@@ -51,8 +51,9 @@ from .mcp import (
     McpServerSse, McpServerStdio, MessageMcpNotification, MessageMcpRequest, MessageMcpResponse,
 )
 from .mcp_connection import (
-    ConnectMcpRequest, ConnectMcpResponse, ConnectionMcpNotification, ConnectionMcpRequest,
-    ConnectionMcpResponse, DisconnectMcpRequest, DisconnectMcpResponse, McpConnectionId,
+    AnyMcpNotification, AnyMcpRequest, ConnectMcpRequest, ConnectMcpResponse, ConnectionMcpNotification,
+    ConnectionMcpRequest, ConnectionMcpResponse, DisconnectMcpRequest, DisconnectMcpResponse,
+    McpConnectionId,
 )
 from .nes import (
     AcceptNesNotification, ClientNesCapabilities, CloseNesRequest, CloseNesResponse, NesCapabilities,
@@ -120,13 +121,13 @@ from .updates import (
 
 __all__ = [
     "UNSET", "AcceptNesNotification", "AgentAuthCapabilities", "AgentCapabilities", "AgentMessageChunk",
-    "AgentThoughtChunk", "Annotations", "ArchiveSessionRequest", "ArchiveSessionResponse", "AudioContent",
-    "AuthAccount", "AuthCapabilities", "AuthMethod", "AuthMethodAgent", "AuthMethodId",
-    "AuthMethodTerminal", "AuthState", "AuthStatusCapabilities", "AuthStatusRequest",
-    "AuthStatusResponse", "AuthStatusUpdateNotification", "AuthenticateRequest", "AuthenticateResponse",
-    "AvailableCommand", "AvailableCommandInput", "AvailableCommandsUpdate", "BlobResourceContents",
-    "BooleanConfigOptionCapabilities", "BooleanPropertySchema", "CancelNotification",
-    "CancelRequestNotification", "CancelledPermissionOutcome", "ClientCapabilities",
+    "AgentThoughtChunk", "Annotations", "AnyMcpNotification", "AnyMcpRequest", "ArchiveSessionRequest",
+    "ArchiveSessionResponse", "AudioContent", "AuthAccount", "AuthCapabilities", "AuthMethod",
+    "AuthMethodAgent", "AuthMethodId", "AuthMethodTerminal", "AuthState", "AuthStatusCapabilities",
+    "AuthStatusRequest", "AuthStatusResponse", "AuthStatusUpdateNotification", "AuthenticateRequest",
+    "AuthenticateResponse", "AvailableCommand", "AvailableCommandInput", "AvailableCommandsUpdate",
+    "BlobResourceContents", "BooleanConfigOptionCapabilities", "BooleanPropertySchema",
+    "CancelNotification", "CancelRequestNotification", "CancelledPermissionOutcome", "ClientCapabilities",
     "ClientNesCapabilities", "ClientSessionCapabilities", "CloseNesRequest", "CloseNesResponse",
     "CloseSessionRequest", "CloseSessionResponse", "CompactionCapabilities", "CompactionId",
     "CompactionStatus", "CompactionSummaryChunk", "CompactionUpdate", "CompleteElicitationNotification",

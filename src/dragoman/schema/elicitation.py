@@ -110,7 +110,7 @@ class ElicitationSchema(Model):
 
     # Factories, not plain defaults: readers may miss these two, senders must write them.
     type: ElicitationSchemaType = field(default_factory=lambda: "object")
-    properties: Exact[Mapping[str, ElicitationPropertySchema]] = field(default_factory=lambda: {})
+    properties: Exact[Mapping[str, ElicitationPropertySchema]] = field(default_factory=dict)
     required: Exact[Sequence[str] | None] = None
     title: str | None = None
     description: str | None = None

@@ -1,18 +1,29 @@
 """Wires: each carries frames both ways and knows why it ended."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ..framing import Oversize
 
-HIGH_WATER = 1024 * 1024  # bytes waiting on one side of a wire before its producer is held up
+HIGH_WATER = 1024 * 1024  # bytes waiting to be taken by the peer before a sender is held up
 LOW_WATER = HIGH_WATER // 4
+
+Hear = Callable[[list[bytes | Oversize]], None]
 
 
 class Transport(Protocol):
     """A wire that carries whole frames."""
 
-    async def receive(self) -> list[bytes | Oversize]:
-        """The frames that have arrived, at least one; none when the peer has hung up."""
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        """Start: `hear` is called with the frames as they arrive, `ended` once, after the last of them."""
+        ...
+
+    def hold(self) -> None:
+        """Stop reading, so that the peer has to wait; frames already on their way may still be heard."""
+        ...
+
+    def resume(self) -> None:
+        """Go on reading."""
         ...
 
     def send(self, frames: list[bytes]) -> None:
@@ -28,7 +39,7 @@ class Transport(Protocol):
         """Return once the peer has taken most of what waits, or is gone."""
         ...
 
-    async def ended(self) -> Exception:
+    async def why_ended(self) -> Exception:
         """Why the wire is gone, as the error that everything pending on it fails with."""
         ...
 

@@ -41,7 +41,7 @@ class ProcessTransport(StdioTransport):
         """The exit code, negative for a signal; None while it runs."""
         return self.process.returncode
 
-    async def ended(self) -> Exception:
+    async def why_ended(self) -> Exception:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS):
                 await self._exited.wait()

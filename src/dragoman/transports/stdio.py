@@ -10,12 +10,12 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ..errors import ConnectionClosed, LocalProtocolError
-from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
-from . import HIGH_WATER, LOW_WATER
+from ..framing import MAX_FRAME, LineFramer, join_lines
+from . import HIGH_WATER, LOW_WATER, Hear
 
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
 
@@ -24,13 +24,11 @@ class StdioTransport:
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limit)
-        self._frames: list[bytes | Oversize] = []  # arrived, not yet received
-        self._size = 0  # bytes of those
-        self._hung_up = False
-        self._arrival = asyncio.Event()
+        self._ended: Callable[[], None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._unwritten = asyncio.Event()  # set when the writing end is gone
+        self._held = False
         self._reader: _Reader
         self._writer: _Writer
 
@@ -39,6 +37,7 @@ class StdioTransport:
         if _is_pipe(read_fd):
             source = os.fdopen(read_fd, "rb", buffering=0)
             self._reader, _ = await self._loop.connect_read_pipe(lambda: _Incoming(self), source)
+            self._reader.pause_reading()
         else:
             self._reader = _ReaderThread(read_fd, self)
         if _is_pipe(write_fd):
@@ -48,15 +47,19 @@ class StdioTransport:
         else:
             self._writer = _FileWriter(write_fd, self)
 
-    async def receive(self) -> list[bytes | Oversize]:
-        while not self._frames and not self._hung_up:
-            self._arrival.clear()
-            await self._arrival.wait()
-        frames, self._frames = self._frames, []
-        if self._size > HIGH_WATER and not self._hung_up:
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        self._hear, self._ended = hear, ended
+        self._reader.resume_reading()
+
+    def hold(self) -> None:
+        if not self._held:
+            self._held = True
+            self._reader.pause_reading()
+
+    def resume(self) -> None:
+        if self._held:
+            self._held = False
             self._reader.resume_reading()
-        self._size = 0
-        return frames
 
     def send(self, frames: list[bytes]) -> None:
         if not self._writer.is_closing():
@@ -69,7 +72,7 @@ class StdioTransport:
     async def drain(self) -> None:
         await self._writable.wait()
 
-    async def ended(self) -> Exception:
+    async def why_ended(self) -> Exception:
         return ConnectionClosed("the peer hung up")
 
     async def close(self) -> None:
@@ -86,19 +89,15 @@ class StdioTransport:
     # What the two ends report
 
     def heard(self, data: bytes) -> None:
-        self._frames += self._framer.feed(data)
-        if not self._frames:  # a long line may not hold up the reading of its own end
-            return
-        if self._size <= HIGH_WATER < self._size + len(data):
-            self._reader.pause_reading()
-        self._size += len(data)
-        self._arrival.set()
+        if frames := self._framer.feed(data):
+            self._hear(frames)
 
     def heard_all(self) -> None:
-        if not self._hung_up:
-            self._frames += self._framer.end()
-            self._hung_up = True
-            self._arrival.set()
+        if self._ended:
+            ended, self._ended = self._ended, None
+            if frames := self._framer.end():
+                self._hear(frames)
+            ended()
 
     def held_up(self, is_held_up: bool) -> None:
         if is_held_up:
@@ -158,15 +157,13 @@ class _ReaderThread:
     def __init__(self, fd: int, wire: StdioTransport) -> None:
         self._fd, self._wire = fd, wire
         self._loop = asyncio.get_running_loop()
-        self._go = threading.Event()
-        self._go.set()
+        self._go = threading.Event()  # set once somebody listens
         threading.Thread(target=self._read, daemon=True, name="stdin").start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # the loop may be gone before the last line
-            while data := os.read(self._fd, 64 * 1024):
+            while self._go.wait() and (data := os.read(self._fd, 64 * 1024)):
                 self._loop.call_soon_threadsafe(self._wire.heard, data)
-                self._go.wait()
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._wire.heard_all)
 

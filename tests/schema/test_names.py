@@ -1,0 +1,36 @@
+"""What the package offers: every public name of its modules, once, in order."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dragoman import schema
+from dragoman.schema import base
+
+MODULES = sorted(Path(schema.__file__).parent.glob("[a-z]*.py"))
+
+
+def defined(body: Sequence[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.If):  # a union for type checkers, a shape for msgspec
+            yield from {*defined(node.body), *defined(node.orelse)}
+
+
+def test_every_public_name_can_be_imported_from_the_package() -> None:
+    names = [
+        name
+        for path in MODULES
+        if path.stem != "base"
+        for name in defined(ast.parse(path.read_text()).body)
+        if not name.startswith("_")
+    ]
+    assert sorted(names) == sorted(set(schema.__all__) - set(base.__all__))
+
+
+def test_the_names_are_in_order_and_each_is_there() -> None:
+    assert schema.__all__ == sorted(schema.__all__, key=lambda name: (not name.isupper(), name))
+    assert all(hasattr(schema, name) for name in schema.__all__)
