@@ -97,9 +97,7 @@ class Agent(AgentRole):
                 audio="audio" in accepts,
                 embedded_context="embedded_context" in accepts,
             ),
-            mcp_capabilities=s.McpCapabilities(
-                http="http" in accepts, sse="sse" in accepts, acp="acp" in accepts
-            ),
+            mcp_capabilities=s.McpCapabilities(http="http" in accepts, sse="sse" in accepts, acp="acp" in accepts),
             session_capabilities=s.SessionCapabilities(
                 list=s.SessionListCapabilities() if has("list_sessions") else None,
                 delete=s.SessionDeleteCapabilities() if has("delete_session") else None,
@@ -110,9 +108,7 @@ class Agent(AgentRole):
                 status=s.SessionStatusCapabilities() if has("session_status") else None,
                 title=s.SessionTitleCapabilities() if has("set_title") else None,
                 additional_directories=(
-                    s.SessionAdditionalDirectoriesCapabilities()
-                    if "additional_directories" in accepts
-                    else None
+                    s.SessionAdditionalDirectoriesCapabilities() if "additional_directories" in accepts else None
                 ),
                 system_prompt=s.SessionSystemPromptCapabilities() if "system_prompt" in accepts else None,
             ),
@@ -184,9 +180,7 @@ class Agent(AgentRole):
         session.mode = params.mode_id
         return s.SetSessionModeResponse()
 
-    async def set_config_option(
-        self, params: s.SetSessionConfigOptionRequest
-    ) -> s.SetSessionConfigOptionResponse:
+    async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
         session = self.session(params.session_id)
         session.config_options = [
             _with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option

@@ -198,9 +198,7 @@ class Client(ClientRole):
             session=s.ClientSessionCapabilities(
                 compaction=s.CompactionCapabilities(),
                 notices=s.NoticeCapabilities(),
-                config_options=s.SessionConfigOptionsCapabilities(
-                    boolean=s.BooleanConfigOptionCapabilities()
-                ),
+                config_options=s.SessionConfigOptionsCapabilities(boolean=s.BooleanConfigOptionCapabilities()),
             ),
             elicitation=(
                 s.ElicitationCapabilities(
@@ -260,9 +258,7 @@ class Client(ClientRole):
 
     def _session(self, id: str, response: "_Opened") -> Session:
         self._known.add(id)
-        return Session(
-            self, id, self._inbox(id), modes=response.modes, config_options=response.config_options
-        )
+        return Session(self, id, self._inbox(id), modes=response.modes, config_options=response.config_options)
 
     def _inbox(self, session_id: str) -> Inbox:
         """Where a session's updates wait, also before its `session/new` is answered."""

@@ -62,9 +62,7 @@ def _check_depth(frame: bytes) -> None:
 
 def mend(frame: bytes) -> bytes:
     """The frame as a strict parser takes it: no byte order mark, lone surrogates replaced."""
-    return _ESCAPES.sub(
-        lambda match: b"\\ufffd" if match[1] else match[0], frame.removeprefix(b"\xef\xbb\xbf")
-    )
+    return _ESCAPES.sub(lambda match: b"\\ufffd" if match[1] else match[0], frame.removeprefix(b"\xef\xbb\xbf"))
 
 
 _encoder = msgspec.json.Encoder()
@@ -156,9 +154,9 @@ def _build(raw: Raw, tp: Any, path: str) -> Any:
 def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
     values = _OBJECT.decode(raw)
     config = tp.__struct_config__
-    if config.tag is not None and config.tag_field in values:
-        if msgspec.json.decode(values[config.tag_field]) != config.tag:
-            raise Invalid(f"Invalid value - at `{path}.{config.tag_field}`")
+    tag = values.get(config.tag_field or "")
+    if tag is not None and msgspec.json.decode(tag) != config.tag:
+        raise Invalid(f"Invalid value - at `{path}.{config.tag_field}`")
     kept: dict[str, Any] = {}
     for field in msgspec.structs.fields(tp):
         place = f"{path}.{field.encode_name}"

@@ -107,9 +107,7 @@ class Connection:
         if self.closed:
             raise self.closed
         if self._choked or self.peer.queued > HARD_LIMIT:
-            raise LocalProtocolError(
-                f"the peer does not take what it is sent; await room() before {method.name}"
-            )
+            raise LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
         self.peer.note(method, params)
         if not self._due:
             self._flush_soon()
@@ -205,12 +203,8 @@ class Connection:
         except asyncio.CancelledError:
             self.peer.fail(call.key, RequestCancelled())
         except RpcError as exc:
-            self.peer.fail(
-                call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}")
-            )
-        except (
-            BaseException
-        ):  # also SystemExit and its kin: a handler's bug ends its request, not the process
+            self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
+        except BaseException:  # also SystemExit and its kin: a handler's bug ends its request, not the process
             error_id = os.urandom(6).hex()
             log.exception("the handler of %s failed [%s]", call.method.name, error_id)
             self.peer.fail(call.key, InternalError(data={"errorId": error_id}))
@@ -230,9 +224,7 @@ class Connection:
         self._noise += 1
         log.info("ignored: %s %r", noise.why, noise.data)
         if self._noise == NOISY:
-            log.warning(
-                "the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200]
-            )
+            log.warning("the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200])
 
     # The end
 

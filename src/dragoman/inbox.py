@@ -122,7 +122,7 @@ class _Spool:
     def __init__(self) -> None:
         import tempfile  # rarely needed, and slow to import
 
-        self.file: IO[bytes] = tempfile.TemporaryFile(prefix="dragoman-", buffering=0)
+        self.file: IO[bytes] = tempfile.TemporaryFile(prefix="dragoman-", buffering=0)  # noqa: SIM115
         self.size = 0  # bytes not yet taken, and marks
         self._marks: deque[Any] = deque()
         self._written = bytearray()  # not yet in the file

@@ -58,9 +58,7 @@ class Proxy(AgentRole, ClientRole):
             return Method(name, Raw, is_request=False, handler=handler)
 
         opening = {
-            name: Method(
-                name, Raw, Raw, opens=True, handler=functools.partial(self._open, Method(name, Raw, Raw))
-            )
+            name: Method(name, Raw, Raw, opens=True, handler=functools.partial(self._open, Method(name, Raw, Raw)))
             for name in (m.name for m in methods(role).values() if m.opens)
         }
         return _Relayed({**opening, **requests}, relay_request), _Relayed(notifications, relay_notification)

@@ -288,9 +288,7 @@ class Remote(Role):
 
     def _must_offer(self, method: Method) -> None:
         if not offered(self.offers, method.gate):
-            raise NotOffered(
-                f"{method.name} needs the capability {method.gate}, which the peer does not offer"
-            )
+            raise NotOffered(f"{method.name} needs the capability {method.gate}, which the peer does not offer")
 
 
 class RemoteAgent(Remote, AgentRole):

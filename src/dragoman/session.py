@@ -69,9 +69,7 @@ class Session:
     async def set_mode(self, mode_id: str) -> None:
         await self.client.agent.set_mode(s.SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
         if self.modes:
-            self.modes = s.SessionModeState(
-                current_mode_id=mode_id, available_modes=self.modes.available_modes
-            )
+            self.modes = s.SessionModeState(current_mode_id=mode_id, available_modes=self.modes.available_modes)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[s.SessionConfigOption]:
         """Set one option; gives all of them as they are now, for one may change another."""

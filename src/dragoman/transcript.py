@@ -95,20 +95,10 @@ class TurnEnd(Struct):
 class Unknown(Struct):
     """An update of a kind this version does not know, as it came."""
 
-    update: s.Raw
+    update: s.Raw | s.PlanUpdate
 
 
-Entry = (
-    Message
-    | ToolCallEntry
-    | PlanEntries
-    | Compaction
-    | Subagent
-    | SessionNote
-    | s.Notice
-    | TurnEnd
-    | Unknown
-)
+Entry = Message | ToolCallEntry | PlanEntries | Compaction | Subagent | SessionNote | s.Notice | TurnEnd | Unknown
 
 
 E = TypeVar("E", ToolCallEntry, Compaction, Subagent, SessionNote)
@@ -186,8 +176,8 @@ class Transcript:
             case s.Notice():
                 self.entries.append(event)
                 return event
-            case s.Raw() as unknown | s.PlanUpdate(plan=s.Raw() as unknown):
-                self.entries.append(Unknown(unknown))
+            case s.Raw() | s.PlanUpdate(plan=s.Raw()):
+                self.entries.append(Unknown(event))
                 return self.entries[-1]
         self._set(event)
         return None

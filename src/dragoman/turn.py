@@ -87,9 +87,7 @@ class AgentSession:
         """Tell how much of the context window is used, and what the session has cost so far."""
         await self.update(s.UsageUpdate(used=used, size=size, cost=cost))
 
-    async def notice(
-        self, title: str, description: str | None = None, severity: s.NoticeSeverity = "info"
-    ) -> bool:
+    async def notice(self, title: str, description: str | None = None, severity: s.NoticeSeverity = "info") -> bool:
         """Show the user a passing remark; false when the client cannot."""
         if not offered(self.client.offers, "session.notices"):
             return False
@@ -146,9 +144,7 @@ class Turn:
     async def plan(self, *entries: str | s.PlanEntry) -> None:
         """Show the whole plan as it is now; a bare string is a step not yet begun."""
         self._plan = [
-            s.PlanEntry(content=entry, priority="medium", status="pending")
-            if isinstance(entry, str)
-            else entry
+            s.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
             for entry in entries
         ]
         await self.update(s.Plan(entries=self._plan))
@@ -167,9 +163,7 @@ class Turn:
     ) -> "ToolRun":
         """`async with turn.tool("Edit a.py", kind="edit") as call:` shows the client a tool at work."""
         places = [
-            place
-            if isinstance(place, s.ToolCallLocation)
-            else s.ToolCallLocation(path=self.session.path(place))
+            place if isinstance(place, s.ToolCallLocation) else s.ToolCallLocation(path=self.session.path(place))
             for place in locations
         ]
         call = s.ToolCall(
@@ -200,9 +194,7 @@ class Turn:
             await call.decided(permission)
         return permission
 
-    async def read(
-        self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None
-    ) -> str:
+    async def read(self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None) -> str:
         """Read a text file through the client, unsaved changes included."""
         request = s.ReadTextFileRequest(
             session_id=self.session.id, path=self.session.path(path), line=line, limit=limit

@@ -52,9 +52,7 @@ RequestId = int | str | None
 class _Keywords(StructMeta):
     """Makes every field keyword-only, also in subclasses, which msgspec does not inherit."""
 
-    def __new__(
-        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
-    ) -> "_Keywords":
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> "_Keywords":
         return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **config})
 
 

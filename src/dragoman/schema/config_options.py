@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     SessionConfigSelectEntry = SessionConfigSelectOption | SessionConfigSelectGroup
 else:
 
-    class SessionConfigSelectEntry(
-        Shape, keys={"group": SessionConfigSelectGroup}, bare=SessionConfigSelectOption
-    ):
+    class SessionConfigSelectEntry(Shape, keys={"group": SessionConfigSelectGroup}, bare=SessionConfigSelectOption):
         """A list holds options or groups of them; nothing but the key `group` tells which."""
 
 

@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     McpServer = McpServerHttp | McpServerSse | McpServerAcp | McpServerStdio
 else:
 
-    class McpServer(
-        Shape, tag="type", tagged=(McpServerHttp, McpServerSse, McpServerAcp), bare=McpServerStdio
-    ):
+    class McpServer(Shape, tag="type", tagged=(McpServerHttp, McpServerSse, McpServerAcp), bare=McpServerStdio):
         """A stdio server has no `type` in v1; one that says "stdio" all the same is taken as such."""
 
 

@@ -49,7 +49,5 @@ else:
     class AnyMcpRequest(Shape, keys={"connectionId": ConnectionMcpRequest}, bare=MessageMcpRequest):
         """A request of either generation."""
 
-    class AnyMcpNotification(
-        Shape, keys={"connectionId": ConnectionMcpNotification}, bare=MessageMcpNotification
-    ):
+    class AnyMcpNotification(Shape, keys={"connectionId": ConnectionMcpNotification}, bare=MessageMcpNotification):
         """A notification of either generation."""

@@ -245,9 +245,7 @@ class NesSearchAndReplaceSuggestion(Model, tag_field="kind", tag="searchAndRepla
     is_regex: Exact[bool | None] = None
 
 
-NesSuggestion = (
-    NesEditSuggestion | NesJumpSuggestion | NesRenameSuggestion | NesSearchAndReplaceSuggestion | Raw
-)
+NesSuggestion = NesEditSuggestion | NesJumpSuggestion | NesRenameSuggestion | NesSearchAndReplaceSuggestion | Raw
 
 
 class SuggestNesResponse(Model):

@@ -8,9 +8,7 @@ from .content import ContentBlock
 from .terminals import TerminalId
 
 ToolCallId = str
-ToolKind = Literal[
-    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
-]
+ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 ToolCallStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 
