@@ -1,34 +1,83 @@
-"""Dragoman: the complete Agent Client Protocol for Python."""
+"""Dragoman: the complete Agent Client Protocol for Python.
 
-from .agent import Agent, serve, serve_on
-from .client import Client, connect
-from .errors import (
-    AgentExited,
-    AgentStartError,
-    AuthRequired,
-    ConnectionClosed,
-    Error,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    MethodNotFound,
-    NotOffered,
-    Overloaded,
-    ParseError,
-    ProtocolError,
-    RemoteProtocolError,
-    RequestCancelled,
-    RequestTimeout,
-    ResourceNotFound,
-    RpcError,
-    UnsupportedVersion,
-)
-from .proxy import Proxy, compose
-from .roles import AgentRole, ClientRole, extension
-from .session import Prompt, Session
-from .transcript import Transcript
-from .turn import AgentSession, Permission, Turn
+Names are loaded when they are first used: `import dragoman` alone costs nothing, and the command line answers
+`--help` without having loaded an event loop.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent, serve, serve_on
+    from .client import Client, connect
+    from .errors import (
+        AgentExited,
+        AgentStartError,
+        AuthRequired,
+        ConnectionClosed,
+        Error,
+        InternalError,
+        InvalidParams,
+        InvalidRequest,
+        LocalProtocolError,
+        McpBackendFailed,
+        McpLimitExceeded,
+        McpServerUnavailable,
+        MethodNotFound,
+        NotOffered,
+        Overloaded,
+        ParseError,
+        ProtocolError,
+        RemoteProtocolError,
+        RequestCancelled,
+        RequestTimeout,
+        ResourceNotFound,
+        RpcError,
+        UnsupportedVersion,
+    )
+    from .proxy import Proxy, compose
+    from .roles import AgentRole, ClientRole, extension
+    from .session import Prompt, Session
+    from .transcript import Transcript
+    from .turn import AgentSession, Permission, TerminalRun, ToolRun, Turn
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "agent": ("Agent", "serve", "serve_on"),
+    "client": ("Client", "connect"),
+    "errors": (
+        "AgentExited",
+        "AgentStartError",
+        "AuthRequired",
+        "ConnectionClosed",
+        "Error",
+        "InternalError",
+        "InvalidParams",
+        "InvalidRequest",
+        "LocalProtocolError",
+        "McpBackendFailed",
+        "McpLimitExceeded",
+        "McpServerUnavailable",
+        "MethodNotFound",
+        "NotOffered",
+        "Overloaded",
+        "ParseError",
+        "ProtocolError",
+        "RemoteProtocolError",
+        "RequestCancelled",
+        "RequestTimeout",
+        "ResourceNotFound",
+        "RpcError",
+        "UnsupportedVersion",
+    ),
+    "proxy": ("Proxy", "compose"),
+    "roles": ("AgentRole", "ClientRole", "extension"),
+    "session": ("Prompt", "Session"),
+    "transcript": ("Transcript",),
+    "turn": ("AgentSession", "Permission", "TerminalRun", "ToolRun", "Turn"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -45,6 +94,9 @@ __all__ = [
     "InvalidParams",
     "InvalidRequest",
     "LocalProtocolError",
+    "McpBackendFailed",
+    "McpLimitExceeded",
+    "McpServerUnavailable",
     "MethodNotFound",
     "NotOffered",
     "Overloaded",
@@ -59,6 +111,8 @@ __all__ = [
     "ResourceNotFound",
     "RpcError",
     "Session",
+    "TerminalRun",
+    "ToolRun",
     "Transcript",
     "Turn",
     "UnsupportedVersion",
@@ -68,3 +122,15 @@ __all__ = [
     "serve",
     "serve_on",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

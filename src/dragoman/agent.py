@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from . import __version__
 from . import schema as s
 from .connection import Connection
 from .errors import InvalidParams, InvalidRequest, MethodNotFound, RequestCancelled, ResourceNotFound
@@ -80,7 +81,7 @@ class Agent(AgentRole):
             protocol_version=PROTOCOL_VERSION,
             agent_capabilities=self.capabilities(),
             auth_methods=[m for m in self.auth_methods if login or not isinstance(m, s.AuthMethodTerminal)],
-            agent_info=self.info or s.Implementation(name=type(self).__name__, version=version()),
+            agent_info=self.info or s.Implementation(name=type(self).__name__, version=__version__),
         )
 
     def capabilities(self) -> s.AgentCapabilities:
@@ -342,8 +343,3 @@ def serve(app: App) -> None:
         except KeyboardInterrupt:
             sys.exit(130)
 
-
-def version() -> str:
-    from importlib import metadata
-
-    return metadata.version("dragoman")

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, TypedDict, Unpack
 
 import msgspec
 
+from . import __version__
 from . import schema as s
-from .agent import PROTOCOL_VERSION, App, serve_on, version
+from .agent import PROTOCOL_VERSION, App, serve_on
 from .connection import Connection
 from .errors import (
     AgentExited,
@@ -218,7 +219,7 @@ class Client(ClientRole):
             s.InitializeRequest(
                 protocol_version=PROTOCOL_VERSION,
                 client_capabilities=self.capabilities(),
-                client_info=self.info or s.Implementation(name="dragoman", version=version()),
+                client_info=self.info or s.Implementation(name="dragoman", version=__version__),
             )
         )
         if response.protocol_version != PROTOCOL_VERSION:

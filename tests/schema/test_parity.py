@@ -122,9 +122,7 @@ def arm_class(union: str, arm: Node) -> str:
 def takes_null(facts: Node, field: Node) -> bool:
     fact = facts.get(field["type"], {})
     return bool(
-        field["nullable"]
-        or fact.get("nullable")
-        or any(arm.get("type") == "null" for arm in fact.get("arms", []))
+        field["nullable"] or fact.get("nullable") or any(arm.get("type") == "null" for arm in fact.get("arms", []))
     )
 
 

@@ -137,9 +137,7 @@ def test_a_truth_value_for_an_option_needs_its_type() -> None:
 
 
 def test_null_means_empty_where_the_schema_says_so() -> None:
-    new = codec.decode(
-        b'{"cwd":"/","mcpServers":null,"additionalDirectories":null}', schema.NewSessionRequest
-    )
+    new = codec.decode(b'{"cwd":"/","mcpServers":null,"additionalDirectories":null}', schema.NewSessionRequest)
     assert (new.mcp_servers, new.additional_directories) == ([], [])
     terminal = codec.decode(TERMINAL + b'"args":null,"env":null}', schema.CreateTerminalRequest)
     assert (terminal.args, terminal.env) == ([], [])
@@ -247,9 +245,7 @@ def test_items_of_an_unknown_type_are_kept() -> None:
 def test_a_server_without_a_type_and_one_that_says_stdio_are_the_same() -> None:
     new = b'{"cwd":"/","mcpServers":[%s,%s]}' % (STDIO, b'{"type":"stdio",' + STDIO[1:])
     servers = codec.decode(new, schema.NewSessionRequest).mcp_servers
-    assert (
-        servers[0] == servers[1] == schema.McpServerStdio(name="files", command="/bin/mcp", args=[], env=[])
-    )
+    assert servers[0] == servers[1] == schema.McpServerStdio(name="files", command="/bin/mcp", args=[], env=[])
 
 
 def test_a_stdio_server_is_written_without_a_type() -> None:

@@ -16,9 +16,7 @@ from dragoman import codec, schema
 from dragoman.schema.base import Shape
 
 STRUCTS = {
-    name: tp
-    for name in schema.__all__
-    if isinstance(tp := getattr(schema, name), type) and issubclass(tp, Struct)
+    name: tp for name in schema.__all__ if isinstance(tp := getattr(schema, name), type) and issubclass(tp, Struct)
 }
 TAGS = sorted({str(tp.__struct_config__.tag_field) for tp in STRUCTS.values() if tp.__struct_config__.tag})
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -94,7 +92,7 @@ GAPS = {"ElicitationSchema", "FormElicitation"}
 def test_what_is_written_reads_back_the_same(name: str) -> None:
     tp = STRUCTS[name]
 
-    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(messages(tp))
     def holds(message: Struct) -> None:
         written = codec.encode(message)

@@ -105,12 +105,20 @@ ElicitationPropertySchema = (
 )
 
 
+# Readers may miss these two, senders must write them: msgspec leaves out a plain default, never a made one.
+def _object() -> ElicitationSchemaType:
+    return "object"
+
+
+def _no_properties() -> dict[str, ElicitationPropertySchema]:
+    return {}
+
+
 class ElicitationSchema(Model):
     """The form: its fields by name, and which of them must be filled in."""
 
-    # Factories, not plain defaults: readers may miss these two, senders must write them.
-    type: ElicitationSchemaType = field(default_factory=lambda: "object")
-    properties: Exact[Mapping[str, ElicitationPropertySchema]] = field(default_factory=dict)
+    type: ElicitationSchemaType = field(default_factory=_object)
+    properties: Exact[Mapping[str, ElicitationPropertySchema]] = field(default_factory=_no_properties)
     required: Exact[Sequence[str] | None] = None
     title: str | None = None
     description: str | None = None

@@ -1,0 +1,40 @@
+# Two commands do everything: `make run` and `make test`.  Both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test lint types bench torture clean
+
+run: .venv/run
+	$(BIN)/dragoman run --agent "$(BIN)/dragoman agent testy" "$$(printf 'plan\ntool\nsay The wire works: this turn went through a real agent process.')"
+
+test: .venv/dev
+	$(BIN)/pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev
+	$(BIN)/mypy
+
+bench: .venv/dev
+	$(BIN)/python -m bench
+
+torture: .venv/dev
+	$(BIN)/pytest -m torture -s tests/torture
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Dragoman needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+
+.venv/run: .venv/bin/python pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+.venv/dev: .venv/bin/python pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@ .venv/run
