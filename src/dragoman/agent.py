@@ -342,4 +342,3 @@ def serve(app: App) -> None:
             pass
         except KeyboardInterrupt:
             sys.exit(130)
-

@@ -27,6 +27,7 @@ SHALLOW = 2 * MAX_DEPTH  # bytes; a shorter frame has no room for more levels an
 Invalid = msgspec.ValidationError
 Malformed = msgspec.DecodeError
 
+_UNIONS = (typing.Union, types.UnionType)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _NULL = Raw(b"null")
@@ -133,22 +134,32 @@ def _build(raw: Raw, tp: Any, path: str) -> Any:
         return decoder(tp).decode(raw)
     except Invalid as exc:
         failure = Invalid(_placed(str(exc), path))
-    origin = typing.get_origin(tp)
-    if origin is typing.Annotated:
-        return _build(raw, typing.get_args(tp)[0], path)
-    if origin in (typing.Union, types.UnionType):
+    reading, inner = _reading(tp)
+    if reading is not None:
+        return _build(raw, inner, path)
+    if (item := _item_type(tp)) is not None and _starts(raw, b"["):
+        return [_build(value, item, f"{path}[{i}]") for i, value in enumerate(_ARRAY.decode(raw))]
+    if (held := _value_type(tp)) is not None and _starts(raw, b"{"):
+        return {key: _build(value, held, f"{path}.{key}") for key, value in _OBJECT.decode(raw).items()}
+    if typing.get_origin(tp) in _UNIONS:
         arm = _arm(raw, typing.get_args(tp))
         if arm is Raw:
             return raw.copy()
         if arm is not None:
             return _build(raw, arm, path)
-    elif (item := _item_type(tp)) is not None and _starts(raw, b"["):
-        return [_build(value, item, f"{path}[{i}]") for i, value in enumerate(_ARRAY.decode(raw))]
     elif isinstance(tp, type) and issubclass(tp, Shape):
         return _build(raw, tp.arm(msgspec.json.decode(raw)), path)
     elif isinstance(tp, type) and issubclass(tp, Struct) and _starts(raw, b"{"):
-        return tp(**_fields(raw, tp, path))
+        return _build_struct(raw, tp, path)
     raise failure
+
+
+def _build_struct(raw: Raw, tp: type[Struct], path: str) -> Struct:
+    fields = _fields(raw, tp, path)
+    try:
+        return tp(**fields)
+    except (ValueError, TypeError) as exc:  # fields that do not go together
+        raise Invalid(_placed(str(exc), path)) from None
 
 
 def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
@@ -192,11 +203,17 @@ def _items(raw: Raw, tp: Any, path: str) -> Any:
 
 
 def _item_type(tp: Any) -> Any:
-    if typing.get_origin(tp) in (typing.Union, types.UnionType):
+    """What a list holds, also one that may be null; None for anything else."""
+    if typing.get_origin(tp) in _UNIONS:
         return next((item for arm in typing.get_args(tp) if (item := _item_type(arm))), None)
-    if typing.get_origin(tp) in (list, Sequence):
-        return typing.get_args(tp)[0]
-    return None
+    return typing.get_args(tp)[0] if typing.get_origin(tp) is Sequence else None
+
+
+def _value_type(tp: Any) -> Any:
+    """What a map holds, also one that may be null; None for anything else."""
+    if typing.get_origin(tp) in _UNIONS:
+        return next((value for arm in typing.get_args(tp) if (value := _value_type(arm))), None)
+    return typing.get_args(tp)[1] if typing.get_origin(tp) is Mapping else None
 
 
 def _reading(tp: Any) -> tuple[str | None, Any]:
@@ -214,17 +231,20 @@ def _empty(tp: Any) -> Any:
 
 
 def _arm(raw: Raw, arms: tuple[Any, ...]) -> Any:
-    """The arm of a tagged union an object belongs to: Raw for an unknown tag, None for no object."""
+    """The arm of a union an object belongs to: Raw for a tag nobody knows, None for an object without one."""
     if not _starts(raw, b"{"):
         return None
-    structs = [arm for arm in arms if isinstance(arm, type) and issubclass(arm, Struct | Shape)]
     values = _OBJECT.decode(raw)
-    for arm in structs:
+    is_tagged = False
+    for arm in (arm for arm in arms if isinstance(arm, type) and issubclass(arm, Struct | Shape)):
         if issubclass(arm, Shape) or (config := arm.__struct_config__).tag is None:
             return arm
-        if config.tag_field in values and msgspec.json.decode(values[config.tag_field]) == config.tag:
-            return arm
-    return Raw if Raw in arms else None
+        tag = values.get(config.tag_field or "")
+        if tag is not None and _starts(tag, b'"'):
+            is_tagged = True
+            if msgspec.json.decode(tag) == config.tag:
+                return arm
+    return Raw if is_tagged and Raw in arms else None
 
 
 def _starts(raw: Raw, bracket: bytes) -> bool:
