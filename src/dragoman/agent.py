@@ -288,6 +288,8 @@ class _Running:
         return s.PromptResponse(stop_reason=reason or "end_turn", usage=self.turn.usage)
 
     async def finished(self) -> None:
+        if self.turn.ended:
+            return
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._over)
@@ -317,9 +319,12 @@ def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
 async def serve_on(app: App, transport: Transport) -> None:
     """Offer an agent to whoever is at the other end of a wire, until they hang up."""
     connection = Connection(transport)
-    async with app(RemoteClient(connection)) as agent:
-        connection.answer_with(*agent.answers(AgentRole))
-        await connection.run()
+    try:
+        async with app(RemoteClient(connection)) as agent:
+            connection.answer_with(*agent.answers(AgentRole))
+            await connection.run()
+    finally:
+        await transport.close()
 
 
 def serve(app: App) -> None:

@@ -19,6 +19,7 @@ from .connection import Connection
 from .errors import (
     AgentExited,
     AgentStartError,
+    ConnectionClosed,
     InvalidParams,
     RequestTimeout,
     ResourceNotFound,
@@ -28,7 +29,7 @@ from .inbox import Inbox
 from .roles import ClientRole, RemoteAgent, overrides
 from .session import Session
 from .transports import Transport
-from .transports.memory import pipe
+from .transports.memory import MemoryTransport, pipe
 
 log = logging.getLogger("dragoman")
 
@@ -232,6 +233,7 @@ class Client(ClientRole):
     def attach(self, connection: Connection) -> None:
         """Answer what comes over a connection, and drive the agent at its other end."""
         self.connection, self.agent = connection, RemoteAgent(connection)
+        connection.on_close = self._wake_readers
         requests, notifications = self.answers(ClientRole)
         ask = requests["session/request_permission"]
         withdrawable = msgspec.structs.replace(ask, handler=functools.partial(self._ask, ask.handler))  # type: ignore[arg-type]
@@ -275,6 +277,10 @@ class Client(ClientRole):
         self._known.discard(session_id)
         if inbox := self._inboxes.pop(session_id, None):
             inbox.close()
+
+    def _wake_readers(self) -> None:
+        for inbox in self._inboxes.values():
+            inbox.wake()
 
     def detach(self) -> None:
         """The connection is over: let go of what nobody has read."""
@@ -325,7 +331,7 @@ async def connect(
             yield client
         finally:
             running.cancel()
-            await asyncio.wait([running])
+            await asyncio.gather(running, return_exceptions=True)
             client.detach()
 
 
@@ -335,6 +341,8 @@ async def _shake_hands(client: Client) -> None:
     except AgentExited as exc:
         reason = f"the agent {describe_exit(exc.status)} before it answered initialize"
         raise AgentStartError(reason, exc.status, exc.stderr) from None
+    except ConnectionClosed as exc:
+        raise AgentStartError(f"the agent hung up before it answered initialize: {exc}") from None
     except RequestTimeout as exc:
         raise AgentStartError(f"the agent does not start: {exc}") from None
 
@@ -355,7 +363,7 @@ async def reach(
         transport: Transport = await spawn(_argv(target), cwd=cwd, env=env)
     elif callable(target):
         transport, theirs = pipe()
-        serving = asyncio.create_task(serve_on(target, theirs), name="agent")
+        serving = asyncio.create_task(_serve_here(target, theirs), name="agent")
     else:
         transport = target
     try:
@@ -363,9 +371,16 @@ async def reach(
     finally:
         await transport.close()
         if callable(target):
-            await asyncio.wait([serving])
-            if not serving.cancelled() and (exc := serving.exception()):
-                log.error("the agent in this process failed", exc_info=exc)
+            await asyncio.gather(serving)
+
+
+async def _serve_here(app: App, transport: MemoryTransport) -> None:
+    """Run an agent in this process; should it fail, its client learns why."""
+    try:
+        await serve_on(app, transport)
+    except Exception as exc:
+        log.exception("the agent in this process failed")
+        transport.fail(exc)
 
 
 def _argv(command: str | Sequence[str]) -> list[str]:

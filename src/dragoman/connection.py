@@ -20,7 +20,7 @@ from .errors import (
     RpcError,
 )
 from .framing import Oversize
-from .rpc import Call, Cancel, Event, Method, Noise, Note, Peer, Reply
+from .rpc import Call, Cancel, Event, Method, Noise, Note, Peer, Reply, State
 from .transports import Transport
 
 log = logging.getLogger("dragoman")
@@ -41,6 +41,7 @@ class Connection:
     def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
         self.peer = Peer(quiet=quiet)
         self.closed: Exception | None = None  # why, once it is
+        self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()  # the peer has hung up
@@ -169,6 +170,8 @@ class Connection:
         self._transport.resume()
 
     def _hear(self, frames: list[bytes | Oversize]) -> None:
+        if self.peer.state is State.CLOSED:
+            return
         receive = self.peer.receive
         for frame in frames:
             self.frame = frame
@@ -238,6 +241,8 @@ class Connection:
         self.closed = why
         for reply in self.peer.lose(why):
             self._dispatch(reply)
+        if self.on_close:
+            self.on_close()
         if tasks := set(self._tasks.values()):
             await asyncio.wait(tasks, timeout=grace)
             for task in tasks:

@@ -46,7 +46,7 @@ class Inbox:
         else:
             self._spill(frame, None)
         if self._waiters:
-            self._wake()
+            self.wake()
 
     def put_mark(self, mark: Any) -> None:
         """Add something that is no update, and never goes to disk."""
@@ -55,7 +55,7 @@ class Inbox:
         else:
             self._spill(b"", mark)
         if self._waiters:
-            self._wake()
+            self.wake()
 
     def pop(self) -> Any | None:
         """The next item, None when there is none."""
@@ -73,6 +73,13 @@ class Inbox:
         self._waiters.append(waiter)
         await waiter
 
+    def wake(self) -> None:
+        """Have everybody who waits look again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     def close(self) -> None:
         """Throw away what is left."""
         self._items.clear()
@@ -81,12 +88,6 @@ class Inbox:
             self._spool.file.close()
             self._spool = None
         self._release()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _spill(self, frame: bytes, mark: Any) -> None:
         if self._spool is None:

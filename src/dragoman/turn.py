@@ -12,7 +12,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from . import schema as s
-from .errors import Error, LocalProtocolError
+from .errors import ConnectionClosed, Error, LocalProtocolError
 from .roles import RemoteClient, offered
 
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -231,7 +231,8 @@ class Turn:
         try:
             yield terminal
         finally:
-            await asyncio.shield(terminal.release())
+            with contextlib.suppress(ConnectionClosed):
+                await asyncio.shield(terminal.release())
 
     # Asking the user
 

@@ -18,6 +18,7 @@ class MemoryTransport:
         self._held = False
         self._due = False  # a delivery is scheduled
         self._hung_up = False
+        self._why = "the other side hung up"
         self._hear: Hear | None = None
         self._ended: Callable[[], None] | None = None
         self._other: MemoryTransport
@@ -49,7 +50,11 @@ class MemoryTransport:
             await self._other._taken.wait()
 
     async def why_ended(self) -> Exception:
-        return ConnectionClosed("the other side hung up")
+        return ConnectionClosed(self._why)
+
+    def fail(self, exc: Exception) -> None:
+        """Have the other end know what went wrong at this one."""
+        self._other._why = f"the other side failed: {exc}"
 
     async def close(self) -> None:
         for end in (self, self._other):

@@ -48,7 +48,9 @@ class ProcessTransport(StdioTransport):
         return AgentExited(self.status, self.stderr)
 
     async def close(self) -> None:
-        await super().close()
+        """End the process: close its stdin, ask it to go, kill it; and whoever is left of its group."""
+        self._writer.close()
+        self.resume()  # one that still has something to say must be able to
         for step in (None, signal.SIGTERM, signal.SIGKILL):
             if step is not None:
                 self._signal(step)
@@ -56,7 +58,8 @@ class ProcessTransport(StdioTransport):
                 async with asyncio.timeout(PATIENCE):
                     await self._exited.wait()
                     break
-        self._signal(signal.SIGKILL)  # whoever is left of its group
+        self._signal(signal.SIGKILL)
+        await super().close()
         if self.stderr_reader:
             self.stderr_reader.close()
 
@@ -75,13 +78,18 @@ class ProcessTransport(StdioTransport):
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
             self.process.poll()
-            self._exited.set()
+            self._note_exit()
 
         self._loop.add_reader(pidfd, exited)
 
     def _wait(self) -> None:
         self.process.wait()
-        self._loop.call_soon_threadsafe(self._exited.set)
+        self._loop.call_soon_threadsafe(self._note_exit)
+
+    def _note_exit(self) -> None:
+        self._exited.set()
+        # A grandchild may hold the pipe open; its parent's last words have arrived by then.
+        self._loop.call_later(LAST_WORDS, self.heard_all)
 
     def heard_stderr(self, data: bytes) -> None:
         self._stderr += data

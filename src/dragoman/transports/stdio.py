@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ..errors import ConnectionClosed, LocalProtocolError
-from ..framing import MAX_FRAME, LineFramer, join_lines
+from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
 from . import HIGH_WATER, LOW_WATER, Hear
 
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
@@ -24,7 +24,10 @@ class StdioTransport:
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limit)
+        self._early: list[bytes | Oversize] = []  # arrived before anybody listened
+        self._hear: Hear = self._early.extend
         self._ended: Callable[[], None] | None = None
+        self._is_over = False
         self._writable = asyncio.Event()
         self._writable.set()
         self._unwritten = asyncio.Event()  # set when the writing end is gone
@@ -49,7 +52,12 @@ class StdioTransport:
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._hear, self._ended = hear, ended
-        self._reader.resume_reading()
+        if self._early:
+            hear(self._early)
+        if self._is_over:
+            self._loop.call_soon(ended)
+        else:
+            self._reader.resume_reading()
 
     def hold(self) -> None:
         if not self._held:
@@ -93,11 +101,13 @@ class StdioTransport:
             self._hear(frames)
 
     def heard_all(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if frames := self._framer.end():
+            self._hear(frames)
         if self._ended:
-            ended, self._ended = self._ended, None
-            if frames := self._framer.end():
-                self._hear(frames)
-            ended()
+            self._ended()
 
     def held_up(self, is_held_up: bool) -> None:
         if is_held_up:

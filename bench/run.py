@@ -1,0 +1,148 @@
+"""Measures Dragoman against the official Python SDK and a bare asyncio loop, in one and the same run.
+
+Contenders take turns, sample by sample, so that whatever else the machine does hits all of them alike; what is shown
+is the median.  Every sample runs in a process of its own, with the agent in another one, over real pipes.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from scenarios import SCENARIOS
+from table import Row, render, rows
+
+HERE = Path(__file__).parent
+CACHE = HERE / ".cache" / "typescript"
+TYPESCRIPT_SDK = "@agentclientprotocol/sdk"
+SAMPLE_TIMEOUT = 600
+
+CONTENDERS = ["ours", "sdk", "bare"]
+TYPESCRIPT_SCENARIOS = {"prompts", "reads", "streaming"}
+
+# How much of the work one sample does: at full size, and for a quick look.
+SIZES = {
+    "import": (5, 1),
+    "start": (5, 1),
+    "prompts": (3000, 200),
+    "reads": (3000, 200),
+    "streaming": (100_000, 5000),
+    "files": (50, 5),
+    "in_flight": (2000, 100),
+    "memory": (1000, 100),
+}
+
+Collected = dict[str, dict[str, list[float]]]
+
+
+def sample(contender: str, scenario: str, size: int) -> dict[str, float]:
+    """One sample, taken in a process of its own; gives its figures by name."""
+    if contender == "typescript":
+        argv = ["node", str(HERE / "typescript.mjs"), scenario, str(size)]
+    else:
+        argv = [sys.executable, str(HERE / "scenarios.py"), contender, scenario, str(size)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=SAMPLE_TIMEOUT, check=False)
+    if done.returncode:
+        raise SystemExit(f"{contender} failed at {scenario}:\n{done.stderr}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def takes_part(contender: str, scenario: str) -> bool:
+    return contender != "typescript" or scenario in TYPESCRIPT_SCENARIOS
+
+
+def collect(scenarios: Sequence[str], contenders: Sequence[str], repeat: int, quick: bool) -> Collected:
+    """Samples of every scenario, the contenders taking turns; the first round is thrown away."""
+    collected: Collected = {contender: defaultdict(list) for contender in contenders}
+    for scenario in scenarios:
+        full, small = SIZES[scenario]
+        entrants = [contender for contender in contenders if takes_part(contender, scenario)]
+        for contender in entrants:
+            sample(contender, scenario, small)
+        for turn in range(repeat):
+            print(f"\r\033[K{scenario} {turn + 1}/{repeat}", end="", file=sys.stderr, flush=True)
+            for contender in entrants:
+                for name, figure in sample(contender, scenario, small if quick else full).items():
+                    collected[contender][name].append(figure)
+    print("\r\033[K", end="", file=sys.stderr)
+    return collected
+
+
+def installed_typescript() -> str:
+    """Have the TypeScript SDK in the cache; gives its version."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        raise SystemExit("--typescript needs node and npm")
+    package = CACHE / "node_modules" / TYPESCRIPT_SDK / "package.json"
+    if not package.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        argv = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), TYPESCRIPT_SDK]
+        subprocess.run(argv, check=True, stdout=sys.stderr)
+    version: str = json.loads(package.read_text())["version"]
+    return version
+
+
+def surroundings(typescript: str | None) -> dict[str, str]:
+    """What the figures depend on besides the code."""
+    found = {
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "dragoman": metadata.version("dragoman"),
+        "msgspec": metadata.version("msgspec"),
+        "agent-client-protocol": metadata.version("agent-client-protocol"),
+        "pydantic": metadata.version("pydantic"),
+    }
+    if typescript:
+        node = subprocess.check_output(["node", "--version"], text=True).strip()
+        found |= {TYPESCRIPT_SDK: typescript, "node": node}
+    return found
+
+
+def as_json(table: list[Row], collected: Collected, around: dict[str, str]) -> str:
+    measures = {
+        row.measure.name: {
+            "medians": row.medians,
+            "samples": {name: figures[row.measure.name] for name, figures in collected.items()},
+            "times_better": {name: row.times_better_than(name) for name in row.medians if name != "ours"},
+            "met": row.met,
+        }
+        for row in table
+    }
+    return json.dumps({"surroundings": around, "measures": measures}, indent=2)
+
+
+def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="little work and one sample: does everything run?")
+    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only this; may be repeated")
+    parser.add_argument("--repeat", type=int, metavar="N", help="samples of each (default: 5, quick: 1)")
+    parser.add_argument("--typescript", action="store_true", help="have the TypeScript SDK take part where it can")
+    parser.add_argument("--json", action="store_true", help="print every sample instead of the table")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a required ratio is missed")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parsed(argv)
+    contenders = CONTENDERS + ["typescript"] * arguments.typescript
+    around = surroundings(installed_typescript() if arguments.typescript else None)
+    repeat = arguments.repeat or (1 if arguments.quick else 5)
+    collected = collect(arguments.scenario or list(SCENARIOS), contenders, repeat, arguments.quick)
+    table = rows(collected)
+    if arguments.json:
+        print(as_json(table, collected, around))
+    else:
+        print(render(table, contenders))
+        print("\n" + ", ".join(f"{name} {version}" for name, version in around.items()))
+    return int(arguments.check and any(row.met is False for row in table))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What is measured, what is required of it, and how it is shown."""
+
+import statistics
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+Samples = Mapping[str, Mapping[str, list[float]]]  # by contender, then by measure
+
+
+class Measure(Struct, frozen=True):
+    """One row: `wanted` times better than the SDK, at most `within` times worse than the bare loop."""
+
+    name: str
+    title: str
+    unit: str
+    less_is_better: bool = False
+    wanted: float | None = None
+    within: float | None = None
+
+
+MEASURES = (
+    Measure("import", "import", "ms", less_is_better=True, wanted=5),
+    Measure("start", "process start to initialize", "ms", less_is_better=True, wanted=4),
+    Measure("round_trips.prompt", "prompts, one after the other", "/s", wanted=1.8),
+    Measure("round_trips.read", "small files, one after the other", "/s", wanted=1.8),
+    Measure("streaming", "streamed updates", "/s", wanted=8, within=1.6),
+    Measure("files", "1 MiB file contents", "MiB/s", wanted=1.4),
+    Measure("in_flight.1", "prompts, 1 in flight", "/s"),
+    Measure("in_flight.100", "prompts, 100 in flight", "/s"),
+    Measure("in_flight.1000", "prompts, 1,000 in flight", "/s", wanted=4),
+    Measure("memory.import", "memory after import", "MiB", less_is_better=True, wanted=5 / 3),
+    Measure("memory.agent", "memory of an agent's process", "MiB", less_is_better=True),
+    Measure("memory.connection", "memory per connection, client", "KiB", less_is_better=True),
+    Measure("memory.session.client", "memory per session, client", "KiB", less_is_better=True),
+    Measure("memory.session.agent", "memory per session, agent", "KiB", less_is_better=True),
+)
+_SCALE = {"ms": 1e3, "KiB": 1 / 1024, "MiB": 1 / 1024**2}
+_MADE_OF_BYTES = "memory."
+
+
+class Row(Struct, frozen=True):
+    """A measure with the medians seen, and how they compare."""
+
+    measure: Measure
+    medians: dict[str, float]
+
+    def times_better_than(self, other: str) -> float | None:
+        """How many times better ours is: a higher rate, a shorter time, a smaller size."""
+        ours, theirs = self.medians.get("ours"), self.medians.get(other)
+        if not ours or not theirs:
+            return None
+        return theirs / ours if self.measure.less_is_better else ours / theirs
+
+    @property
+    def met(self) -> bool | None:
+        """Whether what is required of the measure holds; None where nothing is, or nothing was compared."""
+        verdicts = []
+        ahead, behind = self.times_better_than("sdk"), self.times_better_than("bare")
+        if self.measure.wanted and ahead:
+            verdicts.append(ahead >= self.measure.wanted)
+        if self.measure.within and behind:
+            verdicts.append(behind >= 1 / self.measure.within)
+        return all(verdicts) if verdicts else None
+
+    def shown(self, contender: str) -> str:
+        value = self.medians.get(contender)
+        if value is None:
+            return ""
+        unit = self.measure.unit
+        scaled = value * _SCALE[unit] if unit == "ms" or self.measure.name.startswith(_MADE_OF_BYTES) else value
+        return f"{scaled:,.1f} {unit}" if scaled < 100 else f"{scaled:,.0f} {unit}"
+
+
+def rows(samples: Samples) -> list[Row]:
+    """The rows for which there are samples of ours."""
+    found = []
+    for measure in MEASURES:
+        medians = {name: statistics.median(by[measure.name]) for name, by in samples.items() if by.get(measure.name)}
+        if "ours" in medians:
+            found.append(Row(measure, medians))
+    return found
+
+
+_TITLES = {"ours": "Dragoman", "sdk": "Python SDK", "bare": "bare loop", "typescript": "TypeScript SDK"}
+
+
+def render(table: Iterable[Row], contenders: Iterable[str]) -> str:
+    """The table as Markdown, which is also how it reads best in a terminal."""
+    others = [name for name in contenders if name != "ours"]
+    header = ["", _TITLES["ours"]]
+    for name in others:
+        header += [_TITLES[name], "times better"]
+    lines = [[*header, "required", ""]]
+    for row in table:
+        cells = [row.measure.title, row.shown("ours")]
+        for name in others:
+            ratio = row.times_better_than(name)
+            cells += [row.shown(name), "" if ratio is None else f"{ratio:.2f}"]
+        lines.append([*cells, _required(row.measure), {True: "✓", False: "✗", None: ""}[row.met]])
+    return _aligned(lines)
+
+
+def _required(measure: Measure) -> str:
+    parts = []
+    if measure.wanted:
+        parts.append(f"≥ {measure.wanted:.3g} × SDK")
+    if measure.within:
+        parts.append(f"≥ {1 / measure.within:.3g} × bare")
+    return ", ".join(parts)
+
+
+def _aligned(lines: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:-2]), "-" * widths[-2], "-" * widths[-1]]
+    return "\n".join(
+        "| " + " | ".join(_padded(cell, width, column, len(widths)) for column, (cell, width) in cells) + " |"
+        for cells in (list(enumerate(zip(line, widths, strict=True))) for line in [lines[0], rule, *lines[1:]])
+    )
+
+
+def _padded(cell: str, width: int, column: int, columns: int) -> str:
+    return cell.rjust(width) if 0 < column < columns - 2 else cell.ljust(width)

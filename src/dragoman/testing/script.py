@@ -1,0 +1,395 @@
+"""The verbs of Testy: what the lines of a prompt can make it do."""
+
+import asyncio
+import ctypes
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from .. import schema as s
+from ..errors import RpcError
+from ..roles import offered
+from ..turn import ALLOW_OR_NOT, TerminalRun, Turn
+from .showcase import EXHIBITS, Exhibit
+
+SECRET = "sk-testy-0123456789"  # what a failing turn has in its exception, and no client may ever see
+LAST_WORDS = "Stopping."
+
+Act = Callable[[Turn, str], Awaitable[s.StopReason | None]]
+
+
+class Verb(Struct, frozen=True):
+    """One verb: what it does, and the words for it in a list of commands."""
+
+    act: Act
+    hint: str = ""
+    about: str = ""
+
+    @property
+    def description(self) -> str:
+        return self.about or self.act.__doc__ or ""
+
+
+# Speaking
+
+
+async def echo(turn: Turn, rest: str) -> None:
+    """Repeat something."""
+    await turn.say(rest)
+
+
+async def help_(turn: Turn, rest: str) -> None:
+    """List what can be asked for."""
+    await turn.say("\n".join(f"{name} {verb.hint}".strip() for name, verb in VERBS.items()))
+
+
+async def everything(turn: Turn, rest: str) -> None:
+    """Send every kind of update the client takes."""
+    for exhibit in EXHIBITS.values():
+        if takes(turn, exhibit):
+            await _show(turn, exhibit, "")
+
+
+def takes(turn: Turn, exhibit: Exhibit) -> bool:
+    return not exhibit.needs or offered(turn.client.offers, exhibit.needs)
+
+
+async def _show(turn: Turn, exhibit: Exhibit, rest: str) -> None:
+    for update in exhibit.updates(turn.session, rest):
+        await turn.update(update)
+
+
+def _showing(exhibit: Exhibit) -> Verb:
+    async def show(turn: Turn, rest: str) -> None:
+        if takes(turn, exhibit):
+            await _show(turn, exhibit, rest)
+        else:
+            await turn.say(f"The client does not offer {exhibit.needs}.")
+
+    return Verb(show, about=exhibit.about)
+
+
+async def flood(turn: Turn, rest: str) -> None:
+    """Say very much without a pause: chunk by chunk its number, filled up to a size."""
+    count, size = _numbers(rest, 1000, 0)
+    for number in range(count):
+        await turn.say(f"{number} ".ljust(size, "."))
+
+
+async def burst(turn: Turn, rest: str) -> None:
+    """Send some updates and answer at once, without waiting for room."""
+    (count,) = _numbers(rest, 100)
+    for number in range(count):
+        update = s.AgentMessageChunk(content=s.TextContent(text=f"{number} "))
+        turn.client.update(s.SessionNotification(session_id=turn.session.id, update=update))
+
+
+async def spend(turn: Turn, rest: str) -> None:
+    """Report the tokens of the turn with its answer."""
+    turn.usage = s.Usage(total_tokens=30, input_tokens=10, output_tokens=20, thought_tokens=5)
+
+
+async def where(turn: Turn, rest: str) -> None:
+    """Say which directories and MCP servers the session was given."""
+    session = turn.session
+    servers = [server.name for server in session.mcp_servers]
+    await turn.say(json.dumps([session.cwd, *session.additional_directories, *servers]))
+
+
+async def settings(turn: Turn, rest: str) -> None:
+    """Say which mode and config options are set."""
+    session = turn.session
+    values = {
+        option.id: option.current_value
+        for option in session.config_options
+        if isinstance(option, s.SessionConfigSelect | s.SessionConfigBoolean)
+    }
+    await turn.say(json.dumps({"mode": session.mode, **values}))
+
+
+async def meta(turn: Turn, rest: str) -> None:
+    """Say what `_meta` the prompt came with, and send it back with an update."""
+    content = s.TextContent(text=json.dumps(turn.meta), meta=turn.meta)
+    await turn.update(s.AgentMessageChunk(content=content, meta=turn.meta))
+
+
+# Asking the client
+
+
+async def read(turn: Turn, rest: str) -> None:
+    """Read a file and say what is in it."""
+    path, *span = shlex.split(rest)
+    line, limit = (*map(int, span), None, None)[:2]
+    await turn.say(await turn.read(path, line, limit))
+
+
+async def write(turn: Turn, rest: str) -> None:
+    """Write a file."""
+    path, _, content = rest.partition(" ")
+    await turn.write(path, content)
+    await turn.say(f"Wrote {len(content)} characters.")
+
+
+async def run(turn: Turn, rest: str) -> None:
+    """Run a command in a terminal, and say what it printed and how it ended."""
+    command, *args = shlex.split(rest)
+    async with turn.tool(f"Run {command}", kind="execute") as call, turn.terminal(command, *args) as terminal:
+        await call.terminal(terminal)
+        await terminal.wait()
+        await turn.say(_told(await terminal.output()))
+
+
+async def kill(turn: Turn, rest: str) -> None:
+    """Start a command, kill it, and say what is left of it."""
+    command, *args = shlex.split(rest) or ["sleep", "60"]
+    async with turn.terminal(command, *args) as terminal:
+        await terminal.kill()
+        await terminal.wait()
+        await turn.say(_told(await terminal.output()))
+
+
+async def overrun(turn: Turn, rest: str) -> None:
+    """Run a command for a tenth of a second at most."""
+    command, *args = shlex.split(rest) or ["sleep", "60"]
+    async with turn.terminal(command, *args) as terminal:
+        await terminal.wait(timeout=0.1)
+        await turn.say(_told(await terminal.output()))
+
+
+async def tail(turn: Turn, rest: str) -> None:
+    """Run a command of whose output only the last bytes are kept."""
+    limit, command, *args = shlex.split(rest)
+    async with turn.terminal(command, *args, output_byte_limit=int(limit)) as terminal:
+        await terminal.wait()
+        await turn.say(_told(await terminal.output()))
+
+
+async def released(turn: Turn, rest: str) -> None:
+    """Ask for the output of a terminal that was released."""
+    async with turn.terminal("true") as terminal:
+        await terminal.wait()
+    await terminal.output()
+
+
+def _told(output: s.TerminalOutputResponse) -> str:
+    status = output.exit_status or s.TerminalExitStatus()
+    end = f"signal {status.signal}" if status.signal else f"exit {status.exit_code}"
+    return f"{output.output}[{'truncated, ' if output.truncated else ''}{end}]"
+
+
+async def ask(turn: Turn, rest: str) -> None:
+    """Ask for permission, offering options of the given kinds, and say what came of it."""
+    options = [s.PermissionOption(option_id=kind, name=kind, kind=kind) for kind in _kinds(rest)]  # type: ignore[arg-type]
+    async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
+        permission = await turn.ask(call, options or ALLOW_OR_NOT)
+        chosen = permission.option.option_id if permission.option else "nothing"
+    await turn.say(f"{'Allowed' if permission else 'Not allowed'}: {chosen}.")
+
+
+def _kinds(rest: str) -> Sequence[str]:
+    return rest.split()
+
+
+async def elicit(turn: Turn, rest: str) -> None:
+    """Have the user fill in a form, or visit a page; say what came of it."""
+    if rest == "url":
+        agreed = await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1")
+        if agreed:
+            turn.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id="visit-1"))
+        await turn.say("Agreed." if agreed else "Declined.")
+    else:
+        answer = await turn.elicit("Who are you?", FORM)
+        await turn.say("Declined." if answer is None else json.dumps(answer))
+
+
+FORM = s.ElicitationSchema(
+    title="You",
+    properties={
+        "name": s.StringPropertySchema(title="Name", min_length=1),
+        "age": s.IntegerPropertySchema(minimum=0),
+        "height": s.NumberPropertySchema(),
+        "member": s.BooleanPropertySchema(default=False),
+        "colours": s.MultiSelectPropertySchema(items=s.StringMultiSelectItems(enum=["red", "green", "blue"])),
+    },
+    required=["name"],
+)
+
+
+async def request(turn: Turn, rest: str) -> None:
+    """Ask the client something by an extension of the protocol, and say what it answered."""
+    name, params = _extension(rest)
+    await turn.say(json.dumps(await turn.client.request(name, params)))
+
+
+async def notify(turn: Turn, rest: str) -> None:
+    """Tell the client something by an extension of the protocol."""
+    turn.client.notify(*_extension(rest))
+
+
+def _extension(rest: str) -> tuple[str, Any]:
+    name, _, params = rest.partition(" ")
+    return name or "_testy/ping", json.loads(params or "{}")
+
+
+async def nested(turn: Turn, rest: str) -> None:
+    """Ask the client, which asks back, which is asked again, as deep as told; say how deep it went."""
+    (depth,) = _numbers(rest, 3)
+    await turn.say(str(await turn.client.request("_testy/nest", {"depth": depth})))
+
+
+# Ending
+
+
+async def wait(turn: Turn, rest: str) -> None:
+    """Wait until cancelled, then say a last word."""
+    await turn.say("Waiting.")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await turn.say(LAST_WORDS)
+
+
+async def stubborn(turn: Turn, rest: str) -> None:
+    """Take no notice of being cancelled until some seconds have passed."""
+    seconds = float(rest or 0.5)
+    await turn.say("Busy.")
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            continue
+    await turn.say(LAST_WORDS)
+
+
+async def hold(turn: Turn, rest: str) -> None:
+    """Run a command in a terminal until cancelled."""
+    async with turn.tool("Wait for it", kind="execute") as call, turn.terminal("sleep", "60") as terminal:
+        await call.terminal(terminal)
+        await turn.say("Waiting.")
+        await terminal.wait()
+
+
+async def fail(turn: Turn, rest: str) -> None:
+    """Fail with an ordinary exception that has a secret in it."""
+    raise RuntimeError(f"the key {SECRET} was refused")
+
+
+async def fail_tool(turn: Turn, rest: str) -> None:
+    """Fail in the middle of a tool call."""
+    async with turn.tool("Break", kind="other") as call:
+        await call.text("Breaking.")
+        await fail(turn, rest)
+
+
+async def error(turn: Turn, rest: str) -> None:
+    """Answer with an error of this code and these words."""
+    code, _, words = (rest or "-32000").partition(" ")
+    raise RpcError.of(int(code), words, {"from": "testy"})
+
+
+async def refuse(turn: Turn, rest: str) -> s.StopReason:
+    """Refuse to go on."""
+    return "refusal"
+
+
+async def max_tokens(turn: Turn, rest: str) -> s.StopReason:
+    """Run out of tokens."""
+    return "max_tokens"
+
+
+async def max_turn_requests(turn: Turn, rest: str) -> s.StopReason:
+    """Run out of requests to the model."""
+    return "max_turn_requests"
+
+
+async def crash(turn: Turn, rest: str) -> None:
+    """End the whole process in the middle of the turn."""
+    await turn.say("Farewell.")
+    await turn.client.wire.room()
+    sys.stderr.write("testy crashes as it was told\n")
+    sys.stderr.flush()
+    os._exit(int(rest or 1))
+
+
+# What must not reach the wire
+
+
+async def print_(turn: Turn, rest: str) -> None:
+    """Print in every way there is: none of it may reach the wire."""
+    _print_everywhere(rest or "stray")
+    await turn.say("Printed.")
+
+
+def _print_everywhere(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+    os.write(1, f"{words}\n".encode())
+    subprocess.run([sys.executable, "-S", "-c", f"print({words!r})"], check=True)
+    libc = ctypes.CDLL(None)
+    libc.puts(words.encode())
+    libc.fflush(None)
+
+
+async def stderr(turn: Turn, rest: str) -> None:
+    """Write so many bytes to stderr."""
+    (count,) = _numbers(rest, 1024)
+    await asyncio.to_thread(_complain, count)
+    await turn.say("Complained.")
+
+
+def _complain(count: int) -> None:
+    line = b"." * 79 + b"\n"
+    for start in range(0, count, len(line)):
+        sys.stderr.buffer.write(line[: count - start])
+    sys.stderr.flush()
+
+
+def _numbers(rest: str, *defaults: int) -> tuple[int, ...]:
+    given = [int(word) for word in rest.split()]
+    return (*given, *defaults[len(given) :])[: len(defaults)]
+
+
+VERBS = {
+    "help": Verb(help_),
+    "echo": Verb(echo, "TEXT"),
+    **{name: _showing(exhibit) for name, exhibit in EXHIBITS.items()},
+    "everything": Verb(everything),
+    "flood": Verb(flood, "COUNT SIZE"),
+    "updates-before-answer": Verb(burst, "COUNT"),
+    "spend": Verb(spend),
+    "where": Verb(where),
+    "settings": Verb(settings),
+    "meta": Verb(meta),
+    "read": Verb(read, "PATH LINE LIMIT"),
+    "write": Verb(write, "PATH TEXT"),
+    "run": Verb(run, "COMMAND ARGS"),
+    "kill": Verb(kill, "COMMAND ARGS"),
+    "overrun": Verb(overrun, "COMMAND ARGS"),
+    "tail": Verb(tail, "BYTES COMMAND ARGS"),
+    "released": Verb(released),
+    "ask": Verb(ask, "KINDS"),
+    "elicit": Verb(elicit, "form|url"),
+    "request": Verb(request, "METHOD JSON"),
+    "notify": Verb(notify, "METHOD JSON"),
+    "nested": Verb(nested, "DEPTH"),
+    "wait": Verb(wait),
+    "stubborn": Verb(stubborn, "SECONDS"),
+    "hold": Verb(hold),
+    "fail": Verb(fail),
+    "fail_tool": Verb(fail_tool),
+    "error": Verb(error, "CODE MESSAGE"),
+    "refuse": Verb(refuse),
+    "max_tokens": Verb(max_tokens),
+    "max_turn_requests": Verb(max_turn_requests),
+    "crash": Verb(crash, "STATUS"),
+    "print": Verb(print_, "TEXT"),
+    "stderr": Verb(stderr, "BYTES"),
+}

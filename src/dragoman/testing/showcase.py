@@ -1,0 +1,251 @@
+"""One of each kind of `session/update`: what Testy shows when it is told to, and what a test expects to see."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from .. import schema as s
+from ..turn import AgentSession, shown_options
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+
+Updates = list[s.SessionUpdate]
+
+
+class Exhibit(Struct, frozen=True):
+    """Updates to show, and the capability a client must offer to be shown them."""
+
+    updates: Callable[[AgentSession, str], Updates]
+    needs: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.updates.__doc__ or ""
+
+
+def text(words: str) -> s.TextContent:
+    return s.TextContent(text=words)
+
+
+def message(session: AgentSession, rest: str) -> Updates:
+    """Say something in two chunks of one message."""
+    chunks = ["Hello, ", rest or "world."]
+    return [s.AgentMessageChunk(content=text(chunk), message_id="message-1") for chunk in chunks]
+
+
+def thought(session: AgentSession, rest: str) -> Updates:
+    """Think aloud."""
+    return [s.AgentThoughtChunk(content=text(rest or "Let me see."), message_id="thought-1")]
+
+
+def user(session: AgentSession, rest: str) -> Updates:
+    """Repeat the user's words as the user's."""
+    return [s.UserMessageChunk(content=text(rest or "Hello."), message_id="user-1")]
+
+
+def image(session: AgentSession, rest: str) -> Updates:
+    """Show a picture of one pixel."""
+    return [s.AgentMessageChunk(content=s.ImageContent(data=PIXEL, mime_type="image/png", uri="file:///pixel.png"))]
+
+
+def audio(session: AgentSession, rest: str) -> Updates:
+    """Play a very short silence."""
+    notes = s.Annotations(audience=["user"], priority=0.5)
+    block = s.AudioContent(data=SILENCE, mime_type="audio/wav", annotations=notes)
+    return [s.AgentMessageChunk(content=block)]
+
+
+def resource(session: AgentSession, rest: str) -> Updates:
+    """Bring two resources along, one of text and one of bytes."""
+    words = s.TextResourceContents(uri="file:///notes.txt", text="Notes.\n", mime_type="text/plain")
+    blob = s.BlobResourceContents(uri="file:///pixel.png", blob=PIXEL, mime_type="image/png")
+    return [s.AgentMessageChunk(content=s.EmbeddedResource(resource=contents)) for contents in (words, blob)]
+
+
+def link(session: AgentSession, rest: str) -> Updates:
+    """Point at a resource."""
+    block = s.ResourceLink(
+        name="notes", uri="file:///notes.txt", title="Notes", description="Some", mime_type="text/plain", size=7
+    )
+    return [s.AgentMessageChunk(content=block)]
+
+
+def tool(session: AgentSession, rest: str) -> Updates:
+    """Show a tool at work from pending to completed, with text, a diff, a terminal and locations."""
+    place = s.ToolCallLocation(path=session.path("a.py"), line=3)
+    shown: list[s.ToolCallContent] = [
+        s.Content(content=text("Editing.")),
+        s.Diff(path=session.path("a.py"), old_text="a = 1\n", new_text="a = 2\n"),
+        s.Terminal(terminal_id="terminal-1"),
+    ]
+    return [
+        s.ToolCall(
+            tool_call_id="tool-1",
+            title="Edit a.py",
+            name="edit",
+            kind="edit",
+            locations=[place],
+            raw_input={"path": "a.py"},
+        ),
+        s.ToolCallUpdated(tool_call_id="tool-1", status="in_progress"),
+        s.ToolCallUpdated(tool_call_id="tool-1", title="Edit a.py, line 3", content=shown),
+        s.ToolCallUpdated(tool_call_id="tool-1", status="completed", raw_output={"changed": 1}),
+    ]
+
+
+def failed_tool(session: AgentSession, rest: str) -> Updates:
+    """Show a tool that fails."""
+    why: list[s.ToolCallContent] = [s.Content(content=text("No such file."))]
+    return [
+        s.ToolCall(tool_call_id="tool-2", title="Read b.py", kind="read", status="in_progress"),
+        s.ToolCallUpdated(tool_call_id="tool-2", status="failed", content=why, raw_output=None),
+    ]
+
+
+def plan(session: AgentSession, rest: str) -> Updates:
+    """Show a plan, then the same plan further on."""
+    return [
+        s.Plan(
+            entries=[
+                s.PlanEntry(content="Look", priority="high", status=first),
+                s.PlanEntry(content="Leap", priority="low", status=second),
+            ]
+        )
+        for first, second in STEPS
+    ]
+
+
+STEPS: list[tuple[s.PlanEntryStatus, s.PlanEntryStatus]] = [
+    ("in_progress", "pending"),
+    ("completed", "in_progress"),
+]
+
+
+def plans(session: AgentSession, rest: str) -> Updates:
+    """Show three plans by id: items, a file, markdown."""
+    entry = s.PlanEntry(content="Look", priority="medium", status="pending")
+    return [
+        s.PlanUpdate(plan=s.PlanItems(plan_id="plan-1", entries=[entry])),
+        s.PlanUpdate(plan=s.PlanFile(plan_id="plan-2", uri="file:///plan.md")),
+        s.PlanUpdate(plan=s.PlanMarkdown(plan_id="plan-3", content="# Plan\n")),
+    ]
+
+
+def plan_removed(session: AgentSession, rest: str) -> Updates:
+    """Take one of the plans away."""
+    return [s.PlanRemoved(plan_id=rest or "plan-2")]
+
+
+def commands(session: AgentSession, rest: str) -> Updates:
+    """Announce other slash commands."""
+    hint = s.UnstructuredCommandInput(hint="what to look for")
+    return [
+        s.AvailableCommandsUpdate(
+            available_commands=[
+                s.AvailableCommand(name="search", description="Look for something", input=hint),
+                s.AvailableCommand(name="stop", description="Stop looking"),
+            ]
+        )
+    ]
+
+
+def mode(session: AgentSession, rest: str) -> Updates:
+    """Change the mode from the agent's side."""
+    session.mode = rest or "plan"
+    return [s.CurrentModeUpdate(current_mode_id=session.mode)]
+
+
+def options(session: AgentSession, rest: str) -> Updates:
+    """Tell all config options."""
+    return [s.ConfigOptionUpdate(config_options=list(shown_options(session.client, session.config_options)))]
+
+
+def title(session: AgentSession, rest: str) -> Updates:
+    """Name the session."""
+    session.state["title"] = rest or "A talk"
+    return [s.SessionInfoUpdate(title=session.state["title"], updated_at="2026-01-01T00:00:00Z")]
+
+
+def clear_title(session: AgentSession, rest: str) -> Updates:
+    """Take the session's name away."""
+    session.state["title"] = None
+    return [s.SessionInfoUpdate(title=None)]
+
+
+def usage(session: AgentSession, rest: str) -> Updates:
+    """Tell how full the context window is and what it all cost."""
+    return [s.UsageUpdate(used=1200, size=200_000, cost=s.Cost(amount=0.25, currency="USD"))]
+
+
+def notice(session: AgentSession, rest: str) -> Updates:
+    """Make a passing remark."""
+    return [s.Notice(severity="warning", title=rest or "Slow today", description="The model takes its time.")]
+
+
+def compaction(session: AgentSession, rest: str) -> Updates:
+    """Shorten the memory, with the summary in chunks."""
+    return [
+        s.CompactionUpdate(compaction_id="compaction-1", status="in_progress"),
+        s.CompactionSummaryChunk(compaction_id="compaction-1", content=text("We talked ")),
+        s.CompactionSummaryChunk(compaction_id="compaction-1", content=text("a lot.")),
+        s.CompactionUpdate(compaction_id="compaction-1", status="completed", summary=[text("We talked a lot.")]),
+    ]
+
+
+def subagent(session: AgentSession, rest: str) -> Updates:
+    """Have another session do some of the work."""
+    may_cancel = s.SubagentSessionCapabilities(cancel=s.SessionCancelCapabilities())
+    return [
+        s.SubagentUpdate(
+            session_id="child-1",
+            title="Helper",
+            description="Looks things up",
+            capabilities=may_cancel,
+            state=s.RunningStateUpdate(),
+            cwd=session.cwd,
+        ),
+        s.SubagentUpdate(session_id="child-1", state=s.IdleStateUpdate(stop_reason="end_turn")),
+    ]
+
+
+def session_message(session: AgentSession, rest: str) -> Updates:
+    """Show what one session told another."""
+    return [
+        s.SessionMessage(
+            message_id="note-1", sender_session_id=session.id, recipient_session_id="child-1", content=[text("Go")]
+        ),
+        s.SessionMessageChunk(message_id="note-1", content=text(" on.")),
+    ]
+
+
+def unknown(session: AgentSession, rest: str) -> Updates:
+    """Send a kind of update no version of the protocol knows."""
+    return [s.Raw(b'{"sessionUpdate":"_testy/unheard_of","note":"\\u00e9","nested":{"list":[1,2.50,null]}}')]
+
+
+EXHIBITS = {
+    "message": Exhibit(message),
+    "thought": Exhibit(thought),
+    "user": Exhibit(user),
+    "image": Exhibit(image),
+    "audio": Exhibit(audio),
+    "resource": Exhibit(resource),
+    "link": Exhibit(link),
+    "tool": Exhibit(tool),
+    "failed_tool": Exhibit(failed_tool),
+    "plan": Exhibit(plan),
+    "plans": Exhibit(plans, needs="plan"),
+    "plan_removed": Exhibit(plan_removed, needs="plan"),
+    "commands": Exhibit(commands),
+    "mode": Exhibit(mode),
+    "options": Exhibit(options),
+    "title": Exhibit(title),
+    "clear_title": Exhibit(clear_title),
+    "usage": Exhibit(usage),
+    "notice": Exhibit(notice, needs="session.notices"),
+    "compaction": Exhibit(compaction, needs="session.compaction"),
+    "subagent": Exhibit(subagent, needs="subagents"),
+    "session_message": Exhibit(session_message, needs="subagents"),
+    "unknown": Exhibit(unknown),
+}

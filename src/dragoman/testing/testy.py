@@ -1,0 +1,289 @@
+"""Testy, an agent that does as it is told: every line of a prompt is a command to it.
+
+`verb rest` does what `verb` names (`help` lists them all); any other line, and whatever is no text, is said back.
+Sessions are kept in memory for as long as the connection lasts.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from .. import schema as s
+from ..agent import Agent
+from ..errors import AuthRequired, InvalidParams, ResourceNotFound
+from ..roles import RemoteClient, Wire, extension
+from ..turn import AgentSession, Turn
+from .script import VERBS, echo
+
+REMEMBERED = 10_000  # updates of a session, the latest
+
+
+class Kept(Struct):
+    """A session as it is remembered, open or not."""
+
+    session: AgentSession
+    history: deque[s.SessionUpdate]
+    touched: int  # counts up with every prompt, and stands for the time
+    archived: bool = False
+
+    def info(self) -> s.SessionInfo:
+        minutes, seconds = divmod(self.touched, 60)
+        return s.SessionInfo(
+            session_id=self.session.id,
+            cwd=self.session.cwd,
+            additional_directories=list(self.session.additional_directories),
+            title=self.session.state.get("title"),
+            updated_at=f"2026-01-01T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z",
+            archived=self.archived or None,
+        )
+
+
+class _Overheard(RemoteClient):
+    """The client, with somebody who notes what it is told."""
+
+    def __init__(self, wire: Wire, note: Callable[[s.SessionNotification], None]) -> None:
+        super().__init__(wire)
+        self._note = note
+
+    def update(self, params: s.SessionNotification) -> None:
+        super().update(params)
+        self._note(params)
+
+
+class Echo(Agent):
+    """Says every prompt back."""
+
+    async def answer(self, turn: Turn) -> None:
+        await turn.say(turn.text)
+
+
+class Testy(Agent):
+    """Obeys scripted prompts, deterministically, and offers everything an agent can offer."""
+
+    __test__ = False  # its name looks like a test to pytest
+
+    info = s.Implementation(name="testy", version="1.0", title="Testy")
+    accepts = ("image", "audio", "embedded_context", "additional_directories", "http", "sse")
+    modes = (
+        s.SessionMode(id="code", name="Code", description="Does things"),
+        s.SessionMode(id="plan", name="Plan", description="Only thinks"),
+    )
+    config_options = (
+        s.SessionConfigSelect(
+            id="model",
+            name="Model",
+            category="model",
+            current_value="small",
+            options=[
+                s.SessionConfigSelectOption(value="small", name="Small"),
+                s.SessionConfigSelectOption(value="large", name="Large", description="Slower"),
+            ],
+        ),
+        s.SessionConfigSelect(
+            id="voice",
+            name="Voice",
+            current_value="low",
+            options=[
+                s.SessionConfigSelectGroup(
+                    group="quiet", name="Quiet", options=[s.SessionConfigSelectOption(value="low", name="Low")]
+                ),
+                s.SessionConfigSelectGroup(
+                    group="loud", name="Loud", options=[s.SessionConfigSelectOption(value="high", name="High")]
+                ),
+            ],
+        ),
+        s.SessionConfigBoolean(id="verbose", name="Verbose", current_value=False),
+    )
+    commands = tuple(
+        s.AvailableCommand(
+            name=name,
+            description=verb.description,
+            input=s.UnstructuredCommandInput(hint=verb.hint) if verb.hint else None,
+        )
+        for name, verb in VERBS.items()
+    )
+    auth_methods = (
+        s.AuthMethodAgent(id="key", name="With a key", description="Testy asks nobody"),
+        s.AuthMethodTerminal(id="login", name="In a terminal", args=["--login"], env={"TESTY_LOGIN": "1"}),
+    )
+    page_size: ClassVar[int] = 5  # sessions in one answer to session/list
+    needs_login: ClassVar[bool] = False  # whether there is no session without `authenticate`
+
+    def __init__(self, client: RemoteClient) -> None:
+        super().__init__(_Overheard(client.wire, self._remember))
+        self._kept: dict[str, Kept] = {}
+        self._clock = 0
+        self._user: str | None = None
+
+    async def answer(self, turn: Turn) -> s.StopReason | None:
+        self._touch(turn)
+        for line in turn.text.splitlines():
+            name, _, rest = line.strip().partition(" ")
+            verb = VERBS.get(name.removeprefix("/"))
+            reason = await verb.act(turn, rest.strip()) if verb else await echo(turn, line)
+            if reason is not None:
+                return reason
+        for block in turn.prompt:
+            if not isinstance(block, s.TextContent):
+                await turn.say(block)
+        return None
+
+    # Sessions
+
+    async def opened(self, session: AgentSession) -> None:
+        if self.needs_login and self._user is None:
+            raise AuthRequired()
+        if before := self._kept.get(session.id):
+            old = before.session
+            session.mode, session.config_options, session.state = old.mode, old.config_options, old.state
+            before.session, before.archived = session, False
+        else:
+            self._clock += 1
+            self._kept[session.id] = Kept(session, deque(maxlen=REMEMBERED), self._clock)
+
+    async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
+        history = list(self._known(params.session_id).history)
+        session = await self.open_session(params.session_id, params)
+        for update in history:
+            await self._replay(session, update)
+        return s.LoadSessionResponse(modes=self.mode_state(session), config_options=self._shown(session))
+
+    async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
+        self._known(params.session_id)
+        session = await self.open_session(params.session_id, params)
+        return s.ResumeSessionResponse(modes=self.mode_state(session), config_options=self._shown(session))
+
+    async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
+        source = self._known(params.session_id)
+        response = await self.new_session(
+            s.NewSessionRequest(
+                cwd=params.cwd,
+                mcp_servers=params.mcp_servers,
+                additional_directories=params.additional_directories,
+                system_prompt=params.system_prompt,
+            )
+        )
+        fork = self._known(response.session_id)
+        fork.history.extend(source.history)
+        fork.session.state.update(source.session.state)
+        return s.ForkSessionResponse(
+            session_id=response.session_id, modes=response.modes, config_options=response.config_options
+        )
+
+    async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+        wanted = ARCHIVED.get(params.archived or "exclude")
+        if wanted is None:
+            raise InvalidParams(f"there is no archive filter {params.archived!r}")
+        found = [
+            kept.info()
+            for kept in sorted(self._kept.values(), key=lambda kept: -kept.touched)
+            if kept.archived in wanted and params.cwd in (None, kept.session.cwd)
+        ]
+        start = self._offset(params.cursor, len(found))
+        end = start + self.page_size
+        return s.ListSessionsResponse(
+            sessions=found[start:end], next_cursor=f"from-{end}" if end < len(found) else None
+        )
+
+    async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
+        await self._shut(params.session_id)
+        self._kept.pop(params.session_id, None)
+        return s.DeleteSessionResponse()
+
+    async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:
+        kept = self._known(params.session_id)
+        await self._shut(params.session_id)
+        kept.archived = True
+        return s.ArchiveSessionResponse()
+
+    async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse:
+        self._known(params.session_id).archived = False
+        return s.UnarchiveSessionResponse()
+
+    async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse:
+        self._known(params.session_id)
+        return s.SessionStatusResponse(status="open" if params.session_id in self.sessions else "saved")
+
+    async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
+        title = " ".join(params.title.split())
+        if not title:
+            raise InvalidParams("a title has to say something")
+        self._known(params.session_id).session.state["title"] = title
+        return s.SetSessionTitleResponse(title=title)
+
+    # Authentication
+
+    async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
+        if params.method_id != "key":
+            raise InvalidParams(f"there is no way to log in here called {params.method_id!r}")
+        self._user = "tester"
+        self._tell_status()
+        return s.AuthenticateResponse()
+
+    async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
+        self._user = None
+        self._tell_status()
+        return s.LogoutResponse()
+
+    async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
+        accounts = [s.AuthAccount(label=self._user, active=True)] if self._user else []
+        return s.AuthStatusResponse(state="authenticated" if self._user else "unauthenticated", accounts=accounts)
+
+    # Extensions
+
+    @extension("_testy/ping")
+    async def ping(self, params: Any) -> Any:
+        return {"pong": params}
+
+    @extension("_testy/nest")
+    async def nest(self, params: Any) -> Any:
+        """One level down: ask whoever asked, until the depth is used up; gives the levels there were."""
+        depth = params["depth"]
+        return 1 + await self.client.request("_testy/nest", {"depth": depth - 1}) if depth else 0
+
+    @extension("_testy/tick")
+    def tick(self, params: Any) -> None:
+        self.client.notify("_testy/tock", params)
+
+    # Memory
+
+    def _remember(self, told: s.SessionNotification) -> None:
+        """Notices are for the moment and commands are announced anew; the rest is told again by `load_session`."""
+        passing = isinstance(told.update, s.Notice | s.AvailableCommandsUpdate)
+        if not passing and (kept := self._kept.get(told.session_id)):
+            kept.history.append(told.update)
+
+    def _touch(self, turn: Turn) -> None:
+        kept = self._known(turn.session.id)
+        self._clock += 1
+        kept.touched = self._clock
+        for block in turn.prompt:
+            kept.history.append(s.UserMessageChunk(content=block, message_id=f"prompt-{self._clock}"))
+
+    async def _replay(self, session: AgentSession, update: s.SessionUpdate) -> None:
+        RemoteClient.update(self.client, s.SessionNotification(session_id=session.id, update=update))
+        await self.client.room()
+
+    def _known(self, session_id: str) -> Kept:
+        if kept := self._kept.get(session_id):
+            return kept
+        raise ResourceNotFound("Session not found", {"sessionId": session_id})
+
+    async def _shut(self, session_id: str) -> None:
+        if session_id in self.sessions:
+            await self.close_session(s.CloseSessionRequest(session_id=session_id))
+
+    def _offset(self, cursor: str | None, count: int) -> int:
+        number = (cursor or "from-0").removeprefix("from-")
+        if not number.isdecimal() or int(number) > count:
+            raise InvalidParams(f"not a cursor of ours: {cursor!r}")
+        return int(number)
+
+    def _tell_status(self) -> None:
+        status = "authenticated" if self._user else "unauthenticated"
+        self.client.auth_status_changed(s.AuthStatusUpdateNotification(state=status))
+
+
+ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
