@@ -1,6 +1,6 @@
 """What a careful engineer writes without a library: asyncio's pipes, msgspec's types, and only what the work needs.
 
-There are no checks, no capabilities, no errors, no cancellation and no limits here: it is the floor to be compared with.
+It has no checks, no capabilities, no errors, no cancellation and no limits: it is the floor to compare with.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Measures Dragoman against the official Python SDK and a bare asyncio loop, in one and the same run.
 
-Contenders take turns, sample by sample, so that whatever else the machine does hits all of them alike; what is shown
-is the median.  Every sample runs in a process of its own, with the agent in another one, over real pipes.
+Contenders take turns, sample by sample, so that whatever else the machine does hits all of them alike; the median
+is shown.  Every sample runs in a process of its own, with the agent in another one, over real pipes.
 """
 
 import argparse
@@ -68,11 +68,10 @@ def collect(scenarios: Sequence[str], contenders: Sequence[str], repeat: int, qu
         for contender in entrants:
             sample(contender, scenario, small)
         for turn in range(repeat):
-            print(f"\r\033[K{scenario} {turn + 1}/{repeat}", end="", file=sys.stderr, flush=True)
+            print(f"{scenario} {turn + 1}/{repeat}", file=sys.stderr)
             for contender in entrants:
                 for name, figure in sample(contender, scenario, small if quick else full).items():
                     collected[contender][name].append(figure)
-    print("\r\033[K", end="", file=sys.stderr)
     return collected
 
 

@@ -51,7 +51,7 @@ seconds = time.perf_counter() - start
 rollup = open("/proc/self/smaps_rollup").read()
 print(seconds, rollup.partition("Rss:")[2].split()[0])
 """
-    samples = [subprocess.check_output([sys.executable, "-c", code]).split() for _ in range(size)]
+    samples = [_run(code) for _ in range(size)]
     return {
         "import": statistics.median(float(seconds) for seconds, _ in samples),
         "memory.import": statistics.median(int(kibibytes) * 1024 for _, kibibytes in samples),
@@ -158,6 +158,10 @@ SCENARIOS: dict[str, Callable[[Contender, int], Coroutine[Any, Any, Figures]]] =
     "in_flight": in_flight,
     "memory": holding,
 }
+
+
+def _run(code: str) -> list[bytes]:
+    return subprocess.check_output([sys.executable, "-c", code]).split()
 
 
 async def _timed(work: Coroutine[Any, Any, Any]) -> float:

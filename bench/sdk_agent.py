@@ -35,7 +35,7 @@ class Worker(Agent):
         self._sessions[session_id] = cwd
         return NewSessionResponse(session_id=session_id)
 
-    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
+    async def prompt(self, session_id: str, prompt: list[Any], **kwargs: Any) -> PromptResponse:
         text = "\n".join(block.text for block in prompt if isinstance(block, TextContentBlock))
         match text.split():
             case ["say", count]:

@@ -36,6 +36,7 @@ class Editor(Client):
     def reset(self) -> None:
         """Send the user away and forget what was asked."""
         self.answer: Answer | None = None
+        self.hesitates = False
         self.filled_in: Mapping[str, Any] | None = None
         self.asked: asyncio.Queue[s.RequestPermissionRequest] = asyncio.Queue()
         self.forms: list[s.FormElicitation] = []
@@ -52,6 +53,8 @@ class Editor(Client):
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
         self.asked.put_nowait(params)
+        if self.hesitates:
+            await asyncio.Event().wait()
         return self.answer(params) if self.answer else await super().request_permission(params)
 
     # Files

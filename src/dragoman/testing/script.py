@@ -4,19 +4,18 @@ import asyncio
 import ctypes
 import json
 import os
-import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from .. import schema as s
 from ..errors import RpcError
 from ..roles import offered
-from ..turn import ALLOW_OR_NOT, TerminalRun, Turn
+from ..turn import Turn
+from . import errands
 from .showcase import EXHIBITS, Exhibit
 
 SECRET = "sk-testy-0123456789"  # what a failing turn has in its exception, and no client may ever see
@@ -118,130 +117,6 @@ async def meta(turn: Turn, rest: str) -> None:
     """Say what `_meta` the prompt came with, and send it back with an update."""
     content = s.TextContent(text=json.dumps(turn.meta), meta=turn.meta)
     await turn.update(s.AgentMessageChunk(content=content, meta=turn.meta))
-
-
-# Asking the client
-
-
-async def read(turn: Turn, rest: str) -> None:
-    """Read a file and say what is in it."""
-    path, *span = shlex.split(rest)
-    line, limit = (*map(int, span), None, None)[:2]
-    await turn.say(await turn.read(path, line, limit))
-
-
-async def write(turn: Turn, rest: str) -> None:
-    """Write a file."""
-    path, _, content = rest.partition(" ")
-    await turn.write(path, content)
-    await turn.say(f"Wrote {len(content)} characters.")
-
-
-async def run(turn: Turn, rest: str) -> None:
-    """Run a command in a terminal, and say what it printed and how it ended."""
-    command, *args = shlex.split(rest)
-    async with turn.tool(f"Run {command}", kind="execute") as call, turn.terminal(command, *args) as terminal:
-        await call.terminal(terminal)
-        await terminal.wait()
-        await turn.say(_told(await terminal.output()))
-
-
-async def kill(turn: Turn, rest: str) -> None:
-    """Start a command, kill it, and say what is left of it."""
-    command, *args = shlex.split(rest) or ["sleep", "60"]
-    async with turn.terminal(command, *args) as terminal:
-        await terminal.kill()
-        await terminal.wait()
-        await turn.say(_told(await terminal.output()))
-
-
-async def overrun(turn: Turn, rest: str) -> None:
-    """Run a command for a tenth of a second at most."""
-    command, *args = shlex.split(rest) or ["sleep", "60"]
-    async with turn.terminal(command, *args) as terminal:
-        await terminal.wait(timeout=0.1)
-        await turn.say(_told(await terminal.output()))
-
-
-async def tail(turn: Turn, rest: str) -> None:
-    """Run a command of whose output only the last bytes are kept."""
-    limit, command, *args = shlex.split(rest)
-    async with turn.terminal(command, *args, output_byte_limit=int(limit)) as terminal:
-        await terminal.wait()
-        await turn.say(_told(await terminal.output()))
-
-
-async def released(turn: Turn, rest: str) -> None:
-    """Ask for the output of a terminal that was released."""
-    async with turn.terminal("true") as terminal:
-        await terminal.wait()
-    await terminal.output()
-
-
-def _told(output: s.TerminalOutputResponse) -> str:
-    status = output.exit_status or s.TerminalExitStatus()
-    end = f"signal {status.signal}" if status.signal else f"exit {status.exit_code}"
-    return f"{output.output}[{'truncated, ' if output.truncated else ''}{end}]"
-
-
-async def ask(turn: Turn, rest: str) -> None:
-    """Ask for permission, offering options of the given kinds, and say what came of it."""
-    options = [s.PermissionOption(option_id=kind, name=kind, kind=kind) for kind in _kinds(rest)]  # type: ignore[arg-type]
-    async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
-        permission = await turn.ask(call, options or ALLOW_OR_NOT)
-        chosen = permission.option.option_id if permission.option else "nothing"
-    await turn.say(f"{'Allowed' if permission else 'Not allowed'}: {chosen}.")
-
-
-def _kinds(rest: str) -> Sequence[str]:
-    return rest.split()
-
-
-async def elicit(turn: Turn, rest: str) -> None:
-    """Have the user fill in a form, or visit a page; say what came of it."""
-    if rest == "url":
-        agreed = await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1")
-        if agreed:
-            turn.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id="visit-1"))
-        await turn.say("Agreed." if agreed else "Declined.")
-    else:
-        answer = await turn.elicit("Who are you?", FORM)
-        await turn.say("Declined." if answer is None else json.dumps(answer))
-
-
-FORM = s.ElicitationSchema(
-    title="You",
-    properties={
-        "name": s.StringPropertySchema(title="Name", min_length=1),
-        "age": s.IntegerPropertySchema(minimum=0),
-        "height": s.NumberPropertySchema(),
-        "member": s.BooleanPropertySchema(default=False),
-        "colours": s.MultiSelectPropertySchema(items=s.StringMultiSelectItems(enum=["red", "green", "blue"])),
-    },
-    required=["name"],
-)
-
-
-async def request(turn: Turn, rest: str) -> None:
-    """Ask the client something by an extension of the protocol, and say what it answered."""
-    name, params = _extension(rest)
-    await turn.say(json.dumps(await turn.client.request(name, params)))
-
-
-async def notify(turn: Turn, rest: str) -> None:
-    """Tell the client something by an extension of the protocol."""
-    turn.client.notify(*_extension(rest))
-
-
-def _extension(rest: str) -> tuple[str, Any]:
-    name, _, params = rest.partition(" ")
-    return name or "_testy/ping", json.loads(params or "{}")
-
-
-async def nested(turn: Turn, rest: str) -> None:
-    """Ask the client, which asks back, which is asked again, as deep as told; say how deep it went."""
-    (depth,) = _numbers(rest, 3)
-    await turn.say(str(await turn.client.request("_testy/nest", {"depth": depth})))
 
 
 # Ending
@@ -368,18 +243,18 @@ VERBS = {
     "where": Verb(where),
     "settings": Verb(settings),
     "meta": Verb(meta),
-    "read": Verb(read, "PATH LINE LIMIT"),
-    "write": Verb(write, "PATH TEXT"),
-    "run": Verb(run, "COMMAND ARGS"),
-    "kill": Verb(kill, "COMMAND ARGS"),
-    "overrun": Verb(overrun, "COMMAND ARGS"),
-    "tail": Verb(tail, "BYTES COMMAND ARGS"),
-    "released": Verb(released),
-    "ask": Verb(ask, "KINDS"),
-    "elicit": Verb(elicit, "form|url"),
-    "request": Verb(request, "METHOD JSON"),
-    "notify": Verb(notify, "METHOD JSON"),
-    "nested": Verb(nested, "DEPTH"),
+    "read": Verb(errands.read, "PATH LINE LIMIT"),
+    "write": Verb(errands.write, "PATH TEXT"),
+    "run": Verb(errands.run, "COMMAND ARGS"),
+    "kill": Verb(errands.kill, "COMMAND ARGS"),
+    "overrun": Verb(errands.overrun, "COMMAND ARGS"),
+    "tail": Verb(errands.tail, "BYTES COMMAND ARGS"),
+    "released": Verb(errands.released),
+    "ask": Verb(errands.ask, "KINDS"),
+    "elicit": Verb(errands.elicit, "form|url"),
+    "request": Verb(errands.request, "METHOD JSON"),
+    "notify": Verb(errands.notify, "METHOD JSON"),
+    "nested": Verb(errands.nested, "DEPTH"),
     "wait": Verb(wait),
     "stubborn": Verb(stubborn, "SECONDS"),
     "hold": Verb(hold),

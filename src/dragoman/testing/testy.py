@@ -5,7 +5,7 @@ Sessions are kept in memory for as long as the connection lasts.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -14,8 +14,8 @@ from .. import schema as s
 from ..agent import Agent
 from ..errors import AuthRequired, InvalidParams, ResourceNotFound
 from ..roles import RemoteClient, Wire, extension
-from ..turn import AgentSession, Turn
-from .script import VERBS, echo
+from ..turn import AgentSession, Turn, new_id, shown_options
+from .script import VERBS
 
 REMEMBERED = 10_000  # updates of a session, the latest
 
@@ -122,8 +122,9 @@ class Testy(Agent):
         for line in turn.text.splitlines():
             name, _, rest = line.strip().partition(" ")
             verb = VERBS.get(name.removeprefix("/"))
-            reason = await verb.act(turn, rest.strip()) if verb else await echo(turn, line)
-            if reason is not None:
+            if verb is None:
+                await turn.say(line)
+            elif reason := await verb.act(turn, rest.strip()):
                 return reason
         for block in turn.prompt:
             if not isinstance(block, s.TextContent):
@@ -148,28 +149,21 @@ class Testy(Agent):
         session = await self.open_session(params.session_id, params)
         for update in history:
             await self._replay(session, update)
-        return s.LoadSessionResponse(modes=self.mode_state(session), config_options=self._shown(session))
+        return s.LoadSessionResponse(modes=self.mode_state(session), config_options=self._options(session))
 
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
         self._known(params.session_id)
         session = await self.open_session(params.session_id, params)
-        return s.ResumeSessionResponse(modes=self.mode_state(session), config_options=self._shown(session))
+        return s.ResumeSessionResponse(modes=self.mode_state(session), config_options=self._options(session))
 
     async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
         source = self._known(params.session_id)
-        response = await self.new_session(
-            s.NewSessionRequest(
-                cwd=params.cwd,
-                mcp_servers=params.mcp_servers,
-                additional_directories=params.additional_directories,
-                system_prompt=params.system_prompt,
-            )
-        )
-        fork = self._known(response.session_id)
-        fork.history.extend(source.history)
-        fork.session.state.update(source.session.state)
+        session = await self.open_session(new_id("sess"), params)
+        session.mode, session.config_options = source.session.mode, source.session.config_options
+        session.state.update(source.session.state)
+        self._known(session.id).history.extend(source.history)
         return s.ForkSessionResponse(
-            session_id=response.session_id, modes=response.modes, config_options=response.config_options
+            session_id=session.id, modes=self.mode_state(session), config_options=self._options(session)
         )
 
     async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
@@ -181,7 +175,7 @@ class Testy(Agent):
             for kept in sorted(self._kept.values(), key=lambda kept: -kept.touched)
             if kept.archived in wanted and params.cwd in (None, kept.session.cwd)
         ]
-        start = self._offset(params.cursor, len(found))
+        start = _offset(params.cursor, len(found))
         end = start + self.page_size
         return s.ListSessionsResponse(
             sessions=found[start:end], next_cursor=f"from-{end}" if end < len(found) else None
@@ -271,15 +265,12 @@ class Testy(Agent):
             return kept
         raise ResourceNotFound("Session not found", {"sessionId": session_id})
 
+    def _options(self, session: AgentSession) -> Sequence[s.SessionConfigOption]:
+        return shown_options(self.client, session.config_options)
+
     async def _shut(self, session_id: str) -> None:
         if session_id in self.sessions:
             await self.close_session(s.CloseSessionRequest(session_id=session_id))
-
-    def _offset(self, cursor: str | None, count: int) -> int:
-        number = (cursor or "from-0").removeprefix("from-")
-        if not number.isdecimal() or int(number) > count:
-            raise InvalidParams(f"not a cursor of ours: {cursor!r}")
-        return int(number)
 
     def _tell_status(self) -> None:
         status = "authenticated" if self._user else "unauthenticated"
@@ -287,3 +278,10 @@ class Testy(Agent):
 
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
+
+
+def _offset(cursor: str | None, count: int) -> int:
+    number = (cursor or "from-0").removeprefix("from-")
+    if not number.isdecimal() or int(number) > count:
+        raise InvalidParams(f"not a cursor of ours: {cursor!r}")
+    return int(number)

@@ -1,0 +1,90 @@
+"""What a host is about to do for an agent, exactly: the only thing a permission is decided on."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class _Operation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    @property
+    def kind(self) -> str:
+        """One of the six words rules are written in."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def subject(self) -> str:
+        """What it is done to, as rules and people name it."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> str:
+        """Equal for equal operations only: an approval holds for this and nothing else."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+
+class FileRead(_Operation, tag_field="operation", tag="file_read"):
+    """Read a file; `path` is where the opened descriptor really is."""
+
+    path: str
+
+    @property
+    def subject(self) -> str:
+        return self.path
+
+
+class FileWrite(_Operation, tag_field="operation", tag="file_write"):
+    """Replace or create a file with exactly this content."""
+
+    path: str
+    digest: str  # of the bytes that will be written
+    creates: bool = False
+
+    @property
+    def subject(self) -> str:
+        return self.path
+
+
+class FileDelete(_Operation, tag_field="operation", tag="file_delete"):
+    path: str
+
+    @property
+    def subject(self) -> str:
+        return self.path
+
+
+class Execute(_Operation, tag_field="operation", tag="terminal_execute"):
+    """Run exactly this argv, with these variables set by the agent, in this directory."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: tuple[tuple[str, str], ...] = ()
+    shell: bool = False  # argv is a shell and one string for it
+    dangerous_env: tuple[str, ...] = ()  # names among env that can change what runs
+
+    @property
+    def subject(self) -> str:
+        return self.argv[-1] if self.shell else self.argv[0]
+
+
+class NetworkAccess(_Operation, tag_field="operation", tag="network_access"):
+    url: str
+
+    @property
+    def subject(self) -> str:
+        return self.url
+
+
+class McpTool(_Operation, tag_field="operation", tag="mcp_tool"):
+    """Call a tool of an MCP server with exactly these arguments."""
+
+    server: str
+    tool: str
+    arguments: Any = None
+
+    @property
+    def subject(self) -> str:
+        return f"{self.server}/{self.tool}"
+
+
+Operation = FileRead | FileWrite | FileDelete | Execute | NetworkAccess | McpTool

@@ -1,0 +1,124 @@
+"""What Testy asks of a client when it is told to: files, terminals, permission, forms, extensions."""
+
+import json
+import shlex
+from typing import Any
+
+from .. import schema as s
+from ..turn import ALLOW_OR_NOT, Turn
+
+
+async def read(turn: Turn, rest: str) -> None:
+    """Read a file and say what is in it."""
+    path, *span = shlex.split(rest)
+    line, limit = (*map(int, span), None, None)[:2]
+    await turn.say(await turn.read(path, line, limit))
+
+
+async def write(turn: Turn, rest: str) -> None:
+    """Write a file."""
+    path, _, content = rest.partition(" ")
+    await turn.write(path, content)
+    await turn.say(f"Wrote {len(content)} characters.")
+
+
+async def run(turn: Turn, rest: str) -> None:
+    """Run a command in a terminal, and say what it printed and how it ended."""
+    command, *args = shlex.split(rest)
+    async with turn.tool(f"Run {command}", kind="execute") as call, turn.terminal(command, *args) as terminal:
+        await call.terminal(terminal)
+        await terminal.wait()
+        await turn.say(_told(await terminal.output()))
+
+
+async def kill(turn: Turn, rest: str) -> None:
+    """Start a command, kill it, and say what is left of it."""
+    command, *args = shlex.split(rest) or ["sleep", "60"]
+    async with turn.terminal(command, *args) as terminal:
+        await terminal.kill()
+        await terminal.wait()
+        await turn.say(_told(await terminal.output()))
+
+
+async def overrun(turn: Turn, rest: str) -> None:
+    """Run a command for a tenth of a second at most."""
+    command, *args = shlex.split(rest) or ["sleep", "60"]
+    async with turn.terminal(command, *args) as terminal:
+        await terminal.wait(timeout=0.1)
+        await turn.say(_told(await terminal.output()))
+
+
+async def tail(turn: Turn, rest: str) -> None:
+    """Run a command of whose output only the last bytes are kept."""
+    limit, command, *args = shlex.split(rest)
+    async with turn.terminal(command, *args, output_byte_limit=int(limit)) as terminal:
+        await terminal.wait()
+        await turn.say(_told(await terminal.output()))
+
+
+async def released(turn: Turn, rest: str) -> None:
+    """Ask for the output of a terminal that was released."""
+    async with turn.terminal("true") as terminal:
+        await terminal.wait()
+    await terminal.output()
+
+
+def _told(output: s.TerminalOutputResponse) -> str:
+    status = output.exit_status or s.TerminalExitStatus()
+    end = f"signal {status.signal}" if status.signal else f"exit {status.exit_code}"
+    return f"{output.output}[{'truncated, ' if output.truncated else ''}{end}]"
+
+
+async def ask(turn: Turn, rest: str) -> None:
+    """Ask for permission, offering options of the given kinds, and say what came of it."""
+    options = [s.PermissionOption(option_id=kind, name=kind, kind=kind) for kind in rest.split()]  # type: ignore[arg-type]
+    async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
+        permission = await turn.ask(call, options or ALLOW_OR_NOT)
+        chosen = permission.option.option_id if permission.option else "nothing"
+    await turn.say(f"{'Allowed' if permission else 'Not allowed'}: {chosen}.")
+
+
+async def elicit(turn: Turn, rest: str) -> None:
+    """Have the user fill in a form, or visit a page; say what came of it."""
+    if rest == "url":
+        agreed = await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1")
+        if agreed:
+            turn.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id="visit-1"))
+        await turn.say("Agreed." if agreed else "Declined.")
+    else:
+        answer = await turn.elicit("Who are you?", FORM)
+        await turn.say("Declined." if answer is None else json.dumps(answer))
+
+
+FORM = s.ElicitationSchema(
+    title="You",
+    properties={
+        "name": s.StringPropertySchema(title="Name", min_length=1),
+        "age": s.IntegerPropertySchema(minimum=0),
+        "height": s.NumberPropertySchema(),
+        "member": s.BooleanPropertySchema(default=False),
+        "colours": s.MultiSelectPropertySchema(items=s.StringMultiSelectItems(enum=["red", "green", "blue"])),
+    },
+    required=["name"],
+)
+
+
+async def request(turn: Turn, rest: str) -> None:
+    """Ask the client something by an extension of the protocol, and say what it answered."""
+    name, params = _extension(rest)
+    await turn.say(json.dumps(await turn.client.request(name, params)))
+
+
+async def notify(turn: Turn, rest: str) -> None:
+    """Tell the client something by an extension of the protocol."""
+    turn.client.notify(*_extension(rest))
+
+
+def _extension(rest: str) -> tuple[str, Any]:
+    name, _, params = rest.partition(" ")
+    return name or "_testy/ping", json.loads(params or "{}")
+
+
+async def nested(turn: Turn, rest: str) -> None:
+    """Ask the client, which asks back, which is asked again, as deep as told; say how deep it went."""
+    await turn.say(str(await turn.client.request("_testy/nest", {"depth": int(rest or 3)})))

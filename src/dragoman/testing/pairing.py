@@ -1,0 +1,128 @@
+"""Two sides at the two ends of one wire: a client and an agent, or one of them and a test that speaks by hand."""
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar, overload
+
+from ..agent import App
+from ..client import Client, Target, connect, reach
+from ..errors import ConnectionClosed
+from ..framing import Oversize
+from ..transports import Transport
+from ..transports.memory import pipe
+from .recording import RecordingClient
+
+C = TypeVar("C", bound=Client)
+
+PATIENCE = 5.0  # seconds to wait for what a test expects to be sent
+
+
+@overload
+def pair(app: App) -> AbstractAsyncContextManager[RecordingClient]: ...
+@overload
+def pair(app: App, client: C) -> AbstractAsyncContextManager[C]: ...
+def pair(app: App, client: Client | None = None) -> AbstractAsyncContextManager[Client]:
+    """`async with pair(MyAgent) as client:` connects the two in this process; the client records everything."""
+    return connect(app, client or RecordingClient())
+
+
+class RawWire:
+    """One end of a wire without a peer: says what it is told to and understands nothing."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._frames: asyncio.Queue[bytes | Oversize | None] = asyncio.Queue()  # None: the other side hung up
+        self._passed: deque[dict[str, Any]] = deque()  # what came while an answer was waited for
+        self._last_id = 0
+        transport.listen(self._hear, lambda: self._frames.put_nowait(None))
+
+    def _hear(self, frames: Iterable[bytes | Oversize]) -> None:
+        for frame in frames:
+            self._frames.put_nowait(frame)
+
+    def send(self, *messages: Mapping[str, Any] | bytes) -> None:
+        """Send frames: bytes as they are, objects as JSON with the version put in front."""
+        self._transport.send(
+            [
+                message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
+                for message in messages
+            ]
+        )
+
+    async def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
+        """The next message; raises ConnectionClosed when the other side has hung up, TimeoutError in silence."""
+        return self._passed.popleft() if self._passed else await self._next(timeout)
+
+    async def receive_bytes(self, timeout: float = PATIENCE) -> bytes:
+        """The next frame as it came."""
+        async with asyncio.timeout(timeout):
+            frame = await self._frames.get()
+        if frame is None:
+            self._frames.put_nowait(None)
+            raise ConnectionClosed("the other side hung up")
+        return frame.head if isinstance(frame, Oversize) else frame
+
+    async def answer(self, id: int | str | None, timeout: float = PATIENCE) -> dict[str, Any]:
+        """The response with this id; what comes before it waits to be received."""
+        async with asyncio.timeout(timeout):
+            while True:
+                message = await self._next(timeout)
+                if "method" not in message and message.get("id") == id:
+                    return message
+                self._passed.append(message)
+
+    async def request(self, method: str, params: Any = None, timeout: float = PATIENCE) -> dict[str, Any]:
+        """Ask, and give the response; what comes before it waits to be received."""
+        return await self.answer(self.ask(method, params), timeout)
+
+    def ask(self, method: str, params: Any = None) -> int:
+        """Ask without waiting; gives the request's id."""
+        self._last_id += 1
+        self.send({"id": self._last_id, "method": method, "params": {} if params is None else params})
+        return self._last_id
+
+    def tell(self, method: str, params: Any = None) -> None:
+        self.send({"method": method, "params": {} if params is None else params})
+
+    async def initialize(self, **params: Any) -> dict[str, Any]:
+        """Shake hands as a client that lends nothing, unless told otherwise."""
+        return await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, **params})
+
+    async def welcome(self, **answer: Any) -> dict[str, Any]:
+        """Wait for `initialize` and answer it as an agent; gives the request."""
+        request = await self.receive()
+        self.send({"id": request["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}, **answer}})
+        return request
+
+    async def _next(self, timeout: float) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(await self.receive_bytes(timeout))
+        return message
+
+
+@asynccontextmanager
+async def raw(target: Target) -> AsyncIterator[RawWire]:
+    """A bare wire to an agent, for a test that speaks as its client; nothing has been said on it yet."""
+    async with reach(target) as transport:
+        yield RawWire(transport)
+
+
+@asynccontextmanager
+async def raw_agent(client: Client | None = None, **answer: Any) -> AsyncIterator[tuple[Client, RawWire]]:
+    """A client, and the other end of its wire for a test that speaks as its agent; hands have been shaken.
+
+    `answer` is added to what `initialize` is answered, such as `agentCapabilities={"loadSession": True}`.
+    """
+    ours, theirs = pipe()
+    wire = RawWire(theirs)
+    welcome = asyncio.create_task(wire.welcome(**answer), name="welcome")
+    try:
+        async with connect(ours, client or RecordingClient()) as connected:
+            yield connected, wire
+    finally:
+        welcome.cancel()
+        with contextlib.suppress(asyncio.CancelledError, TimeoutError, ConnectionClosed):
+            await welcome

@@ -1,0 +1,168 @@
+"""A client for tests: lends the agent everything, answers as it was told to, and notes all that happens."""
+
+import inspect
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from .. import schema as s
+from ..client import Client, refusal
+from ..errors import InvalidParams, ResourceNotFound
+from ..roles import extension
+from .command import Command
+
+Choice = str | None  # the id of the chosen option; None when the question is left unanswered
+Policy = Literal["allow", "reject", "cancel"] | Callable[[s.RequestPermissionRequest], Choice | Awaitable[Choice]]
+Form = Mapping[str, s.ElicitationContentValue] | None
+
+
+class RecordingClient(Client):
+    """Offers an agent everything a client can offer, and keeps what it was told and asked.
+
+    `permissions` decides what the agent may do: "allow", "reject", "cancel", or a function that is given the
+    request and gives the id of an option.  `form` is what every form is filled in with (None declines), `visits`
+    whether pages are opened.
+    """
+
+    info = s.Implementation(name="recording-client", version="1.0")
+
+    def __init__(
+        self,
+        *,
+        permissions: Policy = "allow",
+        files: Mapping[str, str] | None = None,
+        form: Form = None,
+        visits: bool = False,
+    ) -> None:
+        super().__init__()
+        self.permissions = permissions
+        self.files = dict(files or {})
+        self.form = form
+        self.visits = visits
+        self.updates: list[s.SessionNotification] = []  # in the order they came
+        self.requests: list[Any] = []  # the params of every request, likewise
+        self.notifications: list[Any] = []  # and of every other notification
+        self._commands: dict[str, Command] = {}
+        self._ids = itertools.count(1)
+
+    def capabilities(self) -> s.ClientCapabilities:
+        return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
+
+    def detach(self) -> None:
+        super().detach()
+        for command in self._commands.values():
+            command.release()
+        self._commands.clear()
+
+    def update(self, params: s.SessionNotification) -> None:
+        self.updates.append(params)
+        super().update(params)
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        self.requests.append(params)
+        match self.permissions:
+            case "allow":
+                choice = next((option.option_id for option in params.options if option.kind in ALLOWING), None)
+            case "reject":
+                return refusal(params)
+            case "cancel":
+                choice = None
+            case policy:
+                chosen = policy(params)
+                choice = await chosen if inspect.isawaitable(chosen) else chosen
+        if choice is None:
+            return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+        return s.RequestPermissionResponse(outcome=s.SelectedPermissionOutcome(option_id=choice))
+
+    # Files
+
+    async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+        self.requests.append(params)
+        if params.path not in self.files:
+            raise ResourceNotFound(f"Resource not found: {params.path}", {"uri": params.path})
+        lines = self.files[params.path].splitlines(keepends=True)
+        start = max((params.line or 1) - 1, 0)
+        end = None if params.limit is None else start + params.limit
+        return s.ReadTextFileResponse(content="".join(lines[start:end]))
+
+    async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+        self.requests.append(params)
+        self.files[params.path] = params.content
+        return s.WriteTextFileResponse()
+
+    # Terminals
+
+    async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
+        self.requests.append(params)
+        id = f"terminal-{next(self._ids)}"
+        self._commands[id] = Command(params)
+        return s.CreateTerminalResponse(terminal_id=id)
+
+    async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        self.requests.append(params)
+        return self._command(params.terminal_id).output()
+
+    async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
+        self.requests.append(params)
+        status = await self._command(params.terminal_id).wait()
+        return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
+
+    async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
+        self.requests.append(params)
+        self._command(params.terminal_id).kill()
+        return s.KillTerminalResponse()
+
+    async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse:
+        self.requests.append(params)
+        self._command(params.terminal_id).release()
+        del self._commands[params.terminal_id]
+        return s.ReleaseTerminalResponse()
+
+    @property
+    def terminals(self) -> list[str]:
+        """The ids of the terminals not yet released."""
+        return list(self._commands)
+
+    def _command(self, terminal_id: str) -> Command:
+        try:
+            return self._commands[terminal_id]
+        except KeyError:
+            raise InvalidParams(f"there is no terminal {terminal_id!r}") from None
+
+    # Questions to the user
+
+    async def fill_form(self, form: s.FormElicitation) -> Form:
+        self.requests.append(form)
+        return self.form
+
+    async def open_url(self, question: s.UrlElicitation) -> bool:
+        self.requests.append(question)
+        return self.visits
+
+    def complete_elicitation(self, params: s.CompleteElicitationNotification) -> None:
+        self.notifications.append(params)
+
+    def auth_status_changed(self, params: s.AuthStatusUpdateNotification) -> None:
+        self.notifications.append(params)
+
+    # Extensions that Testy knows
+
+    @extension("_testy/ping")
+    async def ping(self, params: Any) -> Any:
+        self.requests.append(params)
+        return {"pong": params}
+
+    @extension("_testy/nest")
+    async def nest(self, params: Any) -> Any:
+        """One level down: ask whoever asked, until the depth is used up; gives the levels there were."""
+        depth = params["depth"]
+        return 1 + await self.agent.request("_testy/nest", {"depth": depth - 1}) if depth else 0
+
+    @extension("_testy/tock")
+    def tock(self, params: Any) -> None:
+        self.notifications.append(params)
+
+
+ALLOWING = ("allow_once", "allow_always")

@@ -1,0 +1,52 @@
+"""What every test relies on: torture runs only where asked for, and nothing a test started outlives it."""
+
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "torture" in config.option.markexpr:
+        return
+    full_size = [item for item in items if item.get_closest_marker("torture")]
+    if full_size:
+        config.hook.pytest_deselected(items=full_size)
+        items[:] = [item for item in items if not item.get_closest_marker("torture")]
+
+
+@pytest.fixture
+async def nothing_left() -> AsyncIterator[None]:
+    """Fails the test that leaves a task, a descriptor or a child behind, or an exception nobody saw."""
+    unseen: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+    before = descriptors()
+    yield
+    gc.collect()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not unseen, unseen
+    assert not tasks, tasks
+    assert descriptors() == before
+    assert not children()
+
+
+def descriptors() -> set[tuple[int, str]]:
+    """This process's open descriptors and what they are."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add((int(name), os.readlink(f"/proc/self/fd/{name}")))
+        except FileNotFoundError:  # the one that read the directory
+            continue
+    return found
+
+
+def children() -> str:
+    """The ids of this process's children, also of those nobody has waited for."""
+    found = ""
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/children") as file:
+            found += file.read()
+    return found

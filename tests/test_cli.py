@@ -1,0 +1,122 @@
+"""The command line as a user runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DRAGOMAN = [sys.executable, "-W", "error", "-m", "dragoman"]
+ECHO = f"{sys.executable} -m dragoman agent echo"
+
+
+def dragoman(*arguments: str, input: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DRAGOMAN, *arguments], input=input, capture_output=True, text=True, timeout=30, cwd=cwd
+    )
+
+
+def test_help_names_every_command() -> None:
+    result = dragoman("--help")
+    assert result.returncode == 0
+    assert "run" in result.stdout
+    assert "agent" in result.stdout
+
+
+def test_help_needs_neither_an_event_loop_nor_msgspec() -> None:
+    code = (
+        "import sys; from dragoman.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(bool({'asyncio', 'msgspec'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30).returncode == 0
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    assert "usage: dragoman" in dragoman().stdout
+
+
+def test_the_version_is_the_one_in_the_changelog_or_ahead_of_it() -> None:
+    from dragoman import __version__
+
+    assert dragoman("--version").stdout == f"dragoman {__version__}\n"
+
+
+def test_a_turn_of_an_agent_is_printed() -> None:
+    result = dragoman("run", "--agent", ECHO, "hello")
+    assert (result.returncode, result.stdout) == (0, "You said: hello\n")
+
+
+def test_the_echo_agent_answers_when_no_agent_is_named() -> None:
+    assert dragoman("run", "hello").stdout == "You said: hello\n"
+
+
+def test_a_prompt_can_come_from_stdin() -> None:
+    assert dragoman("run", "-", input="from a pipe").stdout == "You said: from a pipe\n"
+
+
+def test_an_agent_works_in_the_directory_it_was_given(tmp_path: Path) -> None:
+    assert dragoman("run", "--cwd", str(tmp_path), "hello").returncode == 0
+
+
+def test_a_refusal_has_an_exit_code_of_its_own() -> None:
+    assert dragoman("run", "--agent", f"{sys.executable} -m dragoman agent testy", "refuse").returncode == 2
+
+
+def test_a_limit_has_an_exit_code_of_its_own() -> None:
+    assert dragoman("run", "--agent", f"{sys.executable} -m dragoman agent testy", "max_tokens").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["frobnicate"], 64, "invalid choice: 'frobnicate'"),
+        (["run"], 64, "PROMPT"),
+        (["run", "--nonsense", "hello"], 64, "--nonsense"),
+        (["run", ""], 64, "the prompt is empty"),
+        (["run", "--cwd", "/does/not/exist", "hello"], 64, "there is no directory '/does/not/exist'"),
+        (["run", "--agent", "does-not-exist-anywhere", "hello"], 5, "cannot start 'does-not-exist-anywhere'"),
+        (["run", "--agent", "'unbalanced", "hello"], 5, "cannot read the command"),
+        (["run", "--agent", "gopher://example", "hello"], 5, "no transport for 'gopher://example'"),
+        (["run", "--agent", "true", "hello"], 5, "exited with status 0 before it answered initialize"),
+        (["agent", "nobody"], 64, "invalid choice: 'nobody'"),
+        (["agent"], 64, "name"),
+    ],
+)
+def test_a_mistake_is_answered_with_one_line_that_says_what_to_do(
+    arguments: list[str], code: int, words: str
+) -> None:
+    result = dragoman(*arguments)
+    assert result.returncode == code
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_agent_that_dies_is_reported_with_its_last_words() -> None:
+    dying = f"{sys.executable} -c \"import sys; sys.exit('no licence found')\""
+    result = dragoman("run", "--agent", dying, "hello")
+    assert result.returncode == 5
+    assert "exited with status 1" in result.stderr
+    assert "no licence found" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_interrupted_run_ends_with_130_and_takes_its_agent_along() -> None:
+    testy = f"{sys.executable} -m dragoman agent testy"
+    run = subprocess.Popen(
+        [*DRAGOMAN, "run", "--agent", testy, "echo waiting now\nwait"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert run.stdout
+    assert "waiting now" in run.stdout.readline()
+    os.kill(run.pid, signal.SIGINT)
+    _, stderr = run.communicate(timeout=20)
+    assert run.returncode == 130
+    assert "Traceback" not in stderr
