@@ -4,10 +4,11 @@ import hashlib
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+
+from ..schema.base import Bare
 
 
-class _Operation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Operation(Bare):
     @property
     def kind(self) -> str:
         """One of the six words rules are written in."""

@@ -67,7 +67,7 @@ class Rogue:
     }
 
     def initialize(self, request: Message) -> None:
-        offers = {"sessionCapabilities": {"list": {}}}
+        offers: Message = {"sessionCapabilities": {"list": {}}}
         self.answer(request, {"protocolVersion": self.version(request), "agentCapabilities": offers})
 
     def version(self, request: Message) -> int:
@@ -191,7 +191,7 @@ class UnknownMethods(Rogue):
 
 
 class Batches(Rogue):
-    """Sends its updates in a batch, which the protocol does not have, and then the last of them once more."""
+    """Sends a batch, which the protocol does not have, and an empty one."""
 
     def prompt(self, request: Message) -> None:
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "batched"}}

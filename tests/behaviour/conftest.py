@@ -1,0 +1,87 @@
+"""Every test here runs over every transport there is: `connect` reaches an agent with a client, `speak` by hand."""
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman.testing import RecordingClient, Testy, raw
+
+TESTS = str(Path(__file__).parent.parent)
+LIMIT = 10  # seconds for all that a test does with one connection
+
+
+@asynccontextmanager
+async def in_memory(app):
+    yield app
+
+
+@asynccontextmanager
+async def over_stdio(app):
+    module, name = app.__module__, app.__qualname__
+    code = f"import sys; sys.path.append({TESTS!r}); from {module} import {name} as app"
+    yield [sys.executable, "-c", f"{code}; from dragoman import serve; serve(app)"]
+
+
+# What makes an app reachable: given an agent class, a context manager that yields what `dragoman.connect` takes.
+TRANSPORTS = {"memory": in_memory, "stdio": over_stdio}
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request):
+    return request.param
+
+
+@pytest.fixture
+def reachable(transport):
+    return TRANSPORTS[transport]
+
+
+@pytest.fixture
+def connect(reachable):
+    """`async with connect(Agent, client) as client:`, over the transport under test, within the time limit."""
+
+    @asynccontextmanager
+    async def connecting(app=Testy, client=None):
+        async with asyncio.timeout(LIMIT), reachable(app) as target:
+            async with dragoman.connect(target, client or RecordingClient()) as connected:
+                yield connected
+
+    return connecting
+
+
+@pytest.fixture
+def speak(reachable):
+    """`async with speak(Agent) as wire:`, to speak by hand over the transport under test."""
+
+    @asynccontextmanager
+    async def speaking(app=Testy):
+        async with asyncio.timeout(LIMIT), reachable(app) as target, raw(target) as wire:
+            yield wire
+
+    return speaking
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left_behind():
+    """No task, no file descriptor and no process outlives a test."""
+    await asyncio.to_thread(int)  # so that the thread pool is there before we count
+    descriptors = set(os.listdir("/proc/self/fd"))
+    yield
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not others, f"tasks left: {others}"
+    left = set(os.listdir("/proc/self/fd")) - descriptors
+    assert not left, f"descriptors left: {[(fd, _target(fd)) for fd in left]}"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def _target(fd):
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return "gone"
