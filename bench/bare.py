@@ -106,7 +106,7 @@ def reads(tp: Any) -> Decode:
 
 
 class Peer(asyncio.Protocol):
-    """One side: a message a line, and what is sent in one turn of the loop goes out with one write."""
+    """One side: a message a line, and notes sent in one turn of the loop go out with one write."""
 
     def __init__(self, answers: Answers, hears: Hears) -> None:
         self._answers, self._hears = answers, hears
@@ -130,22 +130,24 @@ class Peer(asyncio.Protocol):
         self._last_id += 1
         answer = self._loop.create_future()
         self._pending[self._last_id] = decode, answer
-        self.send(Request(self._last_id, method, params))
+        self._put(Request(self._last_id, method, params))
+        self._flush()
         return await answer
 
-    def send(self, message: Struct) -> None:
-        frame = _encode(message)
+    async def note(self, method: str, params: Struct) -> None:
+        """Tell; waits while the other side does not keep up."""
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(frame)
-        self._size += len(frame)
-
-    async def room(self) -> None:
-        """Wait while the other side does not keep up."""
+        self._put(Note(method, params))
         if self._size > SOFT_LIMIT:
             self._flush()
             await self._writable.wait()
             await asyncio.sleep(0)
+
+    def _put(self, message: Struct) -> None:
+        frame = _encode(message)
+        self._out.append(frame)
+        self._size += len(frame)
 
     def _flush(self) -> None:
         if self._out:
@@ -180,7 +182,8 @@ class Peer(asyncio.Protocol):
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, id: int, result: Coroutine[Any, Any, Any]) -> None:
-        self.send(Result(id, await result))
+        self._put(Result(id, await result))
+        self._flush()
 
 
 class _Sink(asyncio.BaseProtocol):

@@ -9,7 +9,6 @@ from bare import (
     FileContent,
     Initialize,
     NewSession,
-    Note,
     Peer,
     Prompt,
     ReadFile,
@@ -48,8 +47,7 @@ class Worker:
         match params.prompt[0].text.split():
             case ["say", count]:
                 for _ in range(int(count)):
-                    self.peer.send(Note("session/update", Update(params.session_id, Chunk(Text(CHUNK)))))
-                    await self.peer.room()
+                    await self.peer.note("session/update", Update(params.session_id, Chunk(Text(CHUNK))))
             case ["read", path, count, size]:
                 for _ in range(int(count)):
                     file = await self.peer.call("fs/read_text_file", ReadFile(params.session_id, path), _content)

@@ -89,7 +89,7 @@ _VERDICTS = {True: "✓", False: "✗", None: ""}
 
 
 def render(table: Iterable[Row], contenders: Iterable[str]) -> str:
-    """The table as Markdown, which also reads well in a terminal; beside each rival, how many times better ours is."""
+    """The table as Markdown; beside each rival, how many times better ours is."""
     others = [name for name in contenders if name != "ours"]
     header = ["", _TITLES["ours"]]
     for name in others:
