@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: run test lint types bench torture clean
 
 run: .venv/run
-	$(BIN)/dragoman run --agent "$(BIN)/dragoman agent testy" "$$(printf 'plan\ntool\nsay The wire works: this turn went through a real agent process.')"
+	$(BIN)/dragoman run --agent "$(BIN)/dragoman agent testy" "$$(printf 'thought\nplan\ntool\necho One complete turn: a real agent process, a real wire.')"
 
 test: .venv/dev
 	$(BIN)/pytest

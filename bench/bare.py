@@ -123,8 +123,8 @@ class Peer(asyncio.Protocol):
         self.writer: asyncio.WriteTransport
 
     async def open(self, source: IO[bytes], sink: IO[bytes]) -> None:
-        self.reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
         self.writer, _ = await self._loop.connect_write_pipe(lambda: _Sink(self._writable), sink)
+        self.reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
 
     async def call(self, method: str, params: Struct, decode: Decode) -> Any:
         self._last_id += 1

@@ -47,15 +47,15 @@ def test_the_version_is_the_one_in_the_changelog_or_ahead_of_it() -> None:
 
 def test_a_turn_of_an_agent_is_printed() -> None:
     result = dragoman("run", "--agent", ECHO, "hello")
-    assert (result.returncode, result.stdout) == (0, "You said: hello\n")
+    assert (result.returncode, result.stdout) == (0, "hello\n")
 
 
 def test_the_echo_agent_answers_when_no_agent_is_named() -> None:
-    assert dragoman("run", "hello").stdout == "You said: hello\n"
+    assert dragoman("run", "hello").stdout == "hello\n"
 
 
 def test_a_prompt_can_come_from_stdin() -> None:
-    assert dragoman("run", "-", input="from a pipe").stdout == "You said: from a pipe\n"
+    assert dragoman("run", "-", input="from a pipe").stdout == "from a pipe\n"
 
 
 def test_an_agent_works_in_the_directory_it_was_given(tmp_path: Path) -> None:
@@ -111,12 +111,13 @@ def test_an_interrupted_run_ends_with_130_and_takes_its_agent_along() -> None:
         [*DRAGOMAN, "run", "--agent", testy, "echo waiting now\nwait"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     )
     assert run.stdout
-    assert "waiting now" in run.stdout.readline()
+    printed = b""
+    while b"waiting now" not in printed:
+        printed += os.read(run.stdout.fileno(), 4096)
     os.kill(run.pid, signal.SIGINT)
     _, stderr = run.communicate(timeout=20)
     assert run.returncode == 130
-    assert "Traceback" not in stderr
+    assert b"Traceback" not in stderr

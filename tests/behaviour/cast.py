@@ -1,8 +1,11 @@
 """The agents these tests have besides Testy; importable by the processes that serve them."""
 
-from dragoman import Agent, agent
+import asyncio
+import os
+
+from dragoman import Agent, agent, extension
 from dragoman import schema as s
-from dragoman.testing import Testy
+from dragoman.testing import Testy, script
 
 
 class Modest(Agent):
@@ -40,3 +43,25 @@ class Loading(Testy):
         await super().opened(session)
         await session.update(s.CurrentModeUpdate(current_mode_id="plan"))
         await session.set_title("Early")
+
+
+class Sulking(Testy):
+    """Fails when it is cancelled."""
+
+    async def answer(self, turn):
+        await turn.say("Waiting.")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise RuntimeError("how rude") from None
+
+
+class Flooding(Agent):
+    """Streams without remembering: `COUNT SIZE`."""
+
+    async def answer(self, turn):
+        await script.flood(turn, turn.text)
+
+    @extension("_flooding/ping")
+    async def ping(self, params):
+        return os.getpid()

@@ -1,6 +1,7 @@
 """Every test here runs over every transport there is: `connect` reaches an agent with a client, `speak` by hand."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from contextlib import asynccontextmanager
@@ -47,9 +48,12 @@ def connect(reachable):
 
     @asynccontextmanager
     async def connecting(app=Testy, client=None):
-        async with asyncio.timeout(LIMIT), reachable(app) as target:
-            async with dragoman.connect(target, client or RecordingClient()) as connected:
-                yield connected
+        async with (
+            asyncio.timeout(LIMIT),
+            reachable(app) as target,
+            dragoman.connect(target, client or RecordingClient()) as connected,
+        ):
+            yield connected
 
     return connecting
 
@@ -70,18 +74,19 @@ def speak(reachable):
 async def nothing_is_left_behind():
     """No task, no file descriptor and no process outlives a test."""
     await asyncio.to_thread(int)  # so that the thread pool is there before we count
-    descriptors = set(os.listdir("/proc/self/fd"))
+    descriptors = _descriptors()
     yield
     others = asyncio.all_tasks() - {asyncio.current_task()}
     assert not others, f"tasks left: {others}"
-    left = set(os.listdir("/proc/self/fd")) - descriptors
-    assert not left, f"descriptors left: {[(fd, _target(fd)) for fd in left]}"
+    left = {fd: target for fd, target in _descriptors().items() if fd not in descriptors}
+    assert not left, f"descriptors left: {left}"
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(-1, os.WNOHANG)  # noqa: ASYNC222
 
 
-def _target(fd):
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:
-        return "gone"
+def _descriptors():
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the one that lists them is gone by now
+            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
+    return found

@@ -1,4 +1,4 @@
-"""What holds for every test with the official SDK: it ends in ten seconds, and neither side complains unexpectedly."""
+"""What holds for every test with the official SDK: it ends in ten seconds, and neither side complains unasked."""
 
 import asyncio
 import functools

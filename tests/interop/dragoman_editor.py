@@ -1,4 +1,4 @@
-"""Our client as an editor would write it: it lends real files, real terminals, and a user who can be told what to say."""
+"""Our client as an editor has it: it lends real files, real terminals, and a user who can be told what to say."""
 
 import asyncio
 import json
@@ -85,9 +85,7 @@ class Editor(Client):
             raise ResourceNotFound(data={"uri": params.terminal_id}) from None
         end = command.ending
         status = s.TerminalExitStatus(exit_code=end.code, signal=end.signal) if end else None
-        return s.TerminalOutputResponse(
-            output=command.output, truncated=command.is_truncated, exit_status=status
-        )
+        return s.TerminalOutputResponse(output=command.output, truncated=command.is_truncated, exit_status=status)
 
     async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
         end = await self.terminals[params.terminal_id].wait()

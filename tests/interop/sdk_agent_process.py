@@ -1,7 +1,7 @@
 """A program written with the SDK, started and spoken to by our client, with both wire and stderr kept."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,26 @@ import sdk  # noqa: F401  no SDK, no agent
 from dragoman_editor import Editor
 
 from dragoman import Client, Session, connect
+from dragoman.transports import Hear
 from dragoman.transports.process import spawn
 
 PEERS = Path(__file__).parent / "peers"
 
 
 class RecordingWire:
-    """A transport that keeps every frame we send."""
+    """A transport that keeps every frame that goes over it."""
 
     def __init__(self, wire: Any) -> None:
         self._wire = wire
         self.sent: list[bytes] = []
+        self.heard: list[Any] = []
+
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        def keep(frames: list[Any]) -> None:
+            self.heard += frames
+            hear(frames)
+
+        self._wire.listen(keep, ended)
 
     def send(self, frames: list[bytes]) -> None:
         self.sent += frames

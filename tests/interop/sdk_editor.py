@@ -125,12 +125,12 @@ class DragomanAgent:
     """Our agent as the SDK's client sees it; one session is open."""
 
     def __init__(self, connection: Any, editor: Any, frames: list[Any], directory: Path) -> None:
-        self.connection, self.editor, self.frames, self._directory = connection, editor, frames, directory
+        self.connection, self.editor, self.frames, self.directory = connection, editor, frames, directory
         self.initialized: Any = None
         self.opened: Any = None
 
     async def new_session(self, cwd: Path | None = None, **given: Any) -> Any:
-        return await self.connection.new_session(cwd=str(cwd or self._directory), **given)
+        return await self.connection.new_session(cwd=str(cwd or self.directory), **given)
 
     async def play(self, verb: str, *blocks: Any, **arguments: Any) -> tuple[list[Any], Any]:
         """One turn: its updates, and how it ended."""
@@ -147,7 +147,7 @@ class DragomanAgent:
 
     def complaints(self) -> str:
         """What the agent has written to stderr."""
-        return (self._directory / "stderr").read_text()
+        return (self.directory / "stderr").read_text()
 
 
 @asynccontextmanager
@@ -157,6 +157,7 @@ async def dragoman_agent(
     editor: Any = None,
     capabilities: Any = CAPABILITIES,
     is_quiet: bool = True,
+    limit: int | None = None,
 ) -> AsyncIterator[DragomanAgent]:
     """Start our agent, shake hands and open a session; leaving the block checks that it ended well, and quietly."""
     frames: list[Any] = []
@@ -167,7 +168,7 @@ async def dragoman_agent(
             sys.executable,
             str(AGENT),
             *words,
-            transport_kwargs={"stderr": stderr},
+            transport_kwargs={"stderr": stderr, "limit": limit},
             use_unstable_protocol=True,  # forking, resuming, closing and asking the user are all that to the SDK
             observers=[frames.append],
         ) as (connection, process):
@@ -182,4 +183,3 @@ async def dragoman_agent(
             yield agent
     assert process.returncode == 0
     assert not is_quiet or agent.complaints() == ""
-    assert len(getattr(editor, "terminals", ())) == 0

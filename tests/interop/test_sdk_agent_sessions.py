@@ -98,9 +98,7 @@ async def test_a_new_session_knows_its_directories_and_servers(agent: SdkAgentPr
             s.McpServerStdio(
                 name="files", command="/bin/files", args=["-v"], env=[s.EnvVariable(name="LEVEL", value="3")]
             ),
-            s.McpServerHttp(
-                name="web", url="https://mcp.test/", headers=[s.HttpHeader(name="X-Key", value="k")]
-            ),
+            s.McpServerHttp(name="web", url="https://mcp.test/", headers=[s.HttpHeader(name="X-Key", value="k")]),
             s.McpServerSse(name="old", url="https://sse.test/", headers=[]),
         ],
         meta={"trace": {"id": "t-1"}},

@@ -1,14 +1,24 @@
-"""Our client drives an agent written with the official SDK: turns, their updates and content, their end, extensions."""
+"""Our client drives an agent written with the official SDK: turns, what they say, how they end; extensions."""
 
 import asyncio
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from dragoman_editor import Editor, find_out, play
 from sdk import schema
-from sdk_agent_process import SdkAgentProcess
+from sdk_agent_process import SdkAgentProcess, sdk_agent
 
-from dragoman import AuthRequired, InternalError, InvalidParams, MethodNotFound, ResourceNotFound, RpcError, Transcript
+from dragoman import (
+    AuthRequired,
+    ConnectionClosed,
+    InternalError,
+    InvalidParams,
+    MethodNotFound,
+    ResourceNotFound,
+    RpcError,
+    Transcript,
+)
 from dragoman import schema as s
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,9 +66,7 @@ async def test_every_kind_of_update_the_sdk_knows_arrives_typed_and_in_order(age
             ]
         ),
         s.PlanUpdate(
-            plan=s.PlanItems(
-                plan_id="p1", entries=[s.PlanEntry(content="later", priority="low", status="pending")]
-            )
+            plan=s.PlanItems(plan_id="p1", entries=[s.PlanEntry(content="later", priority="low", status="pending")])
         ),
         s.PlanUpdate(plan=s.PlanMarkdown(plan_id="p2", content="# Plan")),
         s.PlanRemoved(plan_id="p1"),
@@ -110,6 +118,12 @@ async def test_a_transcript_shows_the_turn_of_an_sdk_agent(agent: SdkAgentProces
     assert (transcript.mode, transcript.title) == ("code", "A title")
 
 
+async def test_a_long_stream_arrives_whole_and_in_order(agent: SdkAgentProcess):
+    session = await agent.new_session()
+    updates, _ = await play(session, "count", to=1000)
+    assert [update.content.text for update in updates] == [str(number) for number in range(1000)]
+
+
 # Content
 
 
@@ -134,7 +148,7 @@ async def test_every_kind_of_content_comes_back_as_it_was_sent(agent: SdkAgentPr
 
 async def test_a_mebibyte_of_text_goes_both_ways(agent: SdkAgentProcess):
     session = await agent.new_session()
-    text = "0123456789abcdef" * (MIB // 16)
+    text = "0123456789abcdef" * (MIB // 16)  # the SDK's agents take lines of any length by themselves
     updates, _ = await play(session, "echo", s.TextContent(text=text))
     assert [update.content.text for update in updates] == [text]
 
@@ -192,6 +206,21 @@ async def test_cancelling_one_session_leaves_another_alone(agent: SdkAgentProces
     assert list(other.backlog()) == []
     other.cancel()
     assert (await running).stop_reason == "cancelled"
+
+
+async def test_an_sdk_agent_ends_by_itself_when_our_client_leaves_in_the_middle_of_a_turn(tmp_path: Path):
+    async with sdk_agent(tmp_path) as agent:  # which checks how it ended
+        turn = (await agent.new_session()).prompt("wait")
+        assert isinstance(await anext(turn), s.ToolCall)
+
+
+async def test_a_turn_read_after_our_client_left_says_that_the_connection_is_closed(tmp_path: Path):
+    async with sdk_agent(tmp_path) as agent:
+        turn = (await agent.new_session()).prompt("wait")
+        assert isinstance(await anext(turn), s.ToolCall)
+    async with asyncio.timeout(2):
+        with pytest.raises(ConnectionClosed):
+            await turn
 
 
 # Errors

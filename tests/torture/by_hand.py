@@ -121,19 +121,15 @@ async def memory_wire(limit: int = MAX_FRAME) -> tuple[Transport, Transport]:
 
 
 async def stdio_wire(limit: int = MAX_FRAME) -> tuple[StdioTransport, StdioTransport]:
-    """Two ends over two pipes of the operating system."""
+    """Two ends over two pipes of the operating system; the limit holds for what the second reads."""
     (left_in, right_out), (right_in, left_out) = os.pipe(), os.pipe()
-    return await opened(left_in, left_out, limit), await opened(right_in, right_out, limit)
+    return await opened(left_in, left_out), await opened(right_in, right_out, limit)
 
 
 async def socket_wire(limit: int = MAX_FRAME) -> tuple[StdioTransport, StdioTransport]:
     """Two ends over one socket, as editors in Node and Rust make them."""
-    left, right = socket.socketpair()
-    ends = []
-    for end in (left, right):
-        fd = end.detach()
-        ends.append(await opened(fd, os.dup(fd), limit))
-    return ends[0], ends[1]
+    left, right = (end.detach() for end in socket.socketpair())
+    return await opened(left, os.dup(left)), await opened(right, os.dup(right), limit)
 
 
 WIRES = {"memory": memory_wire, "stdio": stdio_wire, "socket": socket_wire}

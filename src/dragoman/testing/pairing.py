@@ -34,6 +34,7 @@ class RawWire:
     """One end of a wire without a peer: says what it is told to and understands nothing."""
 
     def __init__(self, transport: Transport) -> None:
+        self.greeting: dict[str, Any] = {}  # what a client said of itself when it was welcomed
         self._transport = transport
         self._frames: asyncio.Queue[bytes | Oversize | None] = asyncio.Queue()  # None: the other side hung up
         self._passed: deque[dict[str, Any]] = deque()  # what came while an answer was waited for
@@ -52,6 +53,13 @@ class RawWire:
                 for message in messages
             ]
         )
+
+    def hold(self) -> None:
+        """Stop reading, as a peer does that cannot keep up."""
+        self._transport.hold()
+
+    def resume(self) -> None:
+        self._transport.resume()
 
     async def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
         """The next message; raises ConnectionClosed when the other side has hung up, TimeoutError in silence."""
@@ -92,11 +100,11 @@ class RawWire:
         """Shake hands as a client that lends nothing, unless told otherwise."""
         return await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, **params})
 
-    async def welcome(self, **answer: Any) -> dict[str, Any]:
-        """Wait for `initialize` and answer it as an agent; gives the request."""
+    async def welcome(self, **answer: Any) -> None:
+        """Wait for `initialize` and answer it as an agent; what the client said is kept in `greeting`."""
         request = await self.receive()
+        self.greeting = request["params"]
         self.send({"id": request["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}, **answer}})
-        return request
 
     async def _next(self, timeout: float) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(await self.receive_bytes(timeout))

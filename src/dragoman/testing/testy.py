@@ -119,12 +119,12 @@ class Testy(Agent):
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
         self._touch(turn)
-        for line in turn.text.splitlines():
-            name, _, rest = line.strip().partition(" ")
+        for line in filter(None, turn.text.split("\n")):
+            name, _, rest = line.partition(" ")
             verb = VERBS.get(name.removeprefix("/"))
             if verb is None:
                 await turn.say(line)
-            elif reason := await verb.act(turn, rest.strip()):
+            elif reason := await verb.act(turn, rest):
                 return reason
         for block in turn.prompt:
             if not isinstance(block, s.TextContent):

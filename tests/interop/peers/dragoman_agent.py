@@ -221,14 +221,14 @@ class Peer(Agent):
         return "max_tokens"
 
     async def do_ask(self, turn: Turn) -> None:
-        async with turn.tool("Delete everything", kind="delete", id="call-2") as call:
-            await call.diff("/a.py", "all", "")
-            try:
+        try:
+            async with turn.tool("Delete everything", kind="delete", id="call-2") as call:
+                await call.diff("/a.py", "all", "")
                 permission = await turn.ask(call, OPTIONS)
-            except Error as exc:
-                return await self.report(turn, {"error": type(exc).__name__})
-        option = permission.option
-        await self.report(turn, {"allowed": bool(permission), "option": option and option.option_id})
+            option = permission.option
+            await self.report(turn, {"allowed": bool(permission), "option": option and option.option_id})
+        except Error as exc:
+            await self.report(turn, {"error": type(exc).__name__})
 
     async def do_read(self, turn: Turn, **arguments: Any) -> None:
         try:
@@ -277,6 +277,10 @@ class Peer(Agent):
     async def do_crash(self, turn: Turn, words: str) -> None:
         raise RuntimeError(words)
 
+    async def do_count(self, turn: Turn, to: int) -> None:
+        for number in range(to):
+            await turn.say(str(number))
+
     async def do_say(self, turn: Turn, size: int) -> None:
         await turn.say("é" * size)
 
@@ -297,7 +301,10 @@ class Peer(Agent):
             },
             required=["name"],
         )
-        await self.report(turn, await turn.elicit("Who are you?", form))
+        try:
+            await self.report(turn, await turn.elicit("Who are you?", form))
+        except Error as exc:
+            await self.report(turn, {"error": type(exc).__name__})
 
     async def do_visit(self, turn: Turn, url: str) -> None:
         agreed = await turn.elicit_url("Log in there", url, id="visit-1")

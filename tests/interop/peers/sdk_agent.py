@@ -1,8 +1,8 @@
 """An agent written with the official SDK alone.
 
-A prompt is `verb {"argument": ...}`: one verb for each thing an agent can do.  What a verb found out is said as JSON
-in the turn's last message.  `locked` on the command line: no session before `authenticate`; `future`: an agent of a
-protocol version that does not exist yet.
+A prompt is `verb {"argument": ...}`: one verb for each thing an agent can do.  What a verb found out is said as
+JSON in the turn's last message.  `locked` on the command line: no session before `authenticate`; `future`: an agent
+of a protocol version that does not exist yet.
 """
 
 import asyncio
@@ -338,7 +338,9 @@ class SdkAgent(Agent):
             ),
             update_current_mode("code"),
             ConfigOptionUpdate(session_update="config_option_update", config_options=session.config_options),
-            SessionInfoUpdate(session_update="session_info_update", title="A title", updated_at="2026-01-02T03:04:05Z"),
+            SessionInfoUpdate(
+                session_update="session_info_update", title="A title", updated_at="2026-01-02T03:04:05Z"
+            ),
             UsageUpdate(
                 session_update="usage_update", used=1200, size=200000, cost=Cost(amount=0.25, currency="USD")
             ),
@@ -366,9 +368,9 @@ class SdkAgent(Agent):
     async def do_read(self, session, **arguments):
         try:
             response = await self.client.read_text_file(session_id=session.id, **arguments)
+            await self.report(session, {"content": response.content})
         except RequestError as exc:
-            return await self.report(session, exc.to_error_obj())
-        await self.report(session, {"content": response.content})
+            await self.report(session, exc.to_error_obj())
 
     async def do_write(self, session, **arguments):
         await self.client.write_text_file(session_id=session.id, **arguments)
@@ -417,6 +419,10 @@ class SdkAgent(Agent):
 
     async def do_crash(self, session, words):
         raise RuntimeError(words)
+
+    async def do_count(self, session, to):
+        for number in range(to):
+            await self.tell(session, update_agent_message_text(str(number)))
 
     async def do_say(self, session, size):
         await self.tell(session, update_agent_message_text("é" * size))

@@ -1,4 +1,4 @@
-"""What the SDK's own base class answers: this agent promises everything and has written nothing but the handshake."""
+"""What the SDK's own base class answers: this agent promises a lot and has written nothing but the handshake."""
 
 import asyncio
 

@@ -1,0 +1,98 @@
+"""Secrets taken out of what is written to a log, whatever way they came in."""
+
+import base64
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+REDACTED = "[redacted]"
+SHORTEST = 6  # a known value of fewer characters would also take out innocent text
+
+_WORDS = r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|COOKIE)"
+_NAMED = rf"[A-Za-z0-9_.-]*{_WORDS}[A-Za-z0-9_-]*"
+_SECRET_NAME = re.compile(_NAMED, re.IGNORECASE)
+_SECRET_OPTION = re.compile(rf"--?{_NAMED}", re.IGNORECASE)
+_VALUE = r"\"[^\"]*\"|'[^']*'|[^\s'\"&;|,]+"
+
+# What is recognised in running text: a pattern, and what stays of it.
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL),
+        REDACTED,
+    ),
+    (re.compile(r"\b(Bearer|Basic|Digest|Negotiate)[ +]+[A-Za-z0-9._~+/=:-]{6,}", re.IGNORECASE), rf"\1 {REDACTED}"),
+    (re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@"), rf"\1:{REDACTED}@"),
+    (re.compile(rf"({_NAMED}[\"']?\s*(?:=|:)\s*)(?:{_VALUE})", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf"(--?{_NAMED}\s+)(?!-)(?:{_VALUE})", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"), REDACTED),
+    (re.compile(r"\b(?:sk|pk|rk|sess|whsec)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{16,}"), REDACTED),
+    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|gldt-|hf_|npm_|pypi-|dop_v1_|xai-|gsk_)[A-Za-z0-9_-]{16,}"), REDACTED),
+    (re.compile(r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"), REDACTED),
+    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b"), REDACTED),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{16,}|\bSG\.[A-Za-z0-9_-]{16,}[A-Za-z0-9_.-]*"), REDACTED),
+    (re.compile(r"\bAGE-SECRET-KEY-1[A-Z0-9]{16,}"), REDACTED),
+)
+
+
+class Redactor:
+    """Takes known secrets and whatever looks like one out of text and out of nested values."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._known: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+        for secret in secrets:
+            self.add(secret)
+
+    def add(self, secret: str) -> None:
+        """Take this value out from now on, also where it is percent-encoded or in base64."""
+        if len(secret) < SHORTEST:
+            return
+        encoded = secret.encode("utf-8", "surrogatepass")
+        forms = {secret, quote(encoded, safe=""), quote(encoded)}
+        forms |= {coded(encoded).decode().rstrip("=") for coded in (base64.b64encode, base64.urlsafe_b64encode)}
+        self._known |= forms
+        longest_first = sorted(self._known, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def add_environment(self, env: Mapping[str, str]) -> None:
+        """Take out the values of all variables whose names say that they are secret."""
+        for name, value in env.items():
+            if is_secret_name(name):
+                self.add(value)
+
+    def text(self, text: str) -> str:
+        if self._pattern:
+            text = self._pattern.sub(REDACTED, text)
+        for pattern, kept in _PATTERNS:
+            text = pattern.sub(kept, text)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """A JSON-like value without its secrets: by the names they have, by what precedes them, by their look."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(name)): self._named(str(name), inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return self._items(value)
+        return value
+
+    def _named(self, name: str, value: Any) -> Any:
+        if is_secret_name(name) and value not in (None, "", True, False):
+            return REDACTED
+        return self.value(value)
+
+    def _items(self, items: list[Any] | tuple[Any, ...]) -> list[Any]:
+        """A list such as an argv, where an option says what the next word is."""
+        clean: list[Any] = []
+        follows = False
+        for item in items:
+            clean.append(REDACTED if follows and isinstance(item, str) else self.value(item))
+            follows = isinstance(item, str) and _SECRET_OPTION.fullmatch(item) is not None
+        return clean
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, a header or a field of this name holds a secret."""
+    return _SECRET_NAME.fullmatch(name) is not None

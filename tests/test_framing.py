@@ -1,0 +1,83 @@
+"""Bytes to lines: however they arrive, however long they are, in bounded memory."""
+
+import time
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.framing import HEAD, LineFramer, Oversize, join_lines
+
+PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"\n\n", b"x" * 30, b"\r\n"]), max_size=20)
+
+
+def expected(stream: bytes, limit: int) -> list[bytes | Oversize]:
+    """What a framer that had the whole stream at once would say."""
+    return [
+        line if len(line) <= limit else Oversize(line[:HEAD], len(line)) for line in stream.split(b"\n") if line
+    ]
+
+
+@given(PIECES, st.integers(1, 40))
+def test_the_pieces_a_stream_comes_in_do_not_matter(pieces: list[bytes], limit: int) -> None:
+    framer = LineFramer(limit)
+    frames = [frame for piece in pieces for frame in framer.feed(piece)]
+    assert frames + framer.end() == expected(b"".join(pieces), limit)
+
+
+@given(st.binary(min_size=1, max_size=HEAD * 2), st.lists(st.integers(0, HEAD * 2), max_size=6))
+def test_an_oversize_line_keeps_its_head_and_its_length(line: bytes, cuts: list[int]) -> None:
+    stream = line.replace(b"\n", b"x") + b"y" * HEAD + b"\nnext\n"
+    framer, edges = LineFramer(HEAD // 2), sorted({0, len(stream), *(cut % len(stream) for cut in cuts)})
+    frames = [frame for start, end in pairwise(edges) for frame in framer.feed(stream[start:end])]
+    assert frames == [Oversize(stream[:HEAD], len(line) + HEAD), b"next"]
+
+
+@pytest.mark.parametrize("size", [1, 63, 64])
+def test_a_line_of_the_limit_is_still_a_line(size: int) -> None:
+    assert LineFramer(64).feed(b"x" * size + b"\n") == [b"x" * size]
+
+
+def test_a_line_one_byte_longer_is_not() -> None:
+    assert LineFramer(64).feed(b"x" * 65 + b"\n") == [Oversize(b"x" * 65, 65)]
+
+
+def test_the_last_line_needs_no_newline() -> None:
+    framer = LineFramer()
+    assert framer.feed(b"one\ntwo") == [b"one"]
+    assert framer.end() == [b"two"]
+    assert framer.end() == []
+
+
+def test_blank_lines_are_nothing() -> None:
+    assert LineFramer().feed(b"\n\n\none\n\n") == [b"one"]
+
+
+def test_frames_are_joined_each_with_its_newline() -> None:
+    assert join_lines([b"one", b"two"]) == b"one\ntwo\n"
+    assert join_lines([]) == b""
+
+
+def test_a_line_without_end_is_thrown_away_as_it_arrives() -> None:
+    framer, piece = LineFramer(1024 * 1024), b"x" * 64 * 1024
+    tracemalloc.start()
+    try:
+        for _ in range(1024):
+            assert framer.feed(piece) == []
+        assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert framer.feed(b"\nalive\n") == [Oversize(piece[:HEAD], 64 * 1024 * 1024), b"alive"]
+
+
+def test_a_long_line_in_small_pieces_costs_no_more_than_its_length() -> None:
+    """A framer that searched its whole buffer on each piece would take minutes."""
+    framer, started = LineFramer(), time.process_time()
+    for _ in range(15 * 1024):
+        framer.feed(b"x" * 1024)
+    (line,) = framer.feed(b"\n")
+    assert isinstance(line, bytes)
+    assert len(line) == 15 * 1024 * 1024
+    assert time.process_time() - started < 2
