@@ -18,7 +18,7 @@ from torture.by_hand import cancel_request, note, request, result
 from torture.channel import Channel, Lifecycle, run_settings
 from torture.nesting import SHORT_STACK, deep, meaning, nest, nested
 
-from dragoman import InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError
+from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError
 from dragoman.framing import HEAD, Oversize
 from dragoman.rpc import Call, Cancel, Method, Noise, Note, Peer, Reply
 
@@ -548,7 +548,7 @@ def test_an_oversize_response_fails_its_call(head: bytes, quiet: bool) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1j: 1}, float, {"a": {object()}}, 2**70, ...])
-def test_what_cannot_be_sent_is_answered_as_our_error(value: Any) -> None:
+def test_a_result_that_cannot_be_sent_is_answered_as_our_error(value: Any) -> None:
     subject = peer()
     event = subject.receive(frame(request(5, "ask")))
     assert isinstance(event, Call)
@@ -558,6 +558,7 @@ def test_what_cannot_be_sent_is_answered_as_our_error(value: Any) -> None:
         return
     with pytest.raises(LocalProtocolError, match="ask"):
         subject.reply(event.key, value)
+    subject.fail(event.key, InternalError())
     assert codes(subject) == [(5, -32603)]
 
 

@@ -166,7 +166,7 @@ class Agent(AgentRole):
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         self.session(params.session_id)
         running = list(self._queues.get(params.session_id, ()))
-        self.cancel(s.CancelNotification(session_id=params.session_id))
+        self._cancel_turns(params.session_id)
         for turn in running:
             await turn.finished()
         self.sessions.pop(params.session_id, None)
@@ -218,7 +218,11 @@ class Agent(AgentRole):
                 self._queues.pop(session.id, None)
 
     def cancel(self, params: s.CancelNotification) -> None:
-        for running in self._queues.get(params.session_id, ()):
+        # Not at once: a prompt that came just before has its task, but not yet its place in the queue.
+        asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id)
+
+    def _cancel_turns(self, session_id: str) -> None:
+        for running in self._queues.get(session_id, ()):
             running.cancel()
 
     def _announce_commands(self, session: AgentSession) -> None:

@@ -196,7 +196,7 @@ class Connection:
                 self._tasks[event.key] = self._loop.create_task(self._answer(event), name=event.method.name)
             case Cancel():
                 if task := self._tasks.get(event.key):
-                    task.cancel()
+                    self._loop.call_soon(task.cancel)  # a task cancelled before it began would answer nothing
             case Noise():
                 self._ignore(event)
 

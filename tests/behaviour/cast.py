@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from dragoman import Agent, agent, extension
+from dragoman import Agent, Proxy, agent, compose, extension
 from dragoman import schema as s
 from dragoman.testing import Testy, script
 
@@ -65,3 +65,22 @@ class Flooding(Agent):
     @extension("_flooding/ping")
     async def ping(self, params):
         return os.getpid()
+
+
+class Steady(Flooding):
+    """Streams with other things to do in between, as one does that has its words from somewhere else."""
+
+    async def answer(self, turn):
+        count, size = map(int, turn.text.split())
+        for number in range(count):
+            await turn.say(f"{number} ".ljust(size, "."))
+            await asyncio.sleep(0)
+
+
+class Passing(Proxy):
+    """A proxy that does nothing at all."""
+
+
+def Proxied(client):
+    """Testy behind a proxy, as one app."""
+    return compose(Passing, Testy)(client)

@@ -138,6 +138,20 @@ async def test_a_turn_that_fails_on_being_cancelled_still_answers_cancelled(conn
         assert (await turn).stop_reason == "cancelled"
 
 
+async def test_a_second_cancel_does_not_disturb_the_cleaning_up(speak):
+    async with speak() as wire:
+        session = await begin(wire)
+        turn = prompt(wire, session, "tidy")
+        await wire.receive()
+        wire.tell("session/cancel", {"sessionId": session})
+        question = await wire.receive()
+        assert question["method"] == "_testy/ping"
+        wire.tell("session/cancel", {"sessionId": session})
+        wire.send({"id": question["id"], "result": {}})
+        assert (await wire.receive())["params"]["update"]["content"]["text"] == "Stopping."
+        assert (await wire.answer(turn))["result"] == {"stopReason": "cancelled"}
+
+
 async def test_a_stubborn_turn_is_waited_for(connect):
     async with connect() as client:
         session = await open_session(client)

@@ -60,7 +60,7 @@ async def test_some_finish_some_fail_and_some_are_cancelled(connect):
         await client.agent.request("_testy/ping")
         for session in sessions[2::3]:
             session.cancel()
-        results = await asyncio.gather(*(turn._finish() for turn in turns), return_exceptions=True)
+        results = await asyncio.gather(*turns, return_exceptions=True)
         assert [result.stop_reason for result in results[0::3]] == ["end_turn"] * 3
         assert [result.code for result in results[1::3]] == [-32603] * 3
         assert [result.stop_reason for result in results[2::3]] == ["cancelled"] * 3

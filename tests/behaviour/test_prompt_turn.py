@@ -1,5 +1,6 @@
 """A prompt turn: what is sent in it, how it ends, what goes wrong in it."""
 
+import asyncio
 import logging
 
 import pytest
@@ -8,6 +9,7 @@ from dragoman import (
     AgentExited,
     AgentSession,
     Client,
+    ConnectionClosed,
     Error,
     InternalError,
     InvalidParams,
@@ -17,7 +19,7 @@ from dragoman import (
 )
 from dragoman import schema as s
 from dragoman.roles import RemoteClient
-from dragoman.testing import Testy
+from dragoman.testing import RecordingClient, Testy, raw_agent
 from dragoman.testing.script import SECRET
 from dragoman.testing.showcase import EXHIBITS
 
@@ -219,6 +221,50 @@ def _prompt(wire, session, text):
     return wire.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 
 
+# Reading
+
+
+async def test_a_client_whose_own_code_fails_on_an_update_goes_on(connect):
+    class Fragile(RecordingClient):
+        def update(self, params):
+            if isinstance(params.update, s.Plan):
+                raise RuntimeError("cannot draw this")
+            super().update(params)
+
+    async with connect(client=Fragile()) as client:
+        session = await open_session(client)
+        assert await tell(session, "echo a\nplan\necho b") == "ab"
+
+
+async def test_an_update_that_does_not_fit_is_left_out_and_the_next_is_not():
+    async with raw_agent() as (client, wire):
+        for update in (
+            {"sessionUpdate": "agent_message_chunk"},
+            {"sessionUpdate": "agent_message_chunk", "content": "words"},
+            {"sessionUpdate": "usage_update", "used": -1, "size": 3},
+            {"sessionUpdate": 7},
+            {},
+            None,
+        ):
+            wire.tell("session/update", {"sessionId": "s", "update": update})
+        wire.tell("session/update", {"update": {"sessionUpdate": "current_mode_update", "currentModeId": "m"}})
+        wire.tell("session/update")
+        good = {"sessionUpdate": "current_mode_update", "currentModeId": "m"}
+        wire.tell("session/update", {"sessionId": "s", "update": good})
+        assert await anext(client.session("s").updates()) == s.CurrentModeUpdate(current_mode_id="m")
+
+
+async def test_updates_of_a_session_nobody_opened_wait_for_whoever_asks_for_it():
+    async with raw_agent() as (client, wire):
+        for number in range(1000):
+            update = {"sessionUpdate": "current_mode_update", "currentModeId": str(number)}
+            wire.tell("session/update", {"sessionId": f"child-{number}", "update": update})
+        newest = client.session("child-999")
+        assert await anext(newest.updates()) == s.CurrentModeUpdate(current_mode_id="999")
+        assert list(client.session("child-998").backlog()) == [s.CurrentModeUpdate(current_mode_id="998")]
+        assert list(client.session("child-0").backlog()) == []  # strangers are not kept without end
+
+
 # Errors
 
 
@@ -271,6 +317,21 @@ async def test_an_agent_without_an_answer_says_so(connect):
         session = await client.new_session()
         with pytest.raises(MethodNotFound):
             await session.prompt("hello")
+
+
+async def test_a_turn_whose_connection_is_gone_fails_whenever_it_is_read(connect):
+    async with connect() as client:
+        session = await open_session(client)
+        read, unread = session.prompt("wait"), session.prompt("wait")
+        await started(read, "Waiting.")
+    async with asyncio.timeout(2):
+        for turn in (read, unread):
+            with pytest.raises(ConnectionClosed):
+                await turn
+    with pytest.raises(ConnectionClosed):
+        session.prompt("echo")
+    with pytest.raises(ConnectionClosed):
+        await client.new_session()
 
 
 # Beside the wire

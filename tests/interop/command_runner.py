@@ -79,3 +79,8 @@ class CommandRunner:
         command = self._commands.pop(id)
         command.kill()
         await command.wait()
+
+    async def close(self) -> None:
+        """End what nobody released."""
+        for id in list(self._commands):
+            await self.release(id)

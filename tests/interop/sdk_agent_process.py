@@ -63,8 +63,13 @@ async def sdk_agent(
     # A file outlives the process, so that its last words are read too.
     command = ["sh", "-c", 'exec "$@" 2>"$0"', str(stderr), sys.executable, str(PEERS / program), *words]
     wire = RecordingWire(await spawn(command))
-    async with connect(wire, client or Editor()) as connected:
-        agent = SdkAgentProcess(connected, wire, stderr)
-        yield agent
+    client = client or Editor()
+    try:
+        async with connect(wire, client):
+            agent = SdkAgentProcess(client, wire, stderr)
+            yield agent
+    finally:
+        if isinstance(client, Editor):
+            await client.terminals.close()
     assert wire.status == 0
     assert agent.complaints() == ""

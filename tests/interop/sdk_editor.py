@@ -162,24 +162,27 @@ async def dragoman_agent(
     """Start our agent, shake hands and open a session; leaving the block checks that it ended well, and quietly."""
     frames: list[Any] = []
     editor = editor or SdkEditor()
-    with (directory / "stderr").open("wb") as stderr:  # the SDK never reads a pipe it puts there
-        async with acp.spawn_agent_process(
-            editor,
-            sys.executable,
-            str(AGENT),
-            *words,
-            transport_kwargs={"stderr": stderr, "limit": limit},
-            use_unstable_protocol=True,  # forking, resuming, closing and asking the user are all that to the SDK
-            observers=[frames.append],
-        ) as (connection, process):
-            agent = DragomanAgent(connection, editor, frames, directory)
-            agent.initialized = await connection.initialize(
-                protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities, client_info=INFO
-            )
-            if "locked" not in words:
-                agent.opened = await agent.new_session()
-                # The commands follow the answer; a test that counts updates starts behind them.
-                await editor.until(lambda: bool(editor.updates))
-            yield agent
+    try:
+        with (directory / "stderr").open("wb") as stderr:  # the SDK never reads a pipe it puts there
+            async with acp.spawn_agent_process(
+                editor,
+                sys.executable,
+                str(AGENT),
+                *words,
+                transport_kwargs={"stderr": stderr, "limit": limit},
+                use_unstable_protocol=True,  # which forking, resuming, closing and elicitation are to the SDK
+                observers=[frames.append],
+            ) as (connection, process):
+                agent = DragomanAgent(connection, editor, frames, directory)
+                agent.initialized = await connection.initialize(
+                    protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities, client_info=INFO
+                )
+                if "locked" not in words:
+                    agent.opened = await agent.new_session()
+                    # The commands follow the answer; a test that counts updates starts behind them.
+                    await editor.until(lambda: bool(editor.updates))
+                yield agent
+    finally:
+        await editor.terminals.close()
     assert process.returncode == 0
     assert not is_quiet or agent.complaints() == ""

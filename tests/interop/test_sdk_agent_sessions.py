@@ -1,10 +1,12 @@
 """Our client drives an agent written with the official SDK: handshake, login, sessions and their settings."""
 
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from dragoman_editor import Editor, find_out, play
+import pytest_asyncio
+from dragoman_editor import find_out, play
 from sdk_agent_process import PEERS, SdkAgentProcess, sdk_agent
 
 from dragoman import (
@@ -247,19 +249,23 @@ async def test_what_the_sdk_agent_does_not_offer_is_never_sent(agent: SdkAgentPr
     assert len(agent.wire.sent) == sent
 
 
-async def test_an_unwritten_method_that_owes_nothing_passes_for_success(tmp_path: Path):
-    async with sdk_agent(tmp_path, client=Editor(), program="sdk_bare_agent.py") as agent:
-        assert await agent.client.list_sessions() == []
-        loaded = await agent.client.load_session("any")
-        assert loaded.modes is None
-        await agent.client.authenticate("any")
-        await loaded.set_mode("any")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SdkAgentProcess]:
+    async with sdk_agent(tmp_path_factory.mktemp("bare-agent"), program="sdk_bare_agent.py") as agent:
+        yield agent
 
 
-async def test_an_unwritten_method_that_owes_a_result_is_the_agents_error(tmp_path: Path):
-    async with sdk_agent(tmp_path, program="sdk_bare_agent.py") as agent:
-        for call in (agent.new_session(), agent.client.fork_session("any")):
-            with pytest.raises(RemoteProtocolError, match="sessionId"):
-                await call
-        with pytest.raises(RemoteProtocolError, match="stopReason"):
-            await agent.client.session("any").prompt("hello")
+async def test_an_unwritten_method_that_owes_nothing_passes_for_success(bare: SdkAgentProcess):
+    assert await bare.client.list_sessions() == []
+    loaded = await bare.client.load_session("any")
+    assert loaded.modes is None
+    await bare.client.authenticate("any")
+    await loaded.set_mode("any")
+
+
+async def test_an_unwritten_method_that_owes_a_result_is_the_agents_error(bare: SdkAgentProcess):
+    for call in (bare.new_session(), bare.client.fork_session("any")):
+        with pytest.raises(RemoteProtocolError, match="sessionId"):
+            await call
+    with pytest.raises(RemoteProtocolError, match="stopReason"):
+        await bare.client.session("any").prompt("hello")

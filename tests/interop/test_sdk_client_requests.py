@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-import pytest
+from command_runner import CommandRunner
 from sdk import acp, schema
 from sdk_editor import CAPABILITIES, SdkEditor, dragoman_agent
 
@@ -15,6 +15,7 @@ class Forgetful(acp.Client):
     """What the SDK's own base class answers: null, for everything its author did not write."""
 
     def __init__(self) -> None:
+        self.terminals = CommandRunner()
         self.updates = []
         self.news = asyncio.Event()
 
@@ -28,23 +29,25 @@ class Forgetful(acp.Client):
 # Permissions
 
 
-@pytest.mark.parametrize(
-    ("choice", "allowed", "status"),
-    [
-        ("yes", True, "completed"),
-        ("always", True, "completed"),
-        ("no", False, "failed"),
-        ("never", False, "failed"),
-        (None, False, "failed"),
-    ],
-)
-async def test_what_the_user_decides_reaches_our_agent(tmp_path: Path, choice, allowed, status):
+async def test_what_the_user_decides_reaches_our_agent(tmp_path: Path):
     async with dragoman_agent(tmp_path) as agent:
-        agent.editor.choice = choice
-        updates, _ = await agent.play("ask")
+        for choice, allowed, status in (
+            ("yes", True, "completed"),
+            ("always", True, "completed"),
+            ("no", False, "failed"),
+            ("never", False, "failed"),
+            (None, False, "failed"),
+        ):
+            agent.editor.choice = choice
+            updates, _ = await agent.play("ask")
+            assert json.loads(updates[-1].content.text) == {"allowed": allowed, "option": choice}
+            assert updates[-2].status == status
+
+
+async def test_our_agent_shows_the_user_what_it_asks_for(tmp_path: Path):
+    async with dragoman_agent(tmp_path) as agent:
+        await agent.play("ask")
         call, options = agent.editor.asked.get_nowait()
-    assert json.loads(updates[-1].content.text) == {"allowed": allowed, "option": choice}
-    assert [update.status for update in updates if update.session_update == "tool_call_update"][-1] == status
     assert call == schema.ToolCallUpdate(
         tool_call_id="call-2",
         title="Delete everything",
@@ -98,14 +101,17 @@ async def test_our_agent_reads_a_file_whole(tmp_path: Path):
         assert await agent.find_out("read", path="poem.txt") == {"content": "eins\nzwei\ndrei ☃\n"}
 
 
-@pytest.mark.parametrize(
-    ("window", "content"),
-    [({"line": 2}, "b\nc\nd\n"), ({"limit": 2}, "a\nb\n"), ({"line": 2, "limit": 2}, "b\nc\n"), ({"limit": 0}, "")],
-)
-async def test_our_agent_reads_a_part_of_a_file(tmp_path: Path, window, content):
+async def test_our_agent_reads_a_part_of_a_file(tmp_path: Path):
     (tmp_path / "letters.txt").write_text("a\nb\nc\nd\n")
     async with dragoman_agent(tmp_path) as agent:
-        assert await agent.find_out("read", path="letters.txt", **window) == {"content": content}
+        for window, content in (
+            ({"line": 2}, "b\nc\nd\n"),
+            ({"limit": 2}, "a\nb\n"),
+            ({"line": 2, "limit": 2}, "b\nc\n"),
+            ({"line": 9}, ""),
+            ({"limit": 0}, ""),
+        ):
+            assert await agent.find_out("read", path="letters.txt", **window) == {"content": content}
 
 
 async def test_our_agent_learns_that_a_file_is_missing(tmp_path: Path):

@@ -1,8 +1,9 @@
 """Text that came from elsewhere, as it can be shown: nothing invisible, nothing that moves the cursor or the order.
 
-What cannot be seen is written out, never left out: `\\u{202e}`.  Whatever is added here (`\\u{…}`, `⟨×12⟩`,
-`⟨… 300 characters left out …⟩`) cannot be forged, because the characters it is made of are written out themselves
-where the text has them.  So two texts that are shown alike and whole are alike.
+What cannot be seen is written out, never left out: `\\u{202e}`.  Whatever is added here (`\\u{…}`, how
+often a blank is repeated, how much was left out, the latter two in angle brackets) cannot be forged, because the
+characters it is made of are written out themselves where the text has them.  So two texts that are shown alike and
+whole are alike.
 """
 
 import ipaddress
@@ -89,7 +90,7 @@ def _escape(char: str) -> str:
 
 
 def _times(char: str, count: int) -> str:
-    return f"⟨×{count}⟩" if char == " " else f"⟨{_escape(char)}×{count}⟩"
+    return f"⟨{'' if char == ' ' else _escape(char)}\u00d7{count}⟩"
 
 
 def _elided(head: Sequence[tuple[str, int]], tail: Sequence[tuple[str, int]], limit: int, size: int) -> str:
@@ -126,7 +127,7 @@ def shown_command(
     *,
     limit: int = COMMAND_LIMIT,
 ) -> str:
-    """A command as it will be run, on up to four lines: the command, whether a shell reads it, variables, directory."""
+    """A command as it will be run: its words, then a line each for a shell that reads it, variables, directory."""
     shown = [_joined([quoted(word, limit=limit // 2) for word in argv], limit)]
     if shell:
         shown.append("read by a shell, which may run any number of programs")
@@ -162,7 +163,7 @@ def host_warning(url: str) -> str | None:
     if parts.username is not None or parts.password is not None:
         return f"what stands before the @ is a user name: this leads to {shown}"
     if not host.isascii():
-        return f"the host has letters that are not ASCII ({', '.join(scripts(host))}); its real name is {_ascii(host)}"
+        return f"the host is written in {' and '.join(scripts(host))} letters; its real name is {_ascii(host)}"
     if "xn--" in host:
         return f"{shown} is shown by browsers as {visible(_readable(host))}"
     return _oddly_spelt(host)

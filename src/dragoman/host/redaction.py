@@ -9,29 +9,29 @@ from urllib.parse import quote
 REDACTED = "[redacted]"
 SHORTEST = 6  # a known value of fewer characters would also take out innocent text
 
-_WORDS = r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|COOKIE)"
-_NAMED = rf"[A-Za-z0-9_.-]*{_WORDS}[A-Za-z0-9_-]*"
-_SECRET_NAME = re.compile(_NAMED, re.IGNORECASE)
-_SECRET_OPTION = re.compile(rf"--?{_NAMED}", re.IGNORECASE)
-_VALUE = r"\"[^\"]*\"|'[^']*'|[^\s'\"&;|,]+"
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|COOKIE", re.IGNORECASE)
+_VALUE = r"\"[^\"]*+\"?|'[^']*+'?|[^\s'\"&;|,]+"  # a quote that is never closed runs to the end
+# A name and its value, as variables, headers, JSON and options write them.  Every pattern here takes linear time,
+# for the text is the agent's.
+_ASSIGNED = re.compile(rf"(?<![\w.-])([\w.-]++)([\"']?\s*+[=:]\s*+)({_VALUE})")
+_OPTION = re.compile(rf"(?<![\w.-])(-[\w.-]++)(\s++)(?!-)({_VALUE})")
 
-# What is recognised in running text: a pattern, and what stays of it.
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL),
-        REDACTED,
-    ),
-    (re.compile(r"\b(Bearer|Basic|Digest|Negotiate)[ +]+[A-Za-z0-9._~+/=:-]{6,}", re.IGNORECASE), rf"\1 {REDACTED}"),
-    (re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@"), rf"\1:{REDACTED}@"),
-    (re.compile(rf"({_NAMED}[\"']?\s*(?:=|:)\s*)(?:{_VALUE})", re.IGNORECASE), rf"\1{REDACTED}"),
-    (re.compile(rf"(--?{_NAMED}\s+)(?!-)(?:{_VALUE})", re.IGNORECASE), rf"\1{REDACTED}"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"), REDACTED),
-    (re.compile(r"\b(?:sk|pk|rk|sess|whsec)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{16,}"), REDACTED),
-    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|gldt-|hf_|npm_|pypi-|dop_v1_|xai-|gsk_)[A-Za-z0-9_-]{16,}"), REDACTED),
-    (re.compile(r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"), REDACTED),
-    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b"), REDACTED),
-    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{16,}|\bSG\.[A-Za-z0-9_-]{16,}[A-Za-z0-9_.-]*"), REDACTED),
-    (re.compile(r"\bAGE-SECRET-KEY-1[A-Z0-9]{16,}"), REDACTED),
+# What is recognised by its looks: a pattern, and what stays of it.
+_LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), kept)
+    for pattern, kept in (
+        (r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", REDACTED),
+        (r"(?i:\b(Bearer|Basic|Digest|Negotiate)[ +]++[A-Za-z0-9._~+/=:-]{6,})", rf"\1 {REDACTED}"),
+        (r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s/:@]{0,256}):[^\s/@]{1,1024}@", rf"\1:{REDACTED}@"),
+        (r"(?<![\w-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?", REDACTED),
+        (r"\b(?:sk|pk|rk|sess|whsec)[-_][A-Za-z0-9_-]{16,}+", REDACTED),
+        (r"\b(?:gh[pousr]|github_pat|hf|npm|gsk|dop_v1)_[A-Za-z0-9_-]{16,}+", REDACTED),
+        (r"\b(?:gl[pd][a-z]{1,2}|pypi|xai)-[A-Za-z0-9_-]{16,}+", REDACTED),
+        (r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}+", REDACTED),
+        (r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b", REDACTED),
+        (r"\bAIza[A-Za-z0-9_-]{30,}+|\bya29\.[A-Za-z0-9_-]{16,}+|\bSG\.[A-Za-z0-9_.-]{16,}+", REDACTED),
+        (r"\bAGE-SECRET-KEY-1[A-Z0-9]{16,}+", REDACTED),
+    )
 )
 
 
@@ -64,9 +64,9 @@ class Redactor:
     def text(self, text: str) -> str:
         if self._pattern:
             text = self._pattern.sub(REDACTED, text)
-        for pattern, kept in _PATTERNS:
+        for pattern, kept in _LOOKS:
             text = pattern.sub(kept, text)
-        return text
+        return _OPTION.sub(_without_value, _ASSIGNED.sub(_without_value, text))
 
     def value(self, value: Any) -> Any:
         """A JSON-like value without its secrets: by the names they have, by what precedes them, by their look."""
@@ -89,10 +89,15 @@ class Redactor:
         follows = False
         for item in items:
             clean.append(REDACTED if follows and isinstance(item, str) else self.value(item))
-            follows = isinstance(item, str) and _SECRET_OPTION.fullmatch(item) is not None
+            follows = isinstance(item, str) and item.startswith("-") and "=" not in item and is_secret_name(item)
         return clean
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable, a header or a field of this name holds a secret."""
-    return _SECRET_NAME.fullmatch(name) is not None
+    return _SECRET.search(name) is not None
+
+
+def _without_value(found: re.Match[str]) -> str:
+    name, between, _ = found.groups()
+    return f"{name}{between}{REDACTED}" if is_secret_name(name) else found[0]

@@ -61,6 +61,14 @@ class RawWire:
     def resume(self) -> None:
         self._transport.resume()
 
+    @property
+    def queued(self) -> int:
+        """How many bytes were sent and not yet taken."""
+        return self._transport.queued
+
+    async def hang_up(self) -> None:
+        await self._transport.close()
+
     async def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
         """The next message; raises ConnectionClosed when the other side has hung up, TimeoutError in silence."""
         return self._passed.popleft() if self._passed else await self._next(timeout)

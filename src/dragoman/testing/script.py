@@ -131,6 +131,16 @@ async def wait(turn: Turn, rest: str) -> None:
         await turn.say(LAST_WORDS)
 
 
+async def tidy(turn: Turn, rest: str) -> None:
+    """Wait until cancelled, then ask the client something before the last word."""
+    await turn.say("Waiting.")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await turn.client.request("_testy/ping")
+        await turn.say(LAST_WORDS)
+
+
 async def stubborn(turn: Turn, rest: str) -> None:
     """Take no notice of being cancelled until some seconds have passed."""
     seconds = float(rest or 0.5)
@@ -256,6 +266,7 @@ VERBS = {
     "notify": Verb(errands.notify, "METHOD JSON"),
     "nested": Verb(errands.nested, "DEPTH"),
     "wait": Verb(wait),
+    "tidy": Verb(tidy),
     "stubborn": Verb(stubborn, "SECONDS"),
     "hold": Verb(hold),
     "fail": Verb(fail),

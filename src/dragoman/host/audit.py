@@ -1,0 +1,261 @@
+"""What was asked, decided and done, written down before it is done, in a file nobody can change unnoticed.
+
+`AuditLog.record` appends one line to the chain that `chain.py` describes.  What allows something is on the disk
+itself before it may be done; a log that cannot be written raises `AuditError`, which means no.  Secrets are taken
+out here, at the sink.  Writers share the log through a lock on its seal.  A line that a crash tore is kept; the
+`repaired` record behind it says so and carries the chain on.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import math
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..errors import Error
+from .chain import (
+    MAX_LINE,
+    OWN_EVENTS,
+    OWN_FIELDS,
+    Problem,
+    Seal,
+    last_record,
+    line_of,
+    lock,
+    read_seal,
+    seal_path,
+    shown,
+    verified,
+    verify,
+)
+from .redaction import Redactor
+
+__all__ = ["AuditError", "AuditLog", "Problem", "Redactor", "default_path", "shown", "verified", "verify"]
+
+MAX_TEXT, MAX_ITEMS, MAX_DEPTH = 4000, 256, 12  # what is kept of one value
+
+
+class AuditError(Error):
+    """The audit log cannot be written, so nothing may be done that it would have to tell of."""
+
+
+class AuditLog:
+    """Appends records to a log that several threads and processes may share.
+
+    A log that another program moved away is begun anew, in the same chain.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], redactor: Redactor | None = None) -> None:
+        self.path = Path(path)
+        self.redactor = redactor or Redactor()
+        self._turn = threading.Lock()
+        self._process = 0  # whose descriptors these are: a lock does not hold between a process and its fork
+        self._fd = self._seal_fd = -1
+        self._last, self._size = Seal(), -1  # the last record we know of, and the file's size behind it
+        self._failure = ""
+
+    def __enter__(self) -> "AuditLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; the next record opens it again."""
+        with self._turn:
+            self._let_go()
+
+    async def record(self, event: Mapping[str, Any], *, durable: bool | None = None) -> str:
+        """Append a record without holding up the event loop; gives its hash once it is written.
+
+        What allows something (`decision` is `allow`) is on the disk itself by then; `durable` says otherwise.
+        """
+        return await asyncio.to_thread(self.append, event, durable=durable)
+
+    def append(self, event: Mapping[str, Any], *, durable: bool | None = None) -> str:
+        """Append a record; gives its hash."""
+        if event.get("event") in OWN_EVENTS or not event.keys().isdisjoint(OWN_FIELDS):
+            raise ValueError(f"the events {OWN_EVENTS} and the fields {OWN_FIELDS} are the log's own")
+        clean = cleaned(event, self.redactor)
+        with self._turn:
+            if self._failure:
+                raise AuditError(self._failure)
+            try:
+                with self._held():
+                    self._write(clean, event.get("decision") == "allow" if durable is None else durable)
+            except OSError as exc:
+                raise AuditError(f"the audit log {self.path} cannot be written: {exc.strerror or exc}") from exc
+            return self._last.hash
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep every other writer out, and have the file open that is at the path now."""
+        if self._process != os.getpid():
+            self._let_go()
+            self._process = os.getpid()
+        seal = seal_path(self.path)
+        while True:
+            if self._seal_fd < 0:
+                self._seal_fd = _open(seal, os.O_RDWR)
+            if not lock(self._seal_fd, fcntl.LOCK_EX):
+                raise AuditError(f"another process holds the audit log {self.path}")
+            if _is_at(self._seal_fd, seal):
+                break
+            self._let_go()  # somebody took the seal away while we waited for it
+        try:
+            if self._fd < 0 or not _is_at(self._fd, self.path):
+                self._drop_log()
+                self._fd = _open(self.path, os.O_RDWR | os.O_APPEND)
+            yield
+        finally:
+            fcntl.flock(self._seal_fd, fcntl.LOCK_UN)
+
+    def _let_go(self) -> None:
+        self._drop_log()
+        if self._seal_fd >= 0:
+            os.close(self._seal_fd)
+            self._seal_fd = -1
+
+    def _drop_log(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = self._size = -1
+
+    def _write(self, fields: Mapping[str, Any], durable: bool) -> None:
+        size = os.fstat(self._fd).st_size
+        before = b"" if size == self._size else self._catch_up(size)
+        lines = before + self._line(fields)
+        self._size = -1  # should this fail, what is there is looked at again
+        try:
+            _write_all(self._fd, lines)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, size)
+            raise
+        if durable:
+            self._sync()
+        os.pwrite(self._seal_fd, self._last.written(), 0)
+        self._size = size + len(lines)
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._fd)
+        except OSError as exc:
+            # The kernel may have dropped what it could not write, and would call the next attempt a success.
+            self._failure = f"the disk failed under the audit log {self.path}: {exc.strerror}; start again"
+            raise
+
+    def _catch_up(self, size: int) -> bytes:
+        """Learn from the file and the seal where the log ends; gives what must be written before anything else."""
+        sealed = read_seal(self._seal_fd)
+        if size == 0:
+            self._last = sealed or Seal()
+            os.pwrite(self._seal_fd, self._last.written(), 0)  # from now on an empty seal is a spoilt one
+            return self._line({"event": "start", "continues": self._last.seq})
+        found, rest = last_record(self._fd, size)
+        self._last = Seal(found.seq, found.hash) if found else Seal()
+        wrong: dict[str, Any] = {}
+        if rest:
+            torn = rest.removesuffix(b"\n")
+            wrong["torn"] = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
+        if sealed is None:
+            wrong["sealed"] = None
+        elif sealed.seq > self._last.seq or (sealed.seq == self._last.seq and sealed != self._last):
+            wrong["sealed"] = {"seq": sealed.seq, "hash": sealed.hash}
+        if not wrong:
+            return b""
+        line_break = b"\n" if rest and not rest.endswith(b"\n") else b""
+        return line_break + self._line({"event": "repaired" if found else "start", **wrong})
+
+    def _line(self, fields: Mapping[str, Any]) -> bytes:
+        """The next line of the chain, which is its last from now on."""
+        seq, prev = self._last.seq + 1, self._last.hash
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+        line, digest = line_of({"seq": seq, "time": now, **fields, "prev": prev})
+        if len(line) > MAX_LINE:
+            few = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
+            short = {name: _plain(few[name], 400) for name in list(few)[:20]}
+            line, digest = line_of({"seq": seq, "time": now, **short, "cut": len(line), "prev": prev})
+        self._last = Seal(seq, digest)
+        return line
+
+
+def default_path() -> Path:
+    """Where the user's log is: in the state directory of the XDG rules."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return Path(base if base.startswith("/") else Path.home() / ".local/state", "dragoman", "audit.jsonl")
+
+
+def cleaned(event: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """An event as it is written: plain JSON of bounded size, without secrets."""
+    # Cut twice: what the first cut leaves of a secret lies beyond the second.
+    plain = redactor.value(_plain(event, 4 * MAX_TEXT))
+    clean: dict[str, Any] = _plain(plain, MAX_TEXT)
+    return clean
+
+
+def _plain(value: Any, most: int, depth: int = 0) -> Any:
+    match value:
+        case bool() | int() | None:
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case str() if len(value) > most:
+            half = most // 2
+            return f"{value[:half]} [… {len(value) - 2 * half} characters left out …] {value[-half:]}"
+        case str():
+            return value
+        case Mapping() if depth < MAX_DEPTH:
+            some = list(value.items())[:MAX_ITEMS]
+            return {str(name)[:200]: _plain(inner, most, depth + 1) for name, inner in some}
+        case list() | tuple() if depth < MAX_DEPTH:
+            kept = [_plain(inner, most, depth + 1) for inner in value[:MAX_ITEMS]]
+            return kept if len(value) <= MAX_ITEMS else [*kept, f"[… {len(value) - MAX_ITEMS} more …]"]
+        case _:
+            return str(value)[:most]
+
+
+def _open(path: Path, flags: int) -> int:
+    """Open one of our own files, made on the first use; never a link, never anybody else's."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags)
+    except FileNotFoundError:
+        fd = os.open(path, flags | os.O_CREAT, 0o600)
+        _sync_directory(path.parent)
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(fd)
+        raise AuditError(f"{path} is not a plain file of this user, so the audit log cannot be there")
+    if status.st_mode & 0o077:
+        os.fchmod(fd, 0o600)
+    return fd
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]

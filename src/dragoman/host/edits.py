@@ -1,0 +1,369 @@
+"""Several files changed at once: all of them or none, also when the process is killed half way.
+
+What is done, and what is on the disk before the next step begins:
+
+    1  a record is written outside the workspace: for each file its directory, its name, and two names in the same
+       directory, one for the new content and one to keep the old file under
+    2  the new contents are written under the first names; the old files get the second as a further hard link (or
+       are copied, where there are no hard links), and are compared with what was expected
+    3  "prepared" is added to the record, with the digests of all old and new contents
+    4  each new content is renamed to its file's name; each file to be deleted is removed
+    5  "done" is added; then the old files' second names go, then the record
+
+Killed before 3, no file has been touched; what lies about is removed.  Killed between 3 and 5, every file that has
+its new content already gets its old one back.  Killed after 5, only second names are left, and are removed.  The
+next workspace that is made does this, before anything else; so does this process, when a step fails.  A file that
+holds neither its old nor its new content by then was changed by somebody else, and is left alone.
+"""
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from .extensions import EditedFile
+from .file_errors import Refused, answering, refusal
+from .journal import Journal, Record, open_real
+from .operations import FileDelete, FileWrite
+from .paths import DIRECTORY, Place
+from .writing import (
+    ANYTHING,
+    Anything,
+    Expected,
+    digest_at,
+    digest_of,
+    identity,
+    make_directories,
+    opened,
+    read_chunks,
+    remove,
+    remove_directories,
+    rename_new,
+    sync_directory,
+    write_new,
+)
+
+log = logging.getLogger("dragoman")
+
+
+class _Names(Struct, frozen=True):
+    """Step 1: all that is needed to find one file again, and what was made for it."""
+
+    directory: str
+    inode: int
+    missing: tuple[str, ...]
+    name: str
+    temp: str
+    kept: str
+
+
+class _Digests(Struct, frozen=True):
+    """Step 3: what a file held and is to hold; None is no file."""
+
+    old: str | None
+    new: str | None
+
+
+class _Prepared(Struct, frozen=True):
+    digests: list[_Digests]
+
+
+class Edit:
+    """What is to become of one file: new content, or None to delete it."""
+
+    def __init__(
+        self,
+        named: str,
+        place: Place,
+        content: bytes | None,
+        *,
+        expected: Expected | Anything = ANYTHING,
+        overwrite: bool = True,
+    ) -> None:
+        self.named, self.content = named, content
+        self.path = place.path()
+        self.exists = place.status is not None
+        self._place = place
+        self._expected = expected.lower() if isinstance(expected, str) else expected
+        if not place.root.writable:
+            raise Refused("read_only")
+        if not place.name or (place.status and not stat.S_ISREG(place.status.st_mode)):
+            raise Refused("not_a_file")
+        if content is None and not self.exists:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if self.exists and not overwrite:
+            raise Refused("exists")
+        self.close = place.close
+        self._fd = -1
+        self._made: list[int] = []
+        self._seen: os.stat_result | None = None
+
+    @property
+    def operation(self) -> FileWrite | FileDelete:
+        """What it is, for whoever decides about permissions."""
+        if self.content is None:
+            return FileDelete(path=self.path)
+        return FileWrite(path=self.path, digest=digest_of([self.content]), creates=not self.exists)
+
+    def names(self, journal: Journal) -> _Names:
+        with answering(self.named):
+            if self._place.path() != self.path:  # its directory was moved: it is no longer what was allowed
+                raise Refused("changed")
+        top = self.path.split("/")[: -1 - len(self._place.missing)]
+        with self._place.held() as fd:
+            inode = os.stat(fd).st_ino
+        self._names = _Names(
+            directory="/".join(top) or "/",
+            inode=inode,
+            missing=self._place.missing,
+            name=self._place.name,
+            temp=journal.edit_name(),
+            kept=journal.edit_name(),
+        )
+        return self._names
+
+    def prepare(self, mode: int) -> _Digests:
+        names = self._names
+        with self._place.held() as fd:
+            self._fd, self._made = make_directories(fd, names.missing)
+        old = self._keep_old(mode)
+        if self._expected is not ANYTHING and not self._is_expected(old):
+            raise Refused("changed")
+        if self.content is not None:
+            write_new(self._fd, names.temp, [self.content], names.name, mode)
+        sync_directory(self._fd)
+        return _Digests(old, None if self.content is None else digest_of([self.content]))
+
+    def _is_expected(self, old: str | None) -> bool:
+        if isinstance(self._expected, int):
+            return self._seen is not None and self._seen.st_mtime_ns == self._expected
+        return old == self._expected
+
+    def _keep_old(self, mode: int) -> str | None:
+        """Give the old file a second name; the digest of what it holds."""
+        names, fd = self._names, self._fd
+        try:
+            with opened(names.name, fd) as old:
+                self._seen = os.fstat(old)
+        except FileNotFoundError:
+            return None
+        try:
+            os.link(names.name, names.kept, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
+        except OSError:  # no hard links here, or not to this one
+            with opened(names.name, fd) as old:
+                write_new(fd, names.kept, read_chunks(old), names.name, mode)
+        return digest_at(fd, names.kept)
+
+    def apply(self) -> None:
+        names, fd = self._names, self._fd
+        try:
+            now = os.stat(names.name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            now = None
+        if (now and identity(now)) != (self._seen and identity(self._seen)):
+            raise Refused("changed")
+        if self.content is None:
+            os.unlink(names.name, dir_fd=fd)
+        elif self._seen is None:
+            rename_new(fd, names.temp, names.name)
+        else:
+            os.rename(names.temp, names.name, src_dir_fd=fd, dst_dir_fd=fd)
+        sync_directory(fd)
+
+    def undo(self, digests: _Digests | None) -> None:
+        if self._fd < 0:
+            return
+        _restore(self._fd, self._names, digests)
+        with self._place.held() as fd:
+            remove_directories(fd, self._names.missing, self._made)
+
+    def tidy(self) -> None:
+        _tidy(self._fd, self._names)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class EditSet:
+    """Edits that have been looked at and not yet made; a context manager that lets go of them."""
+
+    def __init__(self, edits: Sequence[Edit], journal: Journal, mode: int) -> None:
+        self.edits = tuple(edits)
+        self._journal, self._mode = journal, mode
+        seen: set[str] = set()
+        for edit in edits:
+            if edit.path in seen:
+                raise refusal("conflict", edit.named)
+            seen.add(edit.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for edit in self.edits:
+            edit.close()
+
+    def commit(self) -> list[EditedFile]:
+        """Make all the edits, or none; they are on the disk when this returns."""
+        if not self.edits:
+            return []
+        try:
+            record = self._journal.begin()
+        except OSError as exc:
+            raise refusal("no_journal", self.edits[0].named) from exc
+        with ExitStack() as stack:
+            for edit in self.edits:
+                stack.callback(edit.release)
+            self._carry_out(record)
+        return [
+            EditedFile(
+                path=edit.named,
+                bytes_written=len(edit.content or b""),
+                created=edit.content is not None and not edit.exists,
+                deleted=edit.content is None,
+            )
+            for edit in self.edits
+        ]
+
+    def _carry_out(self, record: Record) -> None:
+        digests: list[_Digests] | None = None
+        try:
+            self._write(record, [edit.names(self._journal) for edit in self.edits])
+            prepared = []
+            for edit in self.edits:
+                with answering(edit.named):
+                    prepared.append(edit.prepare(self._mode))
+            digests = prepared
+            self._write(record, _Prepared(prepared))
+            for edit in self.edits:
+                with answering(edit.named):
+                    edit.apply()
+            self._write(record, "done")
+        except BaseException:
+            self._undo(record, digests)
+            raise
+        try:
+            for edit in self.edits:
+                edit.tidy()
+            record.remove()
+        except OSError:
+            log.warning("what was needed to undo a change is left for the next start to remove", exc_info=True)
+            record.leave()
+
+    def _write(self, record: Record, line: Any) -> None:
+        with answering(self.edits[0].named):
+            record.write(msgspec.to_builtins(line))
+
+    def _undo(self, record: Record, digests: list[_Digests] | None) -> None:
+        try:
+            for index, edit in reversed(list(enumerate(self.edits))):
+                edit.undo(digests[index] if digests else None)
+            record.remove()
+        except OSError:
+            log.error("a change could not be undone; the next start will try again", exc_info=True)
+            record.leave()
+
+
+def recover_edits(lines: list[Any]) -> bool:
+    """Undo what a process that is gone has begun, or clean up after it; false when that is not possible now."""
+    try:
+        files = msgspec.convert(lines[0], list[_Names])
+        digests = msgspec.convert(lines[1], _Prepared).digests if len(lines) > 1 else None
+    except msgspec.ValidationError:
+        log.error("the record of a change cannot be read; it is left where it is")
+        return False
+    is_done = len(lines) > 2
+    complete = True
+    for index, names in enumerate(files):
+        try:
+            _recover(names, digests[index] if digests else None, is_done)
+        except (OSError, Refused) as exc:
+            log.warning("a change that was cut short cannot be undone in %s: %s", names.directory, exc)
+            complete = False
+    return complete
+
+
+def _recover(names: _Names, digests: _Digests | None, is_done: bool) -> None:
+    top = open_real(names.directory)
+    try:
+        if os.stat(top).st_ino != names.inode:
+            raise FileNotFoundError(errno.ENOENT, "another directory has taken its place")
+        with suppress(FileNotFoundError, NotADirectoryError):
+            fd = _descend(top, names.missing)
+            try:
+                if is_done:
+                    _tidy(fd, names)
+                else:
+                    _restore(fd, names, digests)
+            finally:
+                os.close(fd)
+        if not is_done:
+            remove_directories(top, names.missing, range(len(names.missing)))
+    finally:
+        os.close(top)
+
+
+def _descend(dir_fd: int, names: Sequence[str]) -> int:
+    fd = os.dup(dir_fd)
+    try:
+        for name in names:
+            child = os.open(name, DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = child
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _restore(fd: int, names: _Names, digests: _Digests | None) -> None:
+    """Have a file hold what it held before; to do it twice, or half and then again, does no harm."""
+    if digests is not None and digests.old != digests.new:
+        now = _content_at(fd, names.name)
+        if now == digests.new:
+            _put_back(fd, names, digests)
+        elif now != digests.old:
+            log.warning("%s was changed by somebody else and is left as it is", names.name)
+    _tidy(fd, names)
+    sync_directory(fd)
+
+
+def _content_at(fd: int, name: str) -> str | None:
+    try:
+        return digest_at(fd, name)
+    except (Refused, OSError):
+        return ""  # no content of ours
+
+
+def _put_back(fd: int, names: _Names, digests: _Digests) -> None:
+    if digests.new is None:
+        with suppress(FileNotFoundError, FileExistsError):
+            rename_new(fd, names.kept, names.name)
+    elif digests.old is not None:
+        os.rename(names.kept, names.name, src_dir_fd=fd, dst_dir_fd=fd)
+    elif not _is_there(fd, names.temp):  # else it was never renamed, and this is somebody else's
+        remove(fd, names.name)
+
+
+def _is_there(fd: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _tidy(fd: int, names: _Names) -> None:
+    remove(fd, names.temp)
+    remove(fd, names.kept)

@@ -1,0 +1,184 @@
+"""The methods on files that the protocol itself does not have, as an agent calls them and as it is answered.
+
+    _dragoman/fs/read_text_file     ReadFileRequest        -> ReadFileResponse
+    _dragoman/fs/write_text_file    WriteFileRequest       -> WriteFileResponse
+    _dragoman/fs/read_binary_file   ReadBinaryRequest      -> ReadBinaryResponse
+    _dragoman/fs/write_binary_file  WriteBinaryRequest     -> WriteFileResponse
+    _dragoman/fs/list_directory     ListDirectoryRequest   -> ListDirectoryResponse
+    _dragoman/fs/create_directory   CreateDirectoryRequest -> CreateDirectoryResponse
+    _dragoman/fs/apply_edits        ApplyEditsRequest      -> ApplyEditsResponse
+    _dragoman/fs/watch              WatchRequest           -> changes as FilesChanged, until it is ended
+
+Paths are absolute.  `expectedSha256` is the SHA-256 of the file's bytes in hexadecimal digits: when the file is
+another one by then, nothing is written and the error's `data.kind` is "changed".
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ..schema.base import Exact, Model, UInt64
+from ..schema.protocol import SessionId
+
+ChangeKind = Literal["created", "modified", "deleted"]
+EntryKind = Literal["file", "directory", "symlink", "other"]
+
+
+class ReadFileRequest(Model):
+    """Lines `start_line` to `end_line`, counted from 1, both included; all of them when not said."""
+
+    session_id: SessionId
+    path: str
+    encoding: Exact[str | None] = None
+    start_line: Exact[UInt64 | None] = None
+    end_line: Exact[UInt64 | None] = None
+
+
+class ReadFileResponse(Model):
+    """`truncated` when there was more than one answer can hold; `total_lines` are those of the whole file."""
+
+    content: str
+    encoding: str
+    total_lines: int
+    truncated: bool
+
+
+class WriteFileRequest(Model):
+    session_id: SessionId
+    path: str
+    content: str
+    encoding: Exact[str | None] = None
+    overwrite: Exact[bool] = True
+    create_directories: Exact[bool] = True
+    expected_sha256: Exact[str | None] = None
+
+
+class WriteFileResponse(Model):
+    bytes_written: int
+    created: bool
+
+
+class ReadBinaryRequest(Model):
+    """At most `length` bytes from `offset` on."""
+
+    session_id: SessionId
+    path: str
+    offset: Exact[UInt64] = 0
+    length: Exact[UInt64 | None] = None
+
+
+class ReadBinaryResponse(Model):
+    """`data` is base64 on the wire; `size` is that of the whole file."""
+
+    data: bytes
+    size: int
+
+
+class WriteBinaryRequest(Model):
+    session_id: SessionId
+    path: str
+    data: bytes
+    overwrite: Exact[bool] = True
+    create_directories: Exact[bool] = True
+    expected_sha256: Exact[str | None] = None
+
+
+class ListDirectoryRequest(Model):
+    session_id: SessionId
+    path: str
+    limit: Exact[UInt64 | None] = None
+
+
+class DirectoryEntry(Model):
+    name: str
+    type: EntryKind
+    size: int | None = None  # of a file
+
+
+class ListDirectoryResponse(Model):
+    """By name; `truncated` when there are more than were asked for, or names that are no UTF-8."""
+
+    entries: Sequence[DirectoryEntry]
+    truncated: bool
+
+
+class CreateDirectoryRequest(Model):
+    """Makes the directories above it as well."""
+
+    session_id: SessionId
+    path: str
+
+
+class CreateDirectoryResponse(Model):
+    created: bool  # false: it was there
+
+
+class Replacement(Model):
+    """`old_text` must be in the file exactly once."""
+
+    old_text: str
+    new_text: str
+
+
+class WriteEdit(Model, tag_field="type", tag="write"):
+    """Give a file this content, whether it is there or not."""
+
+    path: str
+    content: str
+    encoding: Exact[str | None] = None
+    overwrite: Exact[bool] = True
+    expected_sha256: Exact[str | None] = None
+
+
+class ReplaceEdit(Model, tag_field="type", tag="replace"):
+    """Replace parts of a file, one after the other."""
+
+    path: str
+    replacements: Sequence[Replacement]
+    encoding: Exact[str | None] = None
+    expected_sha256: Exact[str | None] = None
+
+
+class DeleteEdit(Model, tag_field="type", tag="delete"):
+    path: str
+    expected_sha256: Exact[str | None] = None
+
+
+FileEdit = WriteEdit | ReplaceEdit | DeleteEdit
+
+
+class ApplyEditsRequest(Model):
+    """Changes several files: all of them, or none."""
+
+    session_id: SessionId
+    edits: Sequence[FileEdit]
+
+
+class EditedFile(Model):
+    path: str
+    bytes_written: int = 0
+    created: bool = False
+    deleted: bool = False
+
+
+class ApplyEditsResponse(Model):
+    files: Sequence[EditedFile]
+
+
+class WatchRequest(Model):
+    """A directory, with all below it unless not `recursive`."""
+
+    session_id: SessionId
+    path: str
+    recursive: Exact[bool] = True
+
+
+class FileChange(Model):
+    path: str
+    type: ChangeKind
+
+
+class FilesChanged(Model):
+    """`overflow` when there were more changes than are told; look for yourself."""
+
+    changes: Sequence[FileChange]
+    overflow: bool = False

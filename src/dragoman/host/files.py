@@ -1,0 +1,370 @@
+"""The files a client lends an agent: its working directory, further directories, and single exceptions.
+
+    with Workspace("project") as workspace:
+        with workspace.reading(path) as file:        # opened; nothing read yet
+            ask_permission(file.operation)           # about the very file that is open, wherever the path led
+            text = file.read(line=10, limit=20)
+        with workspace.writing(path) as target:
+            ask_permission(target.operation(text))
+            target.commit(text)
+
+The same, with the asking in between, is what `read_text_file` and its kin do: they take what an agent sent, call
+`permit` with the operation (and, for a change of text, with its diff), and answer.  `permit` raises to refuse.
+Contents are read and written in a thread.
+
+How a path is kept inside is in `paths`, how a file is replaced in `writing`, how several are in `edits`, and what
+an agent is answered when something cannot be had in `file_errors`.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from msgspec import Struct
+
+from ..errors import Error, RpcError
+from ..schema import (
+    Diff,
+    ReadTextFileRequest,
+    ReadTextFileResponse,
+    WriteTextFileRequest,
+    WriteTextFileResponse,
+)
+from . import extensions as x
+from . import texts
+from .edits import Edit, EditSet, recover_edits
+from .file_errors import Refused, answering, refusal
+from .handles import Directory, Handle, OpenFile, Overlay, Save, Target, Written
+from .journal import Journal, recover
+from .operations import FileDelete, FileRead, FileWrite
+from .paths import MAX_TRIES, Place, Root, Roots, is_beneath, open_exception, open_root
+from .watching import watching
+from .writing import ANYTHING, Anything, Expected, current_umask, digest_of
+
+MAX_EDITS = 1000  # files changed at once
+
+Permit = Callable[[FileRead | FileWrite | FileDelete, Diff | None], Awaitable[None]]
+Path = str | os.PathLike[str]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+H = TypeVar("H", bound=Handle)
+
+
+class Exemption(Struct, frozen=True):
+    """A file, or a directory with all below it, outside the workspace's directories that is lent as well."""
+
+    path: Path
+    writable: bool = False
+
+
+class Workspace:
+    """The directories and files an agent may use, held open from the start; a context manager that closes them.
+
+    `overlay` is asked for the text an editor holds of a file, unsaved, and gives None for one it does not have
+    open; `save` is offered what is to be written and says whether the editor took it.  `relative` lets paths start
+    at `cwd`, for dialects that have such paths.  `state` is where changes under way are kept track of.
+    """
+
+    def __init__(
+        self,
+        cwd: Path = ".",
+        additional_directories: Iterable[Path] = (),
+        exceptions: Iterable[Exemption] = (),
+        *,
+        overlay: Overlay | None = None,
+        save: Save | None = None,
+        relative: bool = False,
+        state: Path | None = None,
+        use_openat2: bool = True,
+    ) -> None:
+        if not {os.open, os.mkdir, os.rename, os.stat, os.unlink} <= os.supports_dir_fd:
+            raise Error("files cannot be kept inside a workspace here: this system has no openat")
+        self._overlay, self._save, self._relative = overlay, save, relative
+        self._mode = 0o666 & ~current_umask()
+        self._journal = Journal(state)
+        self._private = os.path.realpath(self._journal.directory)
+        recover(self._journal.directory, recover_edits)
+        roots: list[Root] = []
+        try:
+            roots += map(open_root, (cwd, *additional_directories))
+            roots += (open_exception(exception.path, exception.writable) for exception in exceptions)
+        except BaseException:
+            for root in roots:
+                os.close(root.fd)
+            raise
+        self._roots = Roots(roots, use_openat2=use_openat2)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where `cwd` and the additional directories were, really, when they were opened."""
+        return tuple("/" + "/".join(root.real) for root in self._roots.roots if not root.only)
+
+    def close(self) -> None:
+        self._roots.close()
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Opening
+
+    def reading(self, path: str) -> OpenFile:
+        """Open a regular file."""
+        return self._open(path, lambda place: OpenFile(path, place, self._overlay))
+
+    def writing(
+        self,
+        path: str,
+        *,
+        overwrite: bool = True,
+        create_directories: bool = True,
+        expected: Expected | Anything = ANYTHING,
+    ) -> Target:
+        """Find where a file is to be written; directories above it are made only when it is.
+
+        `expected` guards against a file that has changed: its SHA-256, its time in ns, or None for no file.
+        """
+
+        def target(place: Place) -> Target:
+            return Target(
+                path,
+                place,
+                self._journal,
+                self._mode,
+                overlay=self._overlay,
+                save=self._save,
+                overwrite=overwrite,
+                create_directories=create_directories,
+                expected=expected,
+            )
+
+        return self._open(path, target)
+
+    def directory(self, path: str) -> Directory:
+        """Find a directory, there or to be made."""
+        return self._open(path, lambda place: Directory(path, place))
+
+    def editing(self, edits: Sequence[x.FileEdit]) -> EditSet:
+        """Look at several files that are to be changed at once, and work out what they are to hold."""
+        if len(edits) > MAX_EDITS:
+            raise refusal("too_large", edits[MAX_EDITS].path)
+        with ExitStack() as stack:
+            opened: list[Edit] = []
+            for edit in edits:
+                opened.append(self._edit(edit))
+                stack.callback(opened[-1].close)
+            found = EditSet(opened, self._journal, self._mode)
+            stack.pop_all()
+            return found
+
+    def _open(self, path: str, open: Callable[[Place], H]) -> H:
+        with answering(path):
+            for _ in range(MAX_TRIES):
+                place = self._find(path)
+                try:
+                    return open(place)
+                except OSError as exc:
+                    place.close()
+                    if exc.errno != errno.ELOOP:  # else a link has taken the file's place just now: look again
+                        raise
+                except BaseException:
+                    place.close()
+                    raise
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+    def _find(self, path: str, *, follow: bool = True) -> Place:
+        place = self._roots.find(path, relative=self._relative, follow=follow)
+        try:
+            if is_beneath(place.path(), self._private):  # whoever writes there rules what the next start does
+                raise Refused("outside_workspace")
+        except BaseException:
+            place.close()
+            raise
+        return place
+
+    def _edit(self, edit: x.FileEdit) -> Edit:
+        with answering(edit.path):
+            content, expected = self._content(edit)
+            place = self._find(edit.path, follow=not isinstance(edit, x.DeleteEdit))
+            try:
+                if self._overlay and self._overlay(place.path()) is not None:
+                    raise Refused("unsaved")
+                return Edit(
+                    edit.path,
+                    place,
+                    content,
+                    expected=expected,
+                    overwrite=edit.overwrite if isinstance(edit, x.WriteEdit) else True,
+                )
+            except BaseException:
+                place.close()
+                raise
+
+    def _content(self, edit: x.FileEdit) -> tuple[bytes | None, Expected | Anything]:
+        """What a file is to hold, and what it must hold until then."""
+        expected: Expected | Anything = edit.expected_sha256 or ANYTHING
+        if isinstance(edit, x.DeleteEdit):
+            return None, expected
+        encoding = texts.encoding_named(edit.encoding)
+        if isinstance(edit, x.WriteEdit):
+            return texts.encode(edit.content, encoding), expected
+        with self.reading(edit.path) as file:
+            data = file.read_bytes()
+        digest = digest_of([data])
+        if isinstance(expected, str) and digest != expected.lower():
+            raise Refused("changed")
+        used, pieces = texts.decode([data], encoding)
+        text = "".join(pieces)
+        for replacement in edit.replacements:
+            if text.count(replacement.old_text) != 1:
+                raise Refused("no_match")
+            text = text.replace(replacement.old_text, replacement.new_text)
+        return texts.encode(text, used), digest
+
+    # What an agent asks for
+
+    async def read_text_file(
+        self, params: ReadTextFileRequest, permit: Permit | None = None
+    ) -> ReadTextFileResponse:
+        """At most `limit` lines of a text file from `line` on, unsaved changes included."""
+        with self.reading(params.path) as file:
+            await _ask(permit, file.operation)
+            file.load()
+            return ReadTextFileResponse(content=await asyncio.to_thread(file.read, params.line, params.limit))
+
+    async def write_text_file(
+        self, params: WriteTextFileRequest, permit: Permit | None = None
+    ) -> WriteTextFileResponse:
+        """Replace a text file, or make it and the directories above it."""
+        with self.writing(params.path) as target:
+            await _write(target, params.content, None, permit)
+        return WriteTextFileResponse()
+
+    async def read_file(self, params: x.ReadFileRequest, permit: Permit | None = None) -> x.ReadFileResponse:
+        with self.reading(params.path) as file:
+            await _ask(permit, file.operation)
+            file.load()
+            window = await asyncio.to_thread(
+                file.window, params.start_line, params.end_line, encoding=params.encoding
+            )
+        return x.ReadFileResponse(
+            content=window.content,
+            encoding=window.encoding,
+            total_lines=window.total_lines or 0,
+            truncated=window.truncated,
+        )
+
+    async def write_file(self, params: x.WriteFileRequest, permit: Permit | None = None) -> x.WriteFileResponse:
+        with self._writing(params) as target:
+            written = await _write(target, params.content, params.encoding, permit)
+        return x.WriteFileResponse(bytes_written=written.bytes_written, created=written.created)
+
+    async def read_binary_file(
+        self, params: x.ReadBinaryRequest, permit: Permit | None = None
+    ) -> x.ReadBinaryResponse:
+        with self.reading(params.path) as file:
+            await _ask(permit, file.operation)
+            data = await asyncio.to_thread(file.read_bytes, params.offset, params.length)
+            return x.ReadBinaryResponse(data=data, size=file.size)
+
+    async def write_binary_file(
+        self, params: x.WriteBinaryRequest, permit: Permit | None = None
+    ) -> x.WriteFileResponse:
+        with self._writing(params) as target:
+            await _ask(permit, target.operation(params.data))
+            written = await _see_through(target.write, params.data)
+        return x.WriteFileResponse(bytes_written=written.bytes_written, created=written.created)
+
+    async def list_directory(
+        self, params: x.ListDirectoryRequest, permit: Permit | None = None
+    ) -> x.ListDirectoryResponse:
+        with self.directory(params.path) as directory:
+            await _ask(permit, FileRead(path=directory.path))
+            limit = () if params.limit is None else (params.limit,)
+            entries, is_cut = await asyncio.to_thread(directory.entries, *limit)
+        return x.ListDirectoryResponse(entries=entries, truncated=is_cut)
+
+    async def create_directory(
+        self, params: x.CreateDirectoryRequest, permit: Permit | None = None
+    ) -> x.CreateDirectoryResponse:
+        with self.directory(params.path) as directory:
+            if directory.exists:
+                return x.CreateDirectoryResponse(created=False)
+            await _ask(permit, directory.operation)
+            return x.CreateDirectoryResponse(created=await _see_through(directory.create))
+
+    async def apply_edits(self, params: x.ApplyEditsRequest, permit: Permit | None = None) -> x.ApplyEditsResponse:
+        """Change several files: all of them, or none."""
+        with await asyncio.to_thread(self.editing, params.edits) as edits:
+            for edit in edits.edits:
+                await _ask(permit, edit.operation)
+            return x.ApplyEditsResponse(files=await _see_through(edits.commit))
+
+    @asynccontextmanager
+    async def watch(
+        self, params: x.WatchRequest, permit: Permit | None = None
+    ) -> AsyncIterator[AsyncIterator[x.FilesChanged]]:
+        """Watch a directory for as long as the block runs: an async iterator over batches of changes."""
+        with self.directory(params.path) as directory:
+            await _ask(permit, FileRead(path=directory.path))
+            fd = directory.open()
+        try:
+            async with watching(fd, directory.path, params.path, recursive=params.recursive) as changes:
+                yield changes
+        finally:
+            os.close(fd)
+
+    def _writing(self, params: x.WriteFileRequest | x.WriteBinaryRequest) -> Target:
+        return self.writing(
+            params.path,
+            overwrite=params.overwrite,
+            create_directories=params.create_directories,
+            expected=params.expected_sha256 or ANYTHING,
+        )
+
+
+async def _ask(permit: Permit | None, operation: Any, diff: Diff | None = None) -> None:
+    if permit:
+        await permit(operation, diff)
+
+
+async def _write(target: Target, text: str, encoding: str | None, permit: Permit | None) -> Written:
+    if permit:
+        await permit(target.operation(text, encoding=encoding), await _diff(target, text, encoding))
+    if taken := target.offer(text):
+        return taken
+    return await _see_through(target.write, text, encoding=encoding)
+
+
+async def _diff(target: Target, text: str, encoding: str | None) -> Diff | None:
+    """What would change, to be shown; None where there is no text to compare with."""
+    try:
+        old = target.buffer()
+        if old is None:
+            old = await asyncio.to_thread(target.old_text, encoding=encoding)
+    except RpcError:
+        return None
+    return Diff(path=target.path, old_text=old, new_text=text)
+
+
+async def _see_through(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what changes files in a thread, to its end: whoever is cancelled meanwhile knows that it is over."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            await asyncio.wait([work])
+        if not work.cancelled():
+            work.exception()
+        raise

@@ -1,0 +1,372 @@
+"""Files a workspace has opened for somebody: first the object, then the permission, then the deed.
+
+A handle stands for what it was opened on, not for a path: what `path` and `operation` say is what `read` reads and
+`commit` writes.  Closing one while a thread still works with it only makes that thread stop soon.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+
+from . import linux, texts
+from .extensions import DirectoryEntry
+from .file_errors import Refused, answering
+from .journal import Journal
+from .operations import FileRead, FileWrite
+from .paths import Descriptors, Place, checked_name, is_beneath, path_of
+from .texts import Window
+from .writing import (
+    ANYTHING,
+    READ,
+    Anything,
+    Expected,
+    digest_at,
+    digest_of,
+    install,
+    make_directories,
+    opened,
+    read_chunks,
+    remove,
+    remove_directories,
+    write_new,
+)
+
+MAX_BINARY = 10 * 1024 * 1024  # bytes in one answer
+MAX_ENTRIES = 10_000
+
+_EFFECTIVE_IDS = os.access in os.supports_effective_ids
+
+Overlay = Callable[[str], str | None]
+Save = Callable[[str, str], bool]
+
+
+class Handle:
+    """Something opened; a context manager that closes it."""
+
+    def __init__(self, named: str, place: Place) -> None:
+        self._named, self._place = named, place
+        self.path = place.path()  # where it really is
+
+    def close(self) -> None:
+        self._place.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class OpenFile(Handle):
+    """A regular file open for reading, or what an editor holds instead of it."""
+
+    def __init__(self, named: str, place: Place, overlay: Overlay | None) -> None:
+        super().__init__(named, place)
+        self._overlay = overlay
+        self._buffer: str | None = None
+        self._has_looked = False
+        self._descriptors = Descriptors(*self._open())
+
+    def _open(self) -> list[int]:
+        if self._place.status is None:
+            self.load()
+            if self._buffer is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            return []
+        if not stat.S_ISREG(self._place.status.st_mode):
+            raise Refused("not_a_file")
+        with self._place.held() as dir_fd:
+            fd = os.open(self._place.name, READ, dir_fd=dir_fd)
+            try:
+                self.path = self._path_of(fd)
+                if not stat.S_ISREG(os.fstat(fd).st_mode) or linux.is_pseudo(fd):
+                    raise Refused("not_a_file")
+            except BaseException:
+                os.close(fd)
+                raise
+        return [fd]
+
+    def _path_of(self, fd: int) -> str:
+        """Where the opened file is; it may have been moved since its directory was found."""
+        path = path_of(fd)
+        if path is None:
+            return self.path
+        if not is_beneath(path, self._place.top()):
+            raise Refused("outside_workspace")
+        return checked_name(path)
+
+    def close(self) -> None:
+        self._descriptors.close()
+        super().close()
+
+    @property
+    def operation(self) -> FileRead:
+        """What reading it is, for whoever decides about permissions."""
+        return FileRead(path=self.path)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        with self._descriptors.lent() as fds:
+            return os.fstat(fds[0]).st_size if fds else len((self._buffer or "").encode())
+
+    def load(self) -> None:
+        """Take what the editor holds, now and in this thread; reading does it otherwise."""
+        self._buffer = self._overlay(self.path) if self._overlay else None
+        self._has_looked = True
+
+    def read(self, line: int | None = None, limit: int | None = None, *, encoding: str | None = None) -> str:
+        """At most `limit` lines from `line` on, counted from 1 (0 is taken for 1); all of them when not said."""
+        start = max(line or 1, 1)
+        stop = None if limit is None else start + limit - 1
+        return self._window(encoding, start, stop, is_part=line is not None or limit is not None).content
+
+    def window(
+        self, start_line: int | None = None, end_line: int | None = None, *, encoding: str | None = None
+    ) -> Window:
+        """Lines from one to another, both included; what one answer cannot hold is left out, and that is said."""
+        return self._window(encoding, max(start_line or 1, 1), end_line, counting=True, cutting=True)
+
+    def _window(
+        self,
+        encoding: str | None,
+        start: int,
+        stop: int | None,
+        *,
+        counting: bool = False,
+        cutting: bool = False,
+        is_part: bool = True,
+    ) -> Window:
+        with answering(self._named):
+            wanted = texts.encoding_named(encoding)
+            if not self._has_looked:
+                self.load()
+            if self._buffer is not None:
+                return texts.window(
+                    [self._buffer], wanted, start=start, stop=stop, counting=counting, cutting=cutting
+                )
+            if not is_part and self.size > texts.MAX_TEXT:
+                raise Refused("too_large")
+            used, pieces = texts.decode(self._chunks(), wanted)
+            return texts.window(pieces, used, start=start, stop=stop, counting=counting, cutting=cutting)
+
+    def read_bytes(self, offset: int = 0, length: int | None = None) -> bytes:
+        """Its bytes on the disk, from an offset on."""
+        with answering(self._named):
+            wanted = max(self.size - offset, 0) if length is None else length
+            if wanted > MAX_BINARY:
+                raise Refused("too_large")
+            data = bytearray()
+            for chunk in self._chunks(offset):
+                data += chunk
+                if len(data) >= wanted:
+                    break
+            return bytes(data[:wanted])
+
+    def digest(self) -> str:
+        """The SHA-256 of its bytes, to be expected by whoever writes it later."""
+        with answering(self._named):
+            return digest_of(self._chunks())
+
+    def _chunks(self, offset: int = 0) -> Iterator[bytes]:
+        with self._descriptors.lent() as fds:
+            for chunk in read_chunks(fds[0], offset, until=lambda: self._descriptors.closed) if fds else ():
+                if os.fstat(fds[0]).st_size == 0:  # it has no size, yet there is something: it may never end
+                    raise Refused("not_a_file")
+                yield chunk
+        if self._descriptors.closed:
+            raise ValueError("the file has been closed")
+
+
+class Written(Struct, frozen=True):
+    bytes_written: int
+    created: bool
+
+
+class Target(Handle):
+    """A file about to be written: there, or to be made."""
+
+    def __init__(
+        self,
+        named: str,
+        place: Place,
+        journal: Journal,
+        mode: int,
+        *,
+        overlay: Overlay | None = None,
+        save: Save | None = None,
+        overwrite: bool = True,
+        create_directories: bool = True,
+        expected: Expected | Anything = ANYTHING,
+    ) -> None:
+        super().__init__(named, place)
+        self._journal, self._mode = journal, mode
+        self._overlay, self._save = overlay, save
+        self._overwrite = overwrite
+        self._expected = expected.lower() if isinstance(expected, str) else expected
+        self.exists = place.status is not None
+        self._check(create_directories)
+
+    def _check(self, create_directories: bool) -> None:
+        place = self._place
+        if not place.root.writable:
+            raise Refused("read_only")
+        if self._named.endswith("/") or not place.name:
+            raise Refused("not_a_file")
+        if place.missing and not create_directories:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if place.status is None:
+            return
+        if not stat.S_ISREG(place.status.st_mode):
+            raise Refused("not_a_file")
+        if not self._overwrite:
+            raise Refused("exists")
+        with place.held() as dir_fd:
+            if not os.access(place.name, os.W_OK, dir_fd=dir_fd, effective_ids=_EFFECTIVE_IDS):
+                raise Refused("access_denied")
+
+    def operation(self, content: str | bytes, *, encoding: str | None = None) -> FileWrite:
+        """What writing this content is, for whoever decides about permissions."""
+        with answering(self._named):
+            digest = digest_of([_encoded(content, encoding)])
+        return FileWrite(path=self.path, digest=digest, creates=not self.exists)
+
+    def buffer(self) -> str | None:
+        """What the editor holds of it, unsaved."""
+        return self._overlay(self.path) if self._overlay else None
+
+    def old_text(self, *, encoding: str | None = None) -> str | None:
+        """What it says now, as the editor has it; None when there is no such file."""
+        buffer = self.buffer()
+        if buffer is not None or self._place.status is None:
+            return buffer
+        with answering(self._named), self._place.held() as dir_fd, opened(self._place.name, dir_fd) as fd:
+            used, pieces = texts.decode(read_chunks(fd), texts.encoding_named(encoding))
+            return texts.window(pieces, used).content
+
+    def digest(self) -> str | None:
+        """The SHA-256 of what is there now, unsaved changes aside; None when there is no such file."""
+        with answering(self._named), self._place.held() as dir_fd:
+            return None if self._place.missing else digest_at(dir_fd, self._place.name)
+
+    def commit(self, content: str | bytes, *, encoding: str | None = None) -> Written:
+        """Replace the file, or make it: at once, and on the disk when this returns; or give it to the editor."""
+        if isinstance(content, str) and (taken := self.offer(content)):
+            return taken
+        return self.write(content, encoding=encoding)
+
+    def offer(self, text: str) -> Written | None:
+        """Give the text to the editor, in this thread; None when the editor does not have the file."""
+        with answering(self._named):
+            if self._save is None:
+                return None
+            buffer = self.buffer()
+            if buffer is not None and self._expected not in (ANYTHING, digest_of([buffer.encode()])):
+                raise Refused("changed")
+            if not self._save(self.path, text):
+                return None
+            return Written(len(text.encode()), not self.exists)
+
+    def write(self, content: str | bytes, *, encoding: str | None = None) -> Written:
+        """Replace the file on the disk, or make it there."""
+        with answering(self._named), self._place.held() as dir_fd:
+            data = _encoded(content, encoding)
+            if self._place.path() != self.path:  # its directory was moved: it is no longer what was allowed
+                raise Refused("changed")
+            missing = self._place.missing
+            fd, made = make_directories(dir_fd, missing)
+            try:
+                return Written(len(data), self._replace(fd, data))
+            except BaseException:
+                remove_directories(dir_fd, missing, made)
+                raise
+            finally:
+                os.close(fd)
+
+    def _replace(self, dir_fd: int, data: bytes) -> bool:
+        name = self._place.name
+        temp = self._journal.temp_name(os.path.dirname(self.path))
+        write_new(dir_fd, temp, [data], name, self._mode)
+        try:
+            return install(dir_fd, temp, name, self._expected, self._overwrite)
+        except BaseException:
+            remove(dir_fd, temp)
+            raise
+
+
+def _encoded(content: str | bytes, encoding: str | None) -> bytes:
+    return content if isinstance(content, bytes) else texts.encode(content, texts.encoding_named(encoding))
+
+
+class Directory(Handle):
+    """A directory, there or to be made."""
+
+    def __init__(self, named: str, place: Place) -> None:
+        super().__init__(named, place)
+        self.exists = place.status is not None
+        if place.status and not stat.S_ISDIR(place.status.st_mode):
+            raise Refused("not_a_directory")
+
+    @property
+    def operation(self) -> FileRead | FileWrite:
+        """What listing it, or making it, is, for whoever decides about permissions."""
+        if self.exists:
+            return FileRead(path=self.path)
+        return FileWrite(path=self.path, digest=digest_of([]), creates=True)
+
+    def open(self) -> int:
+        """A descriptor of it, for the caller to close."""
+        with answering(self._named), self._place.held() as dir_fd:
+            if self._place.missing:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(self._place.name or ".", flags, dir_fd=dir_fd)
+
+    def entries(self, limit: int = MAX_ENTRIES) -> tuple[list[DirectoryEntry], bool]:
+        """What is in it, by name, and whether anything was left out."""
+        fd = self.open()
+        try:
+            found: list[DirectoryEntry] = []
+            is_cut = False
+            with answering(self._named), os.scandir(fd) as entries:
+                for entry in entries:
+                    if len(found) == min(limit, MAX_ENTRIES):
+                        is_cut = True
+                        break
+                    try:
+                        found.append(_described(entry))
+                    except (Refused, FileNotFoundError):  # nobody could ask for it, or it is gone
+                        is_cut = True
+            return sorted(found, key=lambda entry: entry.name), is_cut
+        finally:
+            os.close(fd)
+
+    def create(self) -> bool:
+        """Make it, and those above it; false when it was there."""
+        with answering(self._named), self._place.held() as dir_fd:
+            if not self._place.root.writable:
+                raise Refused("read_only")
+            if self._place.path() != self.path:
+                raise Refused("changed")
+            names = [*self._place.missing, self._place.name]
+            fd, made = make_directories(dir_fd, names if self._place.name else ())
+            os.close(fd)
+            return bool(made)
+
+
+def _described(entry: "os.DirEntry[str]") -> DirectoryEntry:
+    checked_name(entry.name)
+    if entry.is_symlink():
+        return DirectoryEntry(name=entry.name, type="symlink")
+    if entry.is_dir(follow_symlinks=False):
+        return DirectoryEntry(name=entry.name, type="directory")
+    if entry.is_file(follow_symlinks=False):
+        return DirectoryEntry(name=entry.name, type="file", size=entry.stat(follow_symlinks=False).st_size)
+    return DirectoryEntry(name=entry.name, type="other")

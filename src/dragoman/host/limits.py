@@ -1,0 +1,35 @@
+"""What one session, and all of them together, may take up with terminals."""
+
+from dataclasses import dataclass
+
+MiB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """None: no limit.  Time is in seconds, everything else in bytes or pieces."""
+
+    per_session: int = 64  # terminals not yet released
+    per_host: int = 256
+    output: int = 1 * MiB  # kept of what a command prints, where the agent asks for nothing else
+    output_most: int = 16 * MiB  # and where it does
+    wall_time: float | None = None
+    # These four are the kernel's: they hold for each process of a command by itself.
+    cpu_time: int | None = None
+    memory: int | None = None
+    file_size: int | None = None
+    open_files: int | None = None
+
+    def kept(self, asked: int | None) -> int:
+        """How much output is kept when an agent asks for this much."""
+        return min(self.output if asked is None else asked, self.output_most)
+
+    def lasting(self, asked: float | None) -> float | None:
+        """How long a command may run when an agent asks for this long."""
+        times = [time for time in (asked, self.wall_time) if time is not None]
+        return min(times, default=None)
+
+    def resources(self) -> dict[str, int]:
+        """The kernel's limits by name; there are no core dumps, as they hold secrets."""
+        asked = {"CPU": self.cpu_time, "AS": self.memory, "FSIZE": self.file_size, "NOFILE": self.open_files}
+        return {"CORE": 0} | {name: value for name, value in asked.items() if value is not None}

@@ -1,0 +1,93 @@
+"""System calls Python has no name for; where there is none, they raise OSError(ENOSYS)."""
+
+import ctypes
+import errno
+import functools
+import os
+import platform
+import sys
+from typing import Any
+
+BENEATH, NO_MAGICLINKS = 0x08, 0x02  # how openat2 resolves
+_NO_REPLACE, _EXCHANGE = 1, 2  # how renameat2 renames
+
+_OPENAT2 = 437  # on every machine
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}
+
+# File systems whose regular files are doors into the kernel: reading one may never end, or do something.
+_PSEUDO = {
+    0x9FA0,  # proc
+    0x62656572,  # sysfs
+    0x64626720,  # debugfs
+    0x74726163,  # tracefs
+    0x27E0EB,  # cgroup
+    0x63677270,  # cgroup2
+    0x73636673,  # securityfs
+    0x6165676C,  # pstore
+    0xCAFE4A11,  # bpf
+    0x62656570,  # configfs
+    0x42494E4D,  # binfmt_misc
+    0xDE5E81E4,  # efivarfs
+    0xF97CFF8C,  # selinux
+    0x6E736673,  # nsfs
+}
+
+
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
+    """Open a path whose resolution the kernel itself keeps within bounds."""
+    if platform.machine() not in _RENAMEAT2:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    how = _How(flags | os.O_CLOEXEC, 0, resolve)
+    return _call(
+        _OPENAT2, ctypes.c_int(dir_fd), os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+    )
+
+
+def exchange(dir_fd: int, one: str, other: str) -> None:
+    """Swap what two names of a directory stand for, at once."""
+    _rename(dir_fd, one, other, _EXCHANGE)
+
+
+def rename_new(dir_fd: int, old: str, new: str) -> None:
+    """Rename to a name nothing has; raises FileExistsError when something has it."""
+    _rename(dir_fd, old, new, _NO_REPLACE)
+
+
+def is_pseudo(fd: int) -> bool:
+    """Whether a file belongs to the kernel rather than to a disk."""
+    if sys.platform != "linux":
+        return False
+    about = ctypes.create_string_buffer(256)
+    if _libc().fstatfs(ctypes.c_int(fd), about) != 0:
+        return False
+    kind = ctypes.c_long.from_buffer(about).value
+    return kind & 0xFFFFFFFF in _PSEUDO
+
+
+def _rename(dir_fd: int, old: str, new: str, flags: int) -> None:
+    number = _RENAMEAT2.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    directory = ctypes.c_int(dir_fd)
+    _call(number, directory, os.fsencode(old), directory, os.fsencode(new), ctypes.c_uint(flags))
+
+
+def _call(number: int, *arguments: Any) -> int:
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    result: int = _libc().syscall(ctypes.c_long(number), *arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+@functools.cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    return libc

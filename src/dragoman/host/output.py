@@ -1,0 +1,220 @@
+"""What a command prints: read at a pace that leaves the event loop to others, and kept from the end.
+
+Output is counted in bytes of UTF-8, cut between two characters; what is not UTF-8 becomes U+FFFD.  A descriptor is
+read at most once in `PACE` seconds, a pipe full at a time: a command that prints without end has to wait, not we.
+"""
+
+import asyncio
+import codecs
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Literal, NamedTuple
+
+PIECE = 64 * 1024  # what a pipe holds
+PACE = 0.002  # seconds between two reads, for all busy commands together
+UNREAD = 256 * 1024  # characters a follower may be behind before the command has to wait
+WRAPPING = 64  # as many characters as a chunk costs beside its own
+LEFTOVERS = 1024 * 1024  # the most that a pipe or a terminal can still hold when its command has ended
+
+StreamName = Literal["stdout", "stderr"]
+CONTINUATION = range(0x80, 0xC0)  # bytes that begin no character
+
+
+class Chunk(NamedTuple):
+    stream: StreamName
+    text: str
+
+
+class Tail:
+    """The last of a text, at most `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self.truncated = False  # the beginning is gone
+
+    def add(self, text: str) -> None:
+        data = text.encode()
+        self._kept += data[-self._limit :] if self._limit else b""
+        if len(data) > self._limit or len(self._kept) > self._limit:
+            self.truncated = True
+            del self._kept[: max(len(self._kept) - self._limit, 0)]
+            while self._kept and self._kept[0] in CONTINUATION:
+                del self._kept[0]
+
+    def __str__(self) -> str:
+        return self._kept.decode()
+
+
+class Pace:
+    """Shares out reading among all that have something to be read."""
+
+    def __init__(self) -> None:
+        self._busy = 0
+
+    def later(self, resume: Callable[[], None]) -> asyncio.TimerHandle:
+        self._busy += 1
+        return asyncio.get_running_loop().call_later(PACE * self._busy, resume)
+
+    def done(self) -> None:
+        self._busy -= 1
+
+
+class Stream:
+    """One descriptor, read as text; ours to close."""
+
+    def __init__(self, fd: int, name: StreamName, pace: Pace, hear: Callable[[Chunk], None]) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self._name: StreamName = name
+        self._pace, self._hear = pace, hear
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._held = False
+        self.over = False
+        self._loop.add_reader(fd, self._readable)
+
+    def hold(self) -> None:
+        """Stop reading, so that the command has to wait."""
+        if not self._held and not self.over:
+            self._held = True
+            self._loop.remove_reader(self.fd)
+
+    def resume(self) -> None:
+        if self._held and not self.over:
+            self._held = False
+            if self._pause is None:
+                self._loop.add_reader(self.fd, self._readable)
+
+    def drain(self, most: int = LEFTOVERS) -> None:
+        """Read what is there now, without waiting for more."""
+        while not self.over and most > 0 and (size := self._read(most)):
+            most -= size
+
+    def close(self) -> None:
+        if not self.over:
+            self.over = True
+            self._loop.remove_reader(self.fd)
+            if self._pause:
+                self._pause.cancel()
+                self._pace.done()
+            os.close(self.fd)
+            self._say(b"", final=True)
+
+    def _readable(self) -> None:
+        self.drain(PIECE)  # a terminal gives it in smaller pieces
+        if not self.over:
+            self._loop.remove_reader(self.fd)
+            self._pause = self._pace.later(self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._pace.done()
+        if not self._held:
+            self._loop.add_reader(self.fd, self._readable)
+
+    def _read(self, most: int) -> int:
+        """How many bytes were there; closes at the end."""
+        try:
+            data = os.read(self.fd, min(most, PIECE))
+        except BlockingIOError:
+            return 0
+        except OSError:  # a terminal that nobody has open any more
+            data = b""
+        if data:
+            self._say(data)
+        else:
+            self.close()
+        return len(data)
+
+    def _say(self, data: bytes, final: bool = False) -> None:
+        if text := self._decoder.decode(data, final):
+            self._hear(Chunk(self._name, text))
+
+
+class Output:
+    """All that a command prints: its tail, and whoever follows it."""
+
+    def __init__(self, limit: int, pace: Pace) -> None:
+        self.tail = Tail(limit)
+        self._pace = pace
+        self._streams: list[Stream] = []
+        self._followers: set[_Follower] = set()
+        self._ended = False
+
+    def listen(self, fd: int, name: StreamName) -> None:
+        """Take over a descriptor and read it."""
+        self._streams.append(Stream(fd, name, self._pace, self._hear))
+
+    async def follow(self) -> AsyncIterator[Chunk]:
+        """What is kept so far, and then everything as it comes, until the command ends.
+
+        Whoever reads slowly slows the command.
+        """
+        follower = _Follower()
+        if kept := str(self.tail):
+            follower.put(Chunk("stdout", kept))
+        self._followers.add(follower)
+        try:
+            while follower.waiting or not self._ended:
+                if follower.waiting:
+                    yield follower.take()
+                    self._hold_or_resume()
+                else:
+                    await follower.wait()
+        finally:
+            self._followers.discard(follower)
+            self._hold_or_resume()
+
+    def end(self) -> None:
+        """The command has ended: what it said last is read, followers end; background processes are still heard."""
+        for stream in self._streams:
+            stream.drain()
+        self._ended = True
+        for follower in self._followers:
+            follower.wake()
+
+    def close(self) -> None:
+        for stream in self._streams:
+            stream.close()
+        self.end()
+
+    def _hear(self, chunk: Chunk) -> None:
+        self.tail.add(chunk.text)
+        for follower in () if self._ended else self._followers:
+            follower.put(chunk)
+        self._hold_or_resume()
+
+    def _hold_or_resume(self) -> None:
+        behind = not self._ended and any(follower.unread > UNREAD for follower in self._followers)
+        for stream in self._streams:
+            if behind:
+                stream.hold()
+            else:
+                stream.resume()
+
+
+class _Follower:
+    def __init__(self) -> None:
+        self.waiting: deque[Chunk] = deque()
+        self.unread = 0
+        self._something = asyncio.Event()
+
+    def put(self, chunk: Chunk) -> None:
+        self.waiting.append(chunk)
+        self.unread += len(chunk.text) + WRAPPING
+        self._something.set()
+
+    def take(self) -> Chunk:
+        chunk = self.waiting.popleft()
+        self.unread -= len(chunk.text) + WRAPPING
+        return chunk
+
+    def wake(self) -> None:
+        self._something.set()
+
+    async def wait(self) -> None:
+        self._something.clear()
+        await self._something.wait()

@@ -1,0 +1,371 @@
+"""Where a path leads, decided on open descriptors.
+
+A workspace's directories are opened once, when it is made, and never looked up again: whatever takes their names
+later is a stranger.  The path an agent names only picks the directory to start from, by whole components; from
+there on every step is taken from one descriptor to the next:
+
+* `openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS, where the kernel has it and the way is a plain one;
+* else a walk that opens one component at a time with O_NOFOLLOW.  It reads a symbolic link as text: a relative one
+  goes on from here, an absolute one (or one that climbs out) starts again from whichever of the workspace's
+  directories it names, and is refused when it names none.  `..` starts again from the directory the walk began in,
+  so that one moved away meanwhile leads nowhere.
+
+Either ends in a `Place`: a directory held open and a name in it.  Nothing outside is opened, nor even looked at.
+"""
+
+import errno
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from . import linux
+from .file_errors import Refused
+
+MAX_PATH = 4096  # bytes
+MAX_LINKS = 40  # symbolic links on one way, as the kernel has it
+MAX_STEPS = 10_000  # components opened on one way
+MAX_TRIES = 64  # when directories are renamed while the kernel looks
+
+Components = tuple[str, ...]
+
+DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_IS_A_LINK = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # what O_NOFOLLOW says of one, depending on the system
+
+
+class Descriptors:
+    """Open descriptors that are closed once nobody uses them any more, also when a thread still does."""
+
+    def __init__(self, *fds: int) -> None:
+        self._fds = fds
+        self._users = 0
+        self._lock = threading.Lock()
+        self.closed = False
+
+    @contextmanager
+    def lent(self) -> Iterator[tuple[int, ...]]:
+        """The descriptors, which stay open for as long as the block runs."""
+        with self._lock:
+            if self.closed:
+                raise ValueError("this has been closed")
+            self._users += 1
+        try:
+            yield self._fds
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._close_unused()
+
+    def close(self) -> None:
+        with self._lock:
+            self.closed = True
+            self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self.closed and not self._users:
+            for fd in self._fds:
+                os.close(fd)
+            self._fds = ()
+
+
+@dataclass(frozen=True)
+class Root:
+    """A directory files may be in, held open; or one single file of it."""
+
+    fd: int
+    real: Components  # where the directory was when it was opened
+    names: tuple[Components, ...]  # the paths it goes by
+    writable: bool = True
+    only: str = ""  # the single file
+
+
+class Place:
+    """A name in a directory that is held open; the name is no link, unless links were not to be followed."""
+
+    def __init__(
+        self,
+        root: Root,
+        fd: int,
+        name: str,
+        status: os.stat_result | None,
+        missing: Components = (),
+        trail: Components | None = None,
+    ) -> None:
+        self.root = root
+        self.name = name  # empty: the directory itself
+        self.status = status  # of what has that name, if anything has
+        self.missing = missing  # directories to be made below this one, in which the name is to be
+        self._trail = trail  # from the root to the directory, where the system cannot tell
+        self._descriptors = Descriptors(fd, os.dup(root.fd))
+        self.close = self._descriptors.close
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """The directory's descriptor, which stays open for as long as the block runs."""
+        with self._descriptors.lent() as (fd, _):
+            yield fd
+
+    def top(self) -> str:
+        """Where the root is, now."""
+        with self._descriptors.lent() as (_, fd):
+            return path_of(fd) or "/".join(("", *self.root.real))
+
+    def path(self) -> str:
+        """Where this really is, now; refused when it is no longer inside its root."""
+        with self._descriptors.lent() as (fd, _):
+            here = path_of(fd)
+        if here is None:
+            if self._trail is None:
+                raise OSError(errno.EIO, "the system no longer tells where its files are")
+            here = "/".join(("", *self.root.real, *self._trail))
+        if not is_beneath(here, self.top()):
+            raise Refused("outside_workspace")
+        return checked_name(os.path.join(here, *self.missing, self.name).rstrip("/") or "/")
+
+
+def open_root(path: str | os.PathLike[str]) -> Root:
+    """Open a directory, from here on known by the path it was named by and by its real one."""
+    given = os.path.join(os.getcwd(), os.fspath(path))
+    fd = os.open(given, DIRECTORY & ~os.O_NOFOLLOW)
+    real = components(path_of(fd) or os.path.realpath(given))
+    return Root(fd, real, _names(given, real))
+
+
+def open_exception(path: str | os.PathLike[str], writable: bool) -> Root:
+    """Open a tree, or the directory of a single file, which need not be there yet."""
+    given = os.path.join(os.getcwd(), os.fspath(path))
+    real = os.path.realpath(given)
+    if os.path.isdir(real):
+        tree = open_root(given)
+        return Root(tree.fd, tree.real, tree.names, writable)
+    parent = open_root(os.path.dirname(real))
+    only = os.path.basename(real)
+    return Root(parent.fd, parent.real, _names(given, (*parent.real, only)), writable, only)
+
+
+def _names(given: str, real: Components) -> tuple[Components, ...]:
+    name = components(given)
+    return (real,) if ".." in name or name == real else (real, name)
+
+
+class Roots:
+    """All that a workspace may touch."""
+
+    def __init__(self, roots: Sequence[Root], *, use_openat2: bool = True) -> None:
+        self.roots = tuple(roots)
+        self._descriptors = Descriptors(*(root.fd for root in roots))
+        self._ancestors = {root.real[:depth] for root in roots for depth in range(len(root.real) + 1)}
+        self._use_openat2 = use_openat2 and path_of(roots[0].fd) is not None
+
+    def close(self) -> None:
+        self._descriptors.close()
+
+    def find(self, path: str, *, relative: bool = False, follow: bool = True) -> Place:
+        """Where a path leads; a link it ends in is followed, or is itself what is meant."""
+        parts = _checked(path)
+        with self._descriptors.lent():
+            if path.startswith("/"):
+                root, rest = self._start(parts)
+            elif relative:
+                root, rest = self.roots[0], parts
+            else:
+                raise Refused("relative_path")
+            place = self._find_quickly(root, rest, follow) or _Walk(self, root, rest).place(follow)
+        if path.endswith(("/", "/.")) and place.status and not stat.S_ISDIR(place.status.st_mode):
+            place.close()
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return place
+
+    def _start(self, parts: list[str]) -> tuple[Root, list[str]]:
+        """The root an absolute path starts in and the rest of it; where several fit, the innermost."""
+        while True:
+            fitting = [
+                (len(name), root) for root in self.roots for name in root.names if tuple(parts[: len(name)]) == name
+            ]
+            if fitting:
+                depth, root = max(fitting, key=lambda fit: fit[0])
+                return root, [root.only, *parts[depth:]] if root.only else parts[depth:]
+            if ".." not in parts:
+                raise Refused("outside_workspace")
+            up = parts.index("..")
+            if tuple(parts[:up]) not in self._ancestors:  # who knows where that leads
+                raise Refused("outside_workspace")
+            parts = parts[: max(up - 1, 0)] + parts[up + 1 :]
+
+    def _find_quickly(self, root: Root, parts: list[str], follow: bool) -> Place | None:
+        """The place by one call to the kernel; None when it takes a walk to tell."""
+        if not self._use_openat2 or root.only or ".." in parts[-1:]:
+            return None
+        way = "/".join(parts[:-1]) or "."
+        for _ in range(MAX_TRIES):
+            try:
+                fd = linux.openat2(root.fd, way, DIRECTORY & ~os.O_NOFOLLOW, linux.BENEATH | linux.NO_MAGICLINKS)
+                break
+            except OSError as exc:
+                if exc.errno in (errno.ENOSYS, errno.EPERM):  # an old kernel, or a sandbox that hides the call
+                    self._use_openat2 = False
+                elif exc.errno == errno.EAGAIN:
+                    continue
+                return None
+        else:
+            return None
+        try:
+            status = _status(fd, parts[-1]) if parts else os.stat(fd)
+            if not (follow and status and stat.S_ISLNK(status.st_mode)):
+                return Place(root, fd, "".join(parts[-1:]), status)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return None
+
+
+class _Walk:
+    """One component at a time, each opened from the one before it without following a link."""
+
+    def __init__(self, roots: Roots, root: Root, parts: Iterable[str]) -> None:
+        self._roots = roots
+        self._pending = deque(parts)
+        self._links = 0
+        self._fd = -1
+        self._enter(root)
+
+    def place(self, follow: bool) -> Place:
+        try:
+            return self._place(follow)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _place(self, follow: bool) -> Place:
+        for _ in range(MAX_STEPS):
+            if not self._pending:
+                return Place(self._root, self._fd, "", os.stat(self._fd), trail=tuple(self._trail))
+            name = self._pending.popleft()
+            if name == "..":
+                self._climb()
+            elif self._root.only and name != self._root.only:
+                self._start([*self._root.real, name, *self._pending])
+            elif self._pending:
+                if not self._descend(name):
+                    *missing, name = name, *self._pending
+                    if ".." in (*missing, name):
+                        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                    return Place(self._root, self._fd, name, None, tuple(missing), tuple(self._trail))
+            else:
+                status = _status(self._fd, name)
+                if not (follow and status and stat.S_ISLNK(status.st_mode)):
+                    return Place(self._root, self._fd, name, status, trail=tuple(self._trail))
+                self._follow(name)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+    def _enter(self, root: Root) -> None:
+        fd = os.dup(root.fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._root, self._fd = root, fd
+        self._trail: list[str] = []
+
+    def _start(self, parts: list[str]) -> None:
+        root, rest = self._roots._start(parts)
+        self._enter(root)
+        self._pending = deque(rest)
+
+    def _climb(self) -> None:
+        if not self._trail:
+            self._start([*self._root.real[:-1], *self._pending])
+            return
+        self._pending.extendleft(reversed(self._trail[:-1]))
+        self._enter(self._root)
+
+    def _descend(self, name: str) -> bool:
+        """Go into a directory, or where a link leads; false when there is nothing of that name."""
+        try:
+            if self._root.only:  # of a single file's directory nothing else is lent; but the file may be a link
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            fd = os.open(name, DIRECTORY, dir_fd=self._fd)
+        except FileNotFoundError:
+            return False
+        except OSError as exc:
+            if exc.errno not in _IS_A_LINK:
+                raise
+            self._follow(name)
+            return True
+        os.close(self._fd)
+        self._fd = fd
+        self._trail.append(name)
+        return True
+
+    def _follow(self, name: str) -> None:
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        try:
+            target = os.readlink(name, dir_fd=self._fd)
+        except OSError as exc:
+            if exc.errno != errno.EINVAL:
+                raise
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from exc
+        if target.startswith("/"):
+            self._start([*components(target), *self._pending])
+        else:
+            self._pending.extendleft(reversed(components(target)))
+
+
+def components(path: str) -> Components:
+    """The names a path is made of."""
+    return tuple(name for name in path.split("/") if name not in ("", "."))
+
+
+def is_beneath(path: str, top: str) -> bool:
+    """Whether one real path is another or lies under it, by whole components."""
+    above = components(top)
+    return components(path)[: len(above)] == above
+
+
+def path_of(fd: int) -> str | None:
+    """Where an open file or directory is, as the system knows it; None where the system cannot say."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+    except FileNotFoundError:  # no /proc here
+        return _path_of_darwin(fd)
+    if path.endswith(" (deleted)") and os.fstat(fd).st_nlink == 0:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return path
+
+
+def _path_of_darwin(fd: int) -> str | None:
+    import fcntl
+
+    if not hasattr(fcntl, "F_GETPATH"):
+        return None
+    return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+
+
+def checked_name(path: str) -> str:
+    """A path that can be told to others; one that is no UTF-8 cannot."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as exc:
+        raise Refused("bad_path") from exc
+    return path
+
+
+def _checked(path: str) -> list[str]:
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError as exc:
+        raise Refused("bad_path") from exc
+    if not 0 < size <= MAX_PATH or "\0" in path:
+        raise Refused("bad_path")
+    return list(components(path))
+
+
+def _status(fd: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,280 @@
+"""One command that runs for an agent: what it prints, how it ends, and what is typed into it."""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+import signal
+import struct
+import termios
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from typing import NamedTuple
+
+from .. import schema as s
+from ..errors import InvalidParams
+from .bubblewrap import Wrapped
+from .children import Child
+from .operations import Execute
+from .output import Chunk, Output, Pace, StreamName
+
+log = logging.getLogger("dragoman")
+
+GRACE = 2.0  # seconds a command has between being asked to end and being killed
+SHELLS_SIGNAL = 128  # what a shell, and a sandbox, adds to a signal to make it an exit code
+
+
+class Size(NamedTuple):
+    columns: int
+    rows: int
+
+
+class Wiring:
+    """Both ends of a command's standard streams: its own for as long as it is being started, ours for longer."""
+
+    def __init__(self, size: Size | None, apart: bool) -> None:
+        self.theirs: list[int] = []  # stdin, stdout, stderr
+        self.keyboard: int | None = None
+        self.ours: list[tuple[int, StreamName]] = []
+        if size is None:
+            self._lay_pipes(apart)
+        else:
+            self._lay_terminal(size)
+
+    def _lay_pipes(self, apart: bool) -> None:
+        self.theirs.append(os.open(os.devnull, os.O_RDONLY))
+        names: tuple[StreamName, ...] = ("stdout", "stderr") if apart else ("stdout",)
+        for name in names:
+            reading, writing = os.pipe()
+            self.theirs.append(writing)
+            self.ours.append((reading, name))
+        if not apart:
+            self.theirs.append(os.dup(self.theirs[1]))
+
+    def _lay_terminal(self, size: Size) -> None:
+        master, slave = os.openpty()
+        set_size(master, size)
+        self.theirs += [slave, os.dup(slave), os.dup(slave)]
+        self.ours.append((master, "stdout"))
+        self.keyboard = os.dup(master)
+        os.set_blocking(self.keyboard, False)
+
+    def close(self) -> None:
+        """Let go of the command's ends."""
+        for fd in self.theirs:
+            os.close(fd)
+
+
+class Terminal:
+    """A command, from its start until it is released; as `Watch` it is told how it fares."""
+
+    def __init__(self, session_id: str, operation: Execute, kept: int, pace: Pace) -> None:
+        self.id = f"term_{secrets.token_hex(16)}"  # 128 bits that nobody guesses
+        self.session_id, self.operation = session_id, operation
+        self.wrapped: Wrapped | None = None  # in what it runs
+        self.timed_out = False  # it was ended because its time was up
+        self.status: s.TerminalExitStatus | None = None  # None while it runs
+        self._output = Output(kept, pace)
+        self._keyboard: Keyboard | None = None
+        self._child: Child | None = None
+        self._ended = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._released = False
+        self._sent: set[int] = set()
+        self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def pid(self) -> int:
+        """The command's process id; in a sandbox that of the sandbox."""
+        return self._child.pid if self._child else 0
+
+    def output(self) -> s.TerminalOutputResponse:
+        """What it has printed so far, and how it ended if it did."""
+        tail = self._output.tail
+        return s.TerminalOutputResponse(output=str(tail), truncated=tail.truncated, exit_status=self.status)
+
+    def follow(self) -> AsyncIterator[Chunk]:
+        """What it has printed so far, then what it prints, until it ends; a slow reader slows the command."""
+        return self._output.follow()
+
+    async def wait(self, timeout: float | None = None) -> s.TerminalExitStatus | None:
+        """How it ended, once it has; None when that takes longer than `timeout` seconds.
+
+        Processes it has left in the background are not waited for.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._ended.wait()
+        return self.status
+
+    async def kill(self, number: str | int | None = None, *, force: bool = False) -> None:
+        """End it and all it has started; what it printed can still be read.
+
+        It is asked first and killed if it does not go; at once with `force`.  A signal given by name or number is
+        sent, and nothing more.
+        """
+        if number is not None and not force and (chosen := _signal(number)) != signal.SIGKILL:
+            self._send(chosen)
+            return
+        if force or number is not None:
+            self._kill()
+        else:
+            self._terminate()
+        await self._gone.wait()
+
+    async def input(self, text: str) -> None:
+        """Type into it; returns when all of it was taken."""
+        keyboard = self._interactive()
+        if self.status is not None:
+            raise InvalidParams("the command has ended", {"kind": "ended"})
+        await keyboard.type(text.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        keyboard = self._interactive()
+        if not (0 < columns < 1 << 16 and 0 < rows < 1 << 16):
+            raise InvalidParams("a terminal's size is between 1 and 65535 columns and rows", {"kind": "bad_size"})
+        keyboard.resize(Size(columns, rows))
+
+    def _interactive(self) -> "Keyboard":
+        if self._keyboard is None:
+            raise InvalidParams(
+                "this terminal is not interactive; create one with a size", {"kind": "not_interactive"}
+            )
+        return self._keyboard
+
+    # Beginning and end
+
+    def attach(self, wiring: Wiring) -> None:
+        """Take over our ends of the command's streams."""
+        for fd, name in wiring.ours:
+            self._output.listen(fd, name)
+        if wiring.keyboard is not None:
+            self._keyboard = Keyboard(wiring.keyboard)
+
+    def begin(self, child: Child, timeout: float | None) -> None:
+        self._child = child
+        if timeout is not None and not self._gone.is_set():
+            self._later(timeout, self._time_is_up)
+
+    def dismiss(self) -> None:
+        """End it, and forget what it printed as soon as it has ended."""
+        self._released = True
+        if self._gone.is_set() or self._child is None:
+            self._let_go()
+        else:
+            self._terminate()
+
+    async def dismissed(self) -> None:
+        if self._child is not None:
+            await self._gone.wait()
+
+    def exited(self, code: int) -> None:
+        self._output.end()
+        self.status = _status(code, self._sent if self.wrapped and self.wrapped.processes else ())
+        if self._keyboard:
+            self._keyboard.close()
+        self._ended.set()
+
+    def gone(self, left: Sequence[int]) -> None:
+        if left:
+            log.warning("terminal %s: processes %s could not be ended", self.id, list(left))
+        for timer in self._timers:
+            timer.cancel()
+        if self.wrapped:
+            self.wrapped.unwrap()
+        self._gone.set()
+        if self._released:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._output.close()
+        if self._keyboard:
+            self._keyboard.close()
+
+    def _time_is_up(self) -> None:
+        self.timed_out = self.status is None
+        self._terminate()
+
+    def _terminate(self) -> None:
+        self._send(signal.SIGTERM)
+        self._later(GRACE, self._kill)
+
+    def _kill(self) -> None:
+        if self._child:
+            self._child.end()
+
+    def _send(self, number: int) -> None:
+        self._sent.add(number)
+        if self._child:
+            self._child.signal(number)
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
+
+
+class Keyboard:
+    """What is typed into an interactive terminal; the descriptor is ours to close."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._closed = False
+        self._turn = asyncio.Lock()  # what is typed at once stays together
+        self._room = asyncio.Event()
+
+    async def type(self, data: bytes) -> None:
+        async with self._turn:
+            while data and not self._closed:
+                try:
+                    data = data[os.write(self._fd, data) :]
+                except BlockingIOError:
+                    await self._wait_for_room()
+                except OSError:  # nobody has it open any more
+                    return
+
+    def resize(self, size: Size) -> None:
+        if not self._closed:
+            set_size(self._fd, size)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            asyncio.get_running_loop().remove_writer(self._fd)
+            os.close(self._fd)
+            self._room.set()
+
+    async def _wait_for_room(self) -> None:
+        self._room.clear()
+        asyncio.get_running_loop().add_writer(self._fd, self._room.set)
+        try:
+            await self._room.wait()
+        finally:
+            if not self._closed:
+                asyncio.get_running_loop().remove_writer(self._fd)
+
+
+def set_size(fd: int, size: Size) -> None:
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+
+
+def _status(code: int, sent: Collection[int]) -> s.TerminalExitStatus:
+    if code - SHELLS_SIGNAL in sent:  # the sandbox tells us so of the command in it
+        code = SHELLS_SIGNAL - code
+    if code >= 0:
+        return s.TerminalExitStatus(exit_code=code)
+    try:
+        return s.TerminalExitStatus(signal=signal.Signals(-code).name)
+    except ValueError:
+        return s.TerminalExitStatus(signal=f"SIGRTMIN+{-code - signal.SIGRTMIN}")
+
+
+def _signal(number: str | int) -> int:
+    """The signal of a name or a number."""
+    try:
+        if isinstance(number, int):
+            return signal.Signals(number)
+        name = number.upper()
+        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
+    except (KeyError, ValueError):
+        raise InvalidParams(f"there is no signal {number!r}", {"kind": "unknown_signal"}) from None

@@ -1,0 +1,243 @@
+"""Commands run for an agent: `Terminals` starts them, a `Terminal` is one of them.
+
+In two steps, so that permission is decided on exactly what is then run: `execution` says what a request would run,
+`Terminals.create` runs such an operation and nothing else.
+
+    operation = execution("npm", ["test"], cwd="/home/ada/project")
+    terminal = await terminals.create(session_id, operation)
+    terminal = terminals.find(session_id, terminal_id)      # what every later request begins with
+
+A command has a session of its own, no stdin unless it is interactive, the environment of `environment.py`, and
+runs in the `Sandbox`, where there is one, or not at all.  What an agent is told when it cannot be:
+
+    ResourceNotFound   kind unknown_terminal      no such terminal in this session: never, no more, or another's
+    InvalidParams      kind cannot_start          the command, its directory or its environment are no good
+    InvalidParams      kind not_interactive       input or a size for a terminal that was created without one
+    InvalidParams      kind ended                 input for a command that is over
+    InvalidParams      kind unknown_signal, bad_size
+    Overloaded         kind terminal_limit        too many terminals; one has to be released first
+    InternalError      kind sandbox_unavailable   commands run in a sandbox here, and there is none that holds
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from ..errors import InvalidParams, Overloaded, ResourceNotFound
+from .bubblewrap import Wrapped
+from .children import Child, Keeper, Order, StartError
+from .environment import dangerous, environment
+from .limits import Limits
+from .operations import Execute
+from .output import Pace
+from .sandbox import Directory, Sandbox
+from .terminal import Size, Terminal, Wiring
+
+SHELL = "/bin/sh"
+SHELL_SYNTAX = re.compile(r"""[\s|&;<>()$`\\"'*?\[\]{}#~!^%]""")
+
+
+def execution(command: str, args: Sequence[str] = (), *, cwd: str, env: Iterable[tuple[str, str]] = ()) -> Execute:
+    """What a request to run this command would run; `cwd` is the real path of the directory.
+
+    A command with arguments is run as it is.  One without them that only a shell could make sense of is given to
+    one, and the operation says so.
+    """
+    variables = tuple(dict(env).items())
+    for text in (command, *args, cwd, *(part for pair in variables for part in pair)):
+        _check_text(text)
+    if not command:
+        raise cannot_start("there is no command")
+    if any(not name or "=" in name for name, _ in variables):
+        raise cannot_start("a variable's name is empty or contains '='")
+    shell = not args and bool(SHELL_SYNTAX.search(command)) and not _is_program(command, cwd)
+    return Execute(
+        argv=(SHELL, "-c", command) if shell else (command, *args),
+        cwd=cwd,
+        env=variables,
+        shell=shell,
+        dangerous_env=dangerous(variables),
+    )
+
+
+class Terminals:
+    """The terminals of all sessions of one host; `close`, or leaving it as a context, ends them all."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        sandbox: Sandbox | None = None,
+        inherit: Iterable[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """`inherit` names variables of ours that commands get beyond the usual ones; `environ` is ours."""
+        self.limits, self.sandbox = limits, sandbox
+        self._inherit, self._environ = tuple(inherit), environ
+        self._keeper = Keeper()
+        self._pace = Pace()
+        self._terminals: dict[str, Terminal] = {}
+
+    async def create(
+        self,
+        session_id: str,
+        operation: Execute,
+        *,
+        directory: int | None = None,
+        roots: Sequence[Directory] = (),
+        output_byte_limit: int | None = None,
+        timeout: float | None = None,
+        size: Size | None = None,
+        apart: bool = False,
+    ) -> Terminal:
+        """Run an operation, and return as soon as it runs.
+
+        `directory`: an open descriptor of the operation's cwd, which is otherwise opened by its path.
+        `roots`: what can be written in a sandbox, as paths or descriptors; by default the cwd.
+        `timeout`: seconds after which the command is ended.
+        `size`: make it interactive, on a terminal of this size.
+        `apart`: tell stdout and stderr apart to those who follow it, which may change the order between them.
+        """
+        self._check_room(session_id)
+        terminal = Terminal(session_id, operation, self.limits.kept(output_byte_limit), self._pace)
+        self._terminals[terminal.id] = terminal
+        try:
+            with contextlib.ExitStack() as opened:
+                cwd = _directory(operation.cwd, opened) if directory is None else directory
+                if self.sandbox:
+                    await self.sandbox.check()
+                    self._check_wanted(terminal)
+                child = await self._start(terminal, cwd, roots or [cwd], size, apart, opened)
+        except BaseException as exc:
+            self._terminals.pop(terminal.id, None)
+            terminal.dismiss()
+            if isinstance(exc, StartError):
+                raise cannot_start(f"cannot run {operation.argv[0]!r}: {exc}") from exc
+            raise
+        terminal.begin(child, self.limits.lasting(timeout))
+        if terminal.id not in self._terminals:
+            terminal.dismiss()
+            self._check_wanted(terminal)
+        return terminal
+
+    async def _start(
+        self,
+        terminal: Terminal,
+        cwd: int,
+        roots: Sequence[Directory],
+        size: Size | None,
+        apart: bool,
+        opened: contextlib.ExitStack,
+    ) -> Child:
+        operation = terminal.operation
+        wiring = Wiring(size, apart)
+        opened.callback(wiring.close)
+        terminal.attach(wiring)
+        wrapped = self._wrapped(operation, roots, interactive=size is not None)
+        opened.callback(wrapped.close)
+        terminal.wrapped = wrapped
+        order = Order(
+            argv=wrapped.argv,
+            env=tuple(wrapped.env.items()),
+            tty=size is not None,
+            limits=self.limits.resources(),
+            wrappers=wrapped.processes,
+            kept=len(wrapped.kept),
+            staged=len(wrapped.staged),
+            placeholders=[name for _, name in wrapped.placeholders],
+        )
+        parents = [parent for parent, _ in wrapped.placeholders]
+        fds = [*wiring.theirs, cwd, *wrapped.kept, *wrapped.staged, *parents]
+        return await self._keeper.start(order, fds, terminal)
+
+    def _wrapped(self, operation: Execute, roots: Sequence[Directory], *, interactive: bool) -> Wrapped:
+        ours = os.environ if self._environ is None else self._environ
+        if self.sandbox:
+            ours = {**ours, **self.sandbox.environ}
+        env = environment(operation.env, inherit=self._inherit, environ=ours)
+        if self.sandbox:
+            return self.sandbox.wrap(operation.argv, env, operation.cwd, roots, interactive=interactive)
+        return Wrapped(operation.argv, env)
+
+    def find(self, session_id: str, terminal_id: str) -> Terminal:
+        """A terminal of this session; one of another session is as unknown as one that never was."""
+        terminal = self._terminals.get(terminal_id)
+        if terminal is None or terminal.session_id != session_id:
+            raise ResourceNotFound(
+                "there is no such terminal in this session; terminal/create makes one", {"kind": "unknown_terminal"}
+            )
+        return terminal
+
+    async def release(self, session_id: str, terminal_id: str) -> None:
+        """End a command that still runs, with all it has started, and forget it; its id is void at once."""
+        terminal = self.find(session_id, terminal_id)
+        del self._terminals[terminal.id]
+        terminal.dismiss()
+        await terminal.dismissed()
+
+    async def close(self, session_id: str | None = None) -> None:
+        """Release all terminals of a session, or of all sessions."""
+        closed = [t for t in self._terminals.values() if session_id in (None, t.session_id)]
+        for terminal in closed:
+            del self._terminals[terminal.id]
+            terminal.dismiss()
+        for terminal in closed:
+            await terminal.dismissed()
+        if session_id is None:
+            await self._keeper.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _check_room(self, session_id: str) -> None:
+        mine = sum(terminal.session_id == session_id for terminal in self._terminals.values())
+        for count, limit, whose in (
+            (mine, self.limits.per_session, "session"),
+            (len(self._terminals), self.limits.per_host, "host"),
+        ):
+            if count >= limit:
+                raise Overloaded(
+                    f"this {whose} has {count} terminals, which is the limit; release one with terminal/release",
+                    {"kind": "terminal_limit", "limit": limit, "scope": whose},
+                )
+
+    def _check_wanted(self, terminal: Terminal) -> None:
+        if terminal.id not in self._terminals:
+            raise cannot_start("the session was closed")
+
+
+def cannot_start(reason: str) -> InvalidParams:
+    return InvalidParams(reason, {"kind": "cannot_start"})
+
+
+def _directory(path: str, opened: contextlib.ExitStack) -> int:
+    """Open a directory, for as long as the command is being started."""
+    try:
+        fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as exc:
+        raise cannot_start(f"cannot run anything in {path!r}: {exc.strerror}") from exc
+    opened.callback(os.close, fd)
+    return fd
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        raise cannot_start("a command, its arguments, its directory and its variables cannot contain NUL")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise cannot_start("a command, its arguments, its directory and its variables have to be Unicode") from None
+
+
+def _is_program(command: str, cwd: str) -> bool:
+    """Whether this is a path, perhaps with blanks in it, of something that can be run as it is."""
+    path = os.path.join(cwd, command)
+    return "/" in command and os.path.isfile(path) and os.access(path, os.X_OK)
