@@ -14,7 +14,7 @@ import msgspec
 
 from . import __version__
 from . import schema as s
-from .connection import Connection
+from .connection import Connection, cancel_once
 from .errors import InvalidParams, InvalidRequest, MethodNotFound, RequestCancelled, ResourceNotFound
 from .roles import AgentRole, RemoteClient, Wire, overrides
 from .transports import Transport
@@ -266,11 +266,11 @@ class _Running:
         self._over: asyncio.Future[None] | None = None
 
     def cancel(self) -> None:
-        """End the turn: it may still say its last words, but not for ever."""
+        """End the turn: it may still say its last words, undisturbed but not for ever."""
         if not self.cancelled:
             self.cancelled = True
             asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self._give_up)
-        self._task.cancel()
+            cancel_once(self._task)
 
     def _give_up(self) -> None:
         if not self._task.done():

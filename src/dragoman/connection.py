@@ -196,7 +196,7 @@ class Connection:
                 self._tasks[event.key] = self._loop.create_task(self._answer(event), name=event.method.name)
             case Cancel():
                 if task := self._tasks.get(event.key):
-                    self._loop.call_soon(task.cancel)  # a task cancelled before it began would answer nothing
+                    self._loop.call_soon(cancel_once, task)  # cancelled before it began it would answer nothing
             case Noise():
                 self._ignore(event)
 
@@ -255,3 +255,9 @@ class Connection:
         await self._transport.close()
         if self._hanging_up:
             await self._hanging_up
+
+
+def cancel_once(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task that is not being cancelled yet: its cleaning up is not to be disturbed."""
+    if not task.cancelling():
+        task.cancel()

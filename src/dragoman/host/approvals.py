@@ -1,8 +1,8 @@
-"""What the user has allowed before, kept in a file of the user's own: approvals, and the rule files that are trusted.
+"""What the user has allowed before, kept in a file of the user's own: approvals, and rule files that are trusted.
 
-An approval is bound to the fingerprint of one operation; anything that differs in its content, its words, its variables
-or its directory is another operation.  Every process looks again when the file has changed, so what is revoked in one is
-revoked in all.  A file that cannot be read, or that others can write to, approves nothing.
+An approval is bound to the fingerprint of one operation; anything that differs in its content, its words, its
+variables or its directory is another operation.  Every process looks again when the file has changed, so what is
+revoked in one is revoked in all.  A file that cannot be read, or that others can write to, approves nothing.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ log = logging.getLogger("dragoman")
 
 Scope = Literal["once", "session", "workspace", "always"]
 LIFETIME = 30 * 24 * 3600.0  # seconds an approval is remembered
+PATIENCE = 5.0  # seconds another process may hold the file
 MAX_APPROVALS = 10_000
 MAX_FILE = 16 * 1024 * 1024
 
@@ -74,8 +75,7 @@ class ApprovalStore:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
-        self._seen: tuple[int, ...] | None = None
-        self._contents = _Contents()
+        self._known: tuple[tuple[int, ...], _Contents] = ((), _Contents())  # which file, and what it holds
 
     def approvals(self) -> tuple[Approval, ...]:
         """What is remembered and not over yet."""
@@ -123,14 +123,15 @@ class ApprovalStore:
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            self._seen, self._contents = None, _Contents()
-            return self._contents
+            return _Contents()
         with open(fd, "rb") as file:
             status = os.fstat(fd)
             seen = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode)
-            if seen != self._seen:
-                self._seen, self._contents = seen, self._checked(status, file.read(MAX_FILE))
-        return self._contents
+            known, contents = self._known
+            if seen != known:
+                contents = self._checked(status, file.read(MAX_FILE))
+                self._known = (seen, contents)
+        return contents
 
     def _checked(self, status: os.stat_result, data: bytes) -> _Contents:
         if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o022 or status.st_uid != os.geteuid():
@@ -150,7 +151,7 @@ class ApprovalStore:
             lock = self.path.with_name(f"{self.path.name}.lock")
             fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                _lock(fd)
                 yield self._current()
             finally:
                 os.close(fd)
@@ -176,6 +177,18 @@ class ApprovalStore:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _lock(fd: int) -> None:
+    """Wait for whoever else changes the file, but not for ever."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.001)
 
 
 def default_path() -> Path:

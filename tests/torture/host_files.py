@@ -1,0 +1,324 @@
+"""T29, T30, T34, T37, T38: attackers who swap directories under a workspace, and writers who are killed.
+
+The attacker and the writers are processes of their own, started from this file: `python host_files.py ROLE ...`.
+"""
+
+import contextlib
+import ctypes
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from dragoman.errors import RpcError
+from dragoman.host import extensions as x
+from dragoman.host.files import Workspace
+
+EXCHANGE = 2
+AT_FDCWD = -100
+SECRET, INSIDE, MARK = "the secret\n", "inside\n", "written by the agent\n"
+
+
+# An attacker with write access to the workspace, who swaps things while they are being looked at
+
+
+class Yard:
+    """A workspace next to a directory that must not be touched."""
+
+    def __init__(self, top: Path, use_openat2: bool) -> None:
+        self.top, self.ws, self.outside = top, top / "ws", top / "outside"
+        for directory in (self.ws / "dir" / "deep", self.outside / "deep"):
+            directory.mkdir(parents=True)
+        for name in ("f", "deep/f", "deep/g"):
+            (self.ws / "dir" / name).write_text(INSIDE)
+            (self.outside / name).write_text(SECRET)
+        (self.ws / "f").write_text(INSIDE)
+        (self.ws / "f-link").symlink_to("../outside/f")
+        (self.ws / "dir-link").symlink_to("../outside")
+        self.workspace = Workspace(self.ws, state=top / "state", use_openat2=use_openat2)
+
+    def outside_now(self) -> dict[str, str]:
+        """Everything outside, with its content."""
+        return {
+            str(path.relative_to(self.outside)): path.read_text() for path in self.outside.rglob("*") if path.is_file()
+        }
+
+
+SWAPS = {
+    "a directory and a link to one outside": [("ws/dir", "ws/dir-link")],
+    "a file and a link to one outside": [("ws/f", "ws/f-link")],
+    "a directory inside and one outside": [("ws/dir/deep", "outside/deep")],
+    "all of them": [("ws/dir", "ws/dir-link"), ("ws/f", "ws/f-link")],
+}
+
+
+@contextlib.contextmanager
+def attacker(top: Path, swaps: list[tuple[str, str]]) -> Iterator[None]:
+    """Somebody who exchanges pairs of names as fast as possible, for as long as the block runs."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, "attack", json.dumps(swaps)],
+        cwd=top,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin and process.stdout
+    try:
+        assert process.stdout.readline() == b"swapping\n"
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def attack(swaps: list[tuple[str, str]]) -> None:
+    rename = ctypes.CDLL(None, use_errno=True).renameat2
+    pairs = [(one.encode(), other.encode()) for one, other in swaps]
+
+    def swap() -> None:
+        for one, other in pairs:
+            if rename(AT_FDCWD, one, AT_FDCWD, other, EXCHANGE):
+                raise OSError(ctypes.get_errno(), "renameat2")
+
+    swap()
+    print("swapping", flush=True)
+    while True:
+        swap()
+
+
+def read_under_attack(top: Path, tries: int, *, use_openat2: bool, swap: str) -> Counter[str]:
+    """How often a file inside was read, refused, or a secret leaked, while names were being swapped."""
+    yard = Yard(top, use_openat2)
+    ways = ("f", "dir/f", "dir/deep/f", "dir/deep/../f", "dir/deep/../../f", "dir/deep/../deep/g", "dir-link/f")
+    paths = [str(yard.ws / way) for way in ways]
+    counts: Counter[str] = Counter()
+    with yard.workspace as workspace, attacker(top, SWAPS[swap]):
+        for path in itertools.islice(itertools.cycle(paths), tries):
+            try:
+                with workspace.reading(path) as file:
+                    counts["leaked" if SECRET in file.read() else "read"] += 1
+            except RpcError:
+                counts["refused"] += 1
+    return counts
+
+
+def write_under_attack(top: Path, tries: int, *, use_openat2: bool, swap: str) -> Counter[str]:
+    """The same for writing: `leaked` counts what changed outside."""
+    yard = Yard(top, use_openat2)
+    before = yard.outside_now()
+    ways = ("f", "dir/f", "dir/deep/f", "dir/deep/../new", "dir/made/below", "dir-link/f", "dir-link/new/f")
+    paths = [str(yard.ws / way) for way in ways]
+    counts: Counter[str] = Counter()
+    with yard.workspace as workspace, attacker(top, SWAPS[swap]):
+        for path in itertools.islice(itertools.cycle(paths), tries):
+            try:
+                with workspace.writing(path) as target:
+                    target.commit(MARK)
+                counts["written"] += 1
+            except RpcError:
+                counts["refused"] += 1
+    counts["leaked"] += sum(before.get(name) != text for name, text in yard.outside_now().items())
+    return counts
+
+
+def check_then_open_under_attack(top: Path, tries: int) -> int:
+    """How often the usual way leaks (look at the real path, then open it): the attacker is worth the name."""
+    yard = Yard(top, use_openat2=True)
+    yard.workspace.close()
+    path, leaks = yard.ws / "dir" / "f", 0
+    with attacker(top, SWAPS["a directory and a link to one outside"]):
+        for _ in range(tries):
+            if os.path.realpath(path).startswith(f"{yard.ws}/"):
+                leaks += path.read_text() == SECRET
+    return leaks
+
+
+# Writers who are killed
+
+
+class Nursery:
+    """Starts writers by forking one process that has everything loaded, so that thousands can be killed."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        (top / "ws").mkdir()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "nurse", str(top)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, role: str, at: int = 0) -> int:
+        """A new writer; with `at` it kills itself at that line of code.  Its process id, once it writes."""
+        return int(self._order([role, at]))
+
+    def bury(self) -> int:
+        """Wait for the writer's end: the last write it was told had succeeded."""
+        return int(self._order(["bury"]))
+
+    def _order(self, order: list[object]) -> str:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+    def __enter__(self) -> "Nursery":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def nurse(top: Path) -> None:
+    pid, acks = 0, -1
+    for line in sys.stdin:
+        role, *arguments = json.loads(line)
+        if role == "bury":
+            os.waitpid(pid, 0)
+            print((os.read(acks, 1 << 16).split() or [b"0"])[-1].decode(), flush=True)
+            os.close(acks)
+            continue
+        acks, told = os.pipe()
+        begun, begin = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            write_for_ever(top, role, *arguments, told=told, begin=begin)
+        os.close(told)
+        os.close(begin)
+        os.read(begun, 1)
+        os.close(begun)
+        print(pid, flush=True)
+
+
+def write_for_ever(top: Path, role: str, at: int, *, told: int, begin: int) -> None:
+    """One version after the other; every finished one is told."""
+    workspace = Workspace(top / "ws", state=top / "state")
+    os.write(begin, b"!")
+    if at:
+        die_at_line(at)
+    first = newest(top / "ws") + 1
+    for version in range(first, first + (1 if at else 1_000_000)):
+        if role == "overwrite":
+            with workspace.writing(str(top / "ws" / "file")) as target:
+                target.commit(content("file", version))
+        else:
+            with workspace.editing(edits(top / "ws", version)) as several:
+                several.commit()
+        os.write(told, b"%d\n" % version)
+    os._exit(0)
+
+
+def die_at_line(number: int) -> None:
+    count = itertools.count(1)
+
+    def trace(frame: object, event: str, argument: object) -> object:
+        if "/dragoman/host/" not in frame.f_code.co_filename:  # type: ignore[attr-defined]
+            return None
+        if event == "line" and next(count) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)  # type: ignore[arg-type]
+
+
+NAMES = ("a.txt", "b.txt", "new/c.txt", "odd.txt", "even.txt")
+
+
+def content(name: str, version: int) -> str:
+    return f"{name} {version}\n" * 3000
+
+
+def edits(ws: Path, version: int) -> list[x.FileEdit]:
+    """The next version of all files: two that change, one that may have to be made, two that come and go in turn."""
+    here, gone = ("odd.txt", "even.txt") if version % 2 else ("even.txt", "odd.txt")
+    wanted: list[x.FileEdit] = [
+        x.WriteEdit(path=str(ws / name), content=content(name, version)) for name in ("a.txt", "b.txt", "new/c.txt")
+    ]
+    wanted.append(x.WriteEdit(path=str(ws / here), content=content(here, version)))
+    if (ws / gone).exists():
+        wanted.append(x.DeleteEdit(path=str(ws / gone)))
+    return wanted
+
+
+def newest(ws: Path) -> int:
+    """The version on the disk, 0 if there is none yet."""
+    for name in ("file", "a.txt"):
+        if (ws / name).exists():
+            return int((ws / name).read_text().split("\n")[0].split()[1])
+    return 0
+
+
+def whole_set(ws: Path) -> int:
+    """The version all files have; an assertion fails when they are not of one version, or not whole."""
+    files = {str(path.relative_to(ws)): path.read_text() for path in ws.rglob("*") if path.is_file()}
+    version = newest(ws)
+    here = ("odd.txt" if version % 2 else "even.txt",)
+    names = ("file",) if "file" in files else ("a.txt", "b.txt", "new/c.txt", *here) if version else ()
+    assert files == {name: content(name, version) for name in names}, sorted(files)
+    if not version:
+        assert not list(ws.iterdir()), "directories of a change that was undone"
+    return version
+
+
+def leftovers(top: Path) -> list[str]:
+    """What lies about that belongs to no live process."""
+    temps = [str(path) for path in (top / "ws").rglob(".dragoman-*")]
+    return temps + [str(path) for path in (top / "state").rglob("*") if path.is_file()]
+
+
+def kill_writers(top: Path, kills: int, *, role: str, seed: int = 1) -> Counter[str]:
+    """Kill so many writers at any moment; after each, the next start finds everything old or everything new."""
+    counts: Counter[str] = Counter()
+    moments = random.Random(seed)
+    with Nursery(top) as nursery:
+        for _ in range(kills):
+            pid = nursery.start(role)
+            time.sleep(moments.uniform(0, 0.03))
+            os.kill(pid, signal.SIGKILL)
+            counts[_check_after_death(nursery)] += 1
+    return counts
+
+
+def kill_writers_at_every_step(top: Path, *, role: str, stride: int) -> Counter[str]:
+    """Kill a writer at each line of code it goes through (or each so many-th), until one lives through all."""
+    counts: Counter[str] = Counter()
+    with Nursery(top) as nursery:
+        for step in itertools.count(1, stride):
+            before = newest(top / "ws")
+            nursery.start(role, step)
+            outcome = _check_after_death(nursery)
+            counts[outcome] += 1
+            if outcome == "told":
+                return counts
+            assert newest(top / "ws") in (before, before + 1)
+    return counts
+
+
+def _check_after_death(nursery: Nursery) -> str:
+    top = nursery.top
+    before = newest(top / "ws") if not (top / "ws" / "a.txt").exists() else 0
+    told = nursery.bury()
+    has_left_something = bool(leftovers(top))
+    Workspace(top / "ws", state=top / "state").close()
+    version = whole_set(top / "ws")
+    assert version >= told, f"version {told} was told to be written, but {version} is there"
+    assert version >= before
+    assert not leftovers(top), leftovers(top)
+    return "told" if told else "left something" if has_left_something else "left nothing"
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["attack", swaps]:
+            attack(json.loads(swaps))
+        case ["nurse", directory]:
+            nurse(Path(directory))
