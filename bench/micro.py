@@ -19,8 +19,8 @@ from dragoman.roles import AgentRole, ClientRole, RemoteClient, methods
 from dragoman.rpc import Peer
 from dragoman.transports import Hear
 
-SECONDS = 0.2  # how long each step is repeated
-ROUNDS = 5  # and how often; the best counts
+SECONDS = 0.002  # how long each step is repeated
+ROUNDS = 200  # and how often; the best counts, for the machine may be busy
 
 UPDATE, READ = methods(ClientRole)["update"], methods(ClientRole)["read_text_file"]
 PROMPT = methods(AgentRole)["prompt"]

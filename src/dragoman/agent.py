@@ -141,6 +141,7 @@ class Agent(AgentRole):
             additional_directories=params.additional_directories,
             mcp_servers=params.mcp_servers,
             system_prompt=params.system_prompt,
+            meta=params.meta,
             mode=self.modes[0].id if self.modes else None,
             config_options=self.config_options,
         )
@@ -289,7 +290,8 @@ class _Running:
     def response(self, reason: str | None) -> s.PromptResponse:
         if self.cancelled:
             reason = "cancelled"
-        return s.PromptResponse(stop_reason=reason or "end_turn", usage=self.turn.usage)
+        turn = self.turn
+        return s.PromptResponse(stop_reason=reason or "end_turn", usage=turn.usage, meta=turn.answer_meta)
 
     async def finished(self) -> None:
         if self.turn.ended:

@@ -87,7 +87,7 @@ class Connection:
     def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
         """Ask without waiting: `settle` is called with the answer, in its order among all that arrives."""
         if self.closed:
-            raise self.closed
+            raise self.closed.with_traceback(None)
         id = self.peer.call(method, params)
         self._waiting[id] = settle
         self._flush_soon()
@@ -106,7 +106,7 @@ class Connection:
 
     def note(self, method: Method, params: Any) -> None:
         if self.closed:
-            raise self.closed
+            raise self.closed.with_traceback(None)
         if self._choked or self.peer.queued > HARD_LIMIT:
             raise LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
         self.peer.note(method, params)
@@ -125,7 +125,7 @@ class Connection:
         self._choked = False
         await asyncio.sleep(0)
         if self.closed:
-            raise self.closed
+            raise self.closed.with_traceback(None)
 
     def _flush_soon(self) -> None:
         """Send a lone frame at once; what comes in a burst goes together."""
@@ -207,13 +207,20 @@ class Connection:
             self.peer.fail(call.key, RequestCancelled())
         except RpcError as exc:
             self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
-        except BaseException:  # also SystemExit and its kin: a handler's bug ends its request, not the process
-            error_id = os.urandom(6).hex()
-            log.exception("the handler of %s failed [%s]", call.method.name, error_id)
-            self.peer.fail(call.key, InternalError(data={"errorId": error_id}))
+        except BaseException as exc:  # also SystemExit and its kin: a handler's bug ends its request, not the process
+            self.peer.fail(call.key, InternalError(data={"errorId": self._report(call, exc)}))
         finally:
             del self._tasks[call.key]
             self._flush_soon()
+
+    def _report(self, call: Call, exc: BaseException) -> str:
+        """Log what a handler raised; gives the id under which it is found."""
+        error_id = os.urandom(6).hex()
+        if exc is self.closed:  # the peer left in the middle, which is no fault of the handler
+            log.info("%s was cut short [%s]: %s", call.method.name, error_id, exc)
+            return error_id
+        log.error("the handler of %s failed [%s]", call.method.name, error_id, exc_info=exc)
+        return error_id
 
     def answer_early(self, task: "asyncio.Task[Any]", result: Any) -> None:
         """Answer the request a task is answering; what the task itself answers later is dropped."""

@@ -1,7 +1,7 @@
 """A conversation as its client drives it."""
 
 import os
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec import Struct
@@ -40,9 +40,14 @@ class Session:
         self.config_options = config_options or ()
         self._inbox = inbox
 
-    def prompt(self, prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]") -> "Prompt":
+    def prompt(
+        self,
+        prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]",
+        *,
+        meta: Mapping[str, Any] | None = None,
+    ) -> "Prompt":
         """Start a turn.  Iterate over its updates and, last, the response; or just await the response."""
-        return Prompt(self, _blocks(prompt))
+        return Prompt(self, s.PromptRequest(session_id=self.id, prompt=_blocks(prompt), meta=meta))
 
     def cancel(self) -> None:
         """End the running turn: it answers `cancelled` when it has wound up.  Open questions are withdrawn."""
@@ -110,13 +115,12 @@ class _End:
 class Prompt:
     """A turn under way: an async iterator over its updates that ends with the response; also awaitable."""
 
-    def __init__(self, session: Session, blocks: Sequence[s.ContentBlock]) -> None:
+    def __init__(self, session: Session, request: s.PromptRequest) -> None:
         self._session = session
         self._inbox = session._inbox
         self._reply: Reply | None = None
         self._told = False  # the response has been handed out
         self.over = False  # every update has been read
-        request = s.PromptRequest(session_id=session.id, prompt=blocks)
         session.client.connection.submit(PROMPT, request, self._settle)
 
     def _settle(self, reply: Reply) -> None:
@@ -139,7 +143,9 @@ class Prompt:
     async def __anext__(self) -> "s.SessionUpdate | s.PromptResponse":
         while not self.over:
             item = self._inbox.pop()
-            if item is None:
+            if item is None and self._reply is not None:
+                self.over = True  # the inbox was closed, and the end of the turn with it
+            elif item is None:
                 await self._inbox.wait()
             elif isinstance(item, _End):
                 item.prompt.over = True

@@ -35,6 +35,7 @@ class AgentSession:
         additional_directories: Sequence[str] = (),
         mcp_servers: Sequence[s.McpServer] = (),
         system_prompt: s.SystemPrompt | None = None,
+        meta: s.JsonObject | None = None,
         mode: str | None = None,
         config_options: Sequence[s.SessionConfigOption] = (),
     ) -> None:
@@ -44,6 +45,7 @@ class AgentSession:
         self.additional_directories = additional_directories
         self.mcp_servers = mcp_servers
         self.system_prompt = system_prompt
+        self.meta = meta  # what the client sent along when it opened the session
         self.mode = mode
         self.config_options = config_options
         self.state: dict[str, Any] = {}
@@ -103,7 +105,8 @@ class Turn:
         self.client = session.client
         self.prompt = request.prompt
         self.meta = request.meta
-        self.usage: s.Usage | None = None  # set it to have it reported with the answer
+        self.usage: s.Usage | None = None  # set these two to have them sent with the answer
+        self.answer_meta: s.JsonObject | None = None
         self.ended = False
         self._speaker: type | None = None  # whose message is being sent
         self._message_id = ""

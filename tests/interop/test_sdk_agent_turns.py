@@ -208,6 +208,14 @@ async def test_cancelling_one_session_leaves_another_alone(agent: SdkAgentProces
     assert (await running).stop_reason == "cancelled"
 
 
+async def test_closing_a_session_ends_its_turn(agent: SdkAgentProcess):
+    session = await agent.new_session()
+    turn = session.prompt("wait")
+    assert isinstance(await anext(turn), s.ToolCall)
+    await session.close()
+    assert (await turn).stop_reason == "cancelled"
+
+
 async def test_an_sdk_agent_ends_by_itself_when_our_client_leaves_in_the_middle_of_a_turn(tmp_path: Path):
     async with sdk_agent(tmp_path) as agent:  # which checks how it ended
         turn = (await agent.new_session()).prompt("wait")

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dragoman.errors import RpcError
 from dragoman.host import extensions as x
@@ -45,32 +46,33 @@ class Yard:
         self.workspace = Workspace(self.ws, state=top / "state", use_openat2=use_openat2)
 
     def outside_now(self) -> dict[str, str]:
-        """Everything outside, with its content."""
-        return {
-            str(path.relative_to(self.outside)): path.read_text() for path in self.outside.rglob("*") if path.is_file()
-        }
+        """Everything outside, with its content; what was moved there from inside aside."""
+        files = (path for path in self.outside.rglob("*") if path.is_file() and "away" not in path.parts)
+        return {str(path.relative_to(self.outside)): path.read_text() for path in files}
 
 
-SWAPS = {
-    "a directory and a link to one outside": [("ws/dir", "ws/dir-link")],
-    "a file and a link to one outside": [("ws/f", "ws/f-link")],
-    "a directory inside and one outside": [("ws/dir/deep", "outside/deep")],
-    "all of them": [("ws/dir", "ws/dir-link"), ("ws/f", "ws/f-link")],
+Moves = list[tuple[str, str, int]]  # from, to, and how renameat2 is told to do it
+
+ATTACKS: dict[str, Moves] = {
+    "a directory and a link to one outside are exchanged": [("ws/dir", "ws/dir-link", EXCHANGE)],
+    "a file and a link to one outside are exchanged": [("ws/f", "ws/f-link", EXCHANGE)],
+    "both are": [("ws/dir", "ws/dir-link", EXCHANGE), ("ws/f", "ws/f-link", EXCHANGE)],
+    "a directory is moved out and back": [("ws/dir/deep", "outside/away", 0), ("outside/away", "ws/dir/deep", 0)],
 }
 
 
 @contextlib.contextmanager
-def attacker(top: Path, swaps: list[tuple[str, str]]) -> Iterator[None]:
-    """Somebody who exchanges pairs of names as fast as possible, for as long as the block runs."""
+def attacker(top: Path, moves: Moves) -> Iterator[None]:
+    """Somebody who renames things as fast as possible, for as long as the block runs."""
     process = subprocess.Popen(
-        [sys.executable, __file__, "attack", json.dumps(swaps)],
+        [sys.executable, __file__, "attack", json.dumps(moves)],
         cwd=top,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     assert process.stdin and process.stdout
     try:
-        assert process.stdout.readline() == b"swapping\n"
+        assert process.stdout.readline() == b"moving\n"
         yield
     finally:
         process.kill()
@@ -79,28 +81,24 @@ def attacker(top: Path, swaps: list[tuple[str, str]]) -> Iterator[None]:
         process.stdout.close()
 
 
-def attack(swaps: list[tuple[str, str]]) -> None:
+def attack(moves: Moves) -> None:
     rename = ctypes.CDLL(None, use_errno=True).renameat2
-    pairs = [(one.encode(), other.encode()) for one, other in swaps]
-
-    def swap() -> None:
-        for one, other in pairs:
-            if rename(AT_FDCWD, one, AT_FDCWD, other, EXCHANGE):
-                raise OSError(ctypes.get_errno(), "renameat2")
-
-    swap()
-    print("swapping", flush=True)
-    while True:
-        swap()
+    orders = [(AT_FDCWD, old.encode(), AT_FDCWD, new.encode(), how) for old, new, how in moves]
+    for count in itertools.count():
+        if count == 1:
+            print("moving", flush=True)
+        for order in orders:
+            if rename(*order):  # a directory has been made there meanwhile
+                rename(*order[:4], EXCHANGE)
 
 
-def read_under_attack(top: Path, tries: int, *, use_openat2: bool, swap: str) -> Counter[str]:
-    """How often a file inside was read, refused, or a secret leaked, while names were being swapped."""
+def read_under_attack(top: Path, tries: int, *, use_openat2: bool, moves: Moves) -> Counter[str]:
+    """How often a file inside was read, refused, or a secret leaked, while things were being renamed."""
     yard = Yard(top, use_openat2)
     ways = ("f", "dir/f", "dir/deep/f", "dir/deep/../f", "dir/deep/../../f", "dir/deep/../deep/g", "dir-link/f")
     paths = [str(yard.ws / way) for way in ways]
     counts: Counter[str] = Counter()
-    with yard.workspace as workspace, attacker(top, SWAPS[swap]):
+    with yard.workspace as workspace, attacker(top, moves):
         for path in itertools.islice(itertools.cycle(paths), tries):
             try:
                 with workspace.reading(path) as file:
@@ -110,14 +108,14 @@ def read_under_attack(top: Path, tries: int, *, use_openat2: bool, swap: str) ->
     return counts
 
 
-def write_under_attack(top: Path, tries: int, *, use_openat2: bool, swap: str) -> Counter[str]:
+def write_under_attack(top: Path, tries: int, *, use_openat2: bool, moves: Moves) -> Counter[str]:
     """The same for writing: `leaked` counts what changed outside."""
     yard = Yard(top, use_openat2)
     before = yard.outside_now()
     ways = ("f", "dir/f", "dir/deep/f", "dir/deep/../new", "dir/made/below", "dir-link/f", "dir-link/new/f")
     paths = [str(yard.ws / way) for way in ways]
     counts: Counter[str] = Counter()
-    with yard.workspace as workspace, attacker(top, SWAPS[swap]):
+    with yard.workspace as workspace, attacker(top, moves):
         for path in itertools.islice(itertools.cycle(paths), tries):
             try:
                 with workspace.writing(path) as target:
@@ -134,10 +132,11 @@ def check_then_open_under_attack(top: Path, tries: int) -> int:
     yard = Yard(top, use_openat2=True)
     yard.workspace.close()
     path, leaks = yard.ws / "dir" / "f", 0
-    with attacker(top, SWAPS["a directory and a link to one outside"]):
+    with attacker(top, ATTACKS["a directory and a link to one outside are exchanged"]):
         for _ in range(tries):
-            if os.path.realpath(path).startswith(f"{yard.ws}/"):
-                leaks += path.read_text() == SECRET
+            with contextlib.suppress(OSError):  # readlink fails when the link is a directory again
+                if os.path.realpath(path).startswith(f"{yard.ws}/"):
+                    leaks += path.read_text() == SECRET
     return leaks
 
 
@@ -201,8 +200,13 @@ def nurse(top: Path) -> None:
 
 def write_for_ever(top: Path, role: str, at: int, *, told: int, begin: int) -> None:
     """One version after the other; every finished one is told."""
+    if role == "recover":
+        die_at_line(at)
     workspace = Workspace(top / "ws", state=top / "state")
     os.write(begin, b"!")
+    if role == "recover":
+        os.write(told, b"%d\n" % newest(top / "ws"))
+        os._exit(0)
     if at:
         die_at_line(at)
     first = newest(top / "ws") + 1
@@ -218,19 +222,20 @@ def write_for_ever(top: Path, role: str, at: int, *, told: int, begin: int) -> N
 
 
 def die_at_line(number: int) -> None:
+    """Have this process killed at that line of the code under test, counted from here."""
     count = itertools.count(1)
 
-    def trace(frame: object, event: str, argument: object) -> object:
-        if "/dragoman/host/" not in frame.f_code.co_filename:  # type: ignore[attr-defined]
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if "/dragoman/host/" not in frame.f_code.co_filename:
             return None
         if event == "line" and next(count) == number:
             os.kill(os.getpid(), signal.SIGKILL)
         return trace
 
-    sys.settrace(trace)  # type: ignore[arg-type]
+    sys.settrace(trace)
 
 
-NAMES = ("a.txt", "b.txt", "new/c.txt", "odd.txt", "even.txt")
+NEVER = 10**9  # a line no writer gets to
 
 
 def content(name: str, version: int) -> str:
@@ -275,50 +280,119 @@ def leftovers(top: Path) -> list[str]:
     return temps + [str(path) for path in (top / "state").rglob("*") if path.is_file()]
 
 
-def kill_writers(top: Path, kills: int, *, role: str, seed: int = 1) -> Counter[str]:
+def kill_writers(top: Path, kills: int, *, role: str, longest: float, seed: int = 1) -> Counter[str]:
     """Kill so many writers at any moment; after each, the next start finds everything old or everything new."""
     counts: Counter[str] = Counter()
     moments = random.Random(seed)
     with Nursery(top) as nursery:
+        version = 0
         for _ in range(kills):
             pid = nursery.start(role)
-            time.sleep(moments.uniform(0, 0.03))
+            time.sleep(moments.uniform(0, longest))  # not to wait for anything: this is the moment
             os.kill(pid, signal.SIGKILL)
-            counts[_check_after_death(nursery)] += 1
+            version, outcome = after_death(nursery, version)
+            counts[outcome] += 1
     return counts
 
 
-def kill_writers_at_every_step(top: Path, *, role: str, stride: int) -> Counter[str]:
+def kill_writers_at_every_step(top: Path, *, role: str, stride: int, over_old: bool) -> Counter[str]:
     """Kill a writer at each line of code it goes through (or each so many-th), until one lives through all."""
     counts: Counter[str] = Counter()
     with Nursery(top) as nursery:
+        version = 0
+        if over_old:
+            nursery.start(role, NEVER)
+            version, _ = after_death(nursery, version)
         for step in itertools.count(1, stride):
-            before = newest(top / "ws")
             nursery.start(role, step)
-            outcome = _check_after_death(nursery)
+            after, outcome = after_death(nursery, version)
+            assert after in (version, version + 1)
+            version = after
             counts[outcome] += 1
             if outcome == "told":
                 return counts
-            assert newest(top / "ws") in (before, before + 1)
-    return counts
+    raise AssertionError
 
 
-def _check_after_death(nursery: Nursery) -> str:
+def kill_recovery_at_every_step(top: Path, *, stride: int) -> Counter[str]:
+    """Kill one who changes several files, then the one who clears up after it, at each line of code."""
+    counts: Counter[str] = Counter()
+    with Nursery(top) as nursery:
+        nursery.start("edit", NEVER)
+        version, _ = after_death(nursery, 0)
+        for step in itertools.count(1, stride):
+            pid = nursery.start("edit")
+            while len(list((top / "ws").rglob(".dragoman-*"))) < 8:  # all is prepared, or nearly
+                os.sched_yield()
+            os.kill(pid, signal.SIGKILL)
+            nursery.bury()
+            nursery.start("recover", step)
+            version, outcome = after_death(nursery, version)
+            counts[outcome] += 1
+            if outcome == "told":
+                return counts
+    raise AssertionError
+
+
+def after_death(nursery: Nursery, before: int) -> tuple[int, str]:
+    """Start again after a writer's death: the version there is now, and what the writer left behind."""
     top = nursery.top
-    before = newest(top / "ws") if not (top / "ws" / "a.txt").exists() else 0
     told = nursery.bury()
     has_left_something = bool(leftovers(top))
     Workspace(top / "ws", state=top / "state").close()
     version = whole_set(top / "ws")
-    assert version >= told, f"version {told} was told to be written, but {version} is there"
-    assert version >= before
+    assert version >= max(told, before), f"version {told} was told to be there, but {version} is"
     assert not leftovers(top), leftovers(top)
-    return "told" if told else "left something" if has_left_something else "left nothing"
+    return version, "told" if told else "left something" if has_left_something else "left nothing"
+
+
+# Disks that fail
+
+
+def fail_calls(top: Path, *, role: str, call: str, error: str, most: int = 1000) -> Counter[str]:
+    """Have the kernel fail a system call, the first one, then the second, until there are no more of them.
+
+    Whoever is told of an error finds everything as it was; and whoever is not, everything new.
+    """
+    counts: Counter[str] = Counter()
+    (top / "ws").mkdir()
+    log = top / "calls"
+    for number in range(1, most + 1):
+        version = newest(top / "ws")
+        command = ["strace", "-f", "-qq", "-o", log, "-e", f"trace={call}"]
+        command += ["-e", f"inject={call}:error={error}:when={number}"]
+        process = subprocess.run([*command, sys.executable, "-B", __file__, "once", role, str(top)])
+        if "INJECTED" not in log.read_text():
+            assert process.returncode == 0
+            return counts
+        assert process.returncode in (0, 1), "neither done nor refused"
+        Workspace(top / "ws", state=top / "state").close()
+        assert whole_set(top / "ws") == version + (process.returncode == 0)
+        assert not leftovers(top), leftovers(top)
+        counts["refused" if process.returncode else "done all the same"] += 1
+    return counts
+
+
+def write_once(top: Path, role: str) -> int:
+    version = newest(top / "ws") + 1
+    try:
+        with Workspace(top / "ws", state=top / "state") as workspace:
+            if role == "overwrite":
+                with workspace.writing(str(top / "ws" / "file")) as target:
+                    target.commit(content("file", version))
+            else:
+                with workspace.editing(edits(top / "ws", version)) as several:
+                    several.commit()
+    except RpcError:
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["attack", swaps]:
-            attack(json.loads(swaps))
+        case ["attack", moves]:
+            attack(json.loads(moves))
         case ["nurse", directory]:
             nurse(Path(directory))
+        case ["once", role, directory]:
+            sys.exit(write_once(Path(directory), role))

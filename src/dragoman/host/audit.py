@@ -29,6 +29,7 @@ from .chain import (
     last_record,
     line_of,
     lock,
+    read_line,
     read_seal,
     seal_path,
     shown,
@@ -39,7 +40,7 @@ from .redaction import Redactor
 
 __all__ = ["AuditError", "AuditLog", "Problem", "Redactor", "default_path", "shown", "verified", "verify"]
 
-MAX_TEXT, MAX_ITEMS, MAX_DEPTH = 4000, 256, 12  # what is kept of one value
+MAX_TEXT, MAX_RECORD, MAX_ITEMS, MAX_DEPTH = 4000, 16_000, 256, 12  # what is kept of a value
 
 
 class AuditError(Error):
@@ -160,18 +161,20 @@ class AuditLog:
             os.pwrite(self._seal_fd, self._last.written(), 0)  # from now on an empty seal is a spoilt one
             return self._line({"event": "start", "continues": self._last.seq})
         found, rest = last_record(self._fd, size)
+        line_break = b"\n" if rest and not rest.endswith(b"\n") else b""
+        if (whole := read_line(rest + line_break)) is not None:  # nothing but its line break was torn off
+            found, rest = whole, b""
         self._last = Seal(found.seq, found.hash) if found else Seal()
         wrong: dict[str, Any] = {}
-        if rest:
+        if rest or line_break:
             torn = rest.removesuffix(b"\n")
             wrong["torn"] = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
         if sealed is None:
             wrong["sealed"] = None
-        elif sealed.seq > self._last.seq or (sealed.seq == self._last.seq and sealed != self._last):
+        elif sealed.seq > self._last.seq or (sealed.seq == self._last.seq and (sealed != self._last or line_break)):
             wrong["sealed"] = {"seq": sealed.seq, "hash": sealed.hash}
         if not wrong:
             return b""
-        line_break = b"\n" if rest and not rest.endswith(b"\n") else b""
         return line_break + self._line({"event": "repaired" if found else "start", **wrong})
 
     def _line(self, fields: Mapping[str, Any]) -> bytes:
@@ -181,7 +184,7 @@ class AuditLog:
         line, digest = line_of({"seq": seq, "time": now, **fields, "prev": prev})
         if len(line) > MAX_LINE:
             few = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
-            short = {name: _plain(few[name], 400) for name in list(few)[:20]}
+            short = dict(list(_Cut(400, 4000).plain(few).items())[:20])
             line, digest = line_of({"seq": seq, "time": now, **short, "cut": len(line), "prev": prev})
         self._last = Seal(seq, digest)
         return line
@@ -196,30 +199,42 @@ def default_path() -> Path:
 def cleaned(event: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
     """An event as it is written: plain JSON of bounded size, without secrets."""
     # Cut twice: what the first cut leaves of a secret lies beyond the second.
-    plain = redactor.value(_plain(event, 4 * MAX_TEXT))
-    clean: dict[str, Any] = _plain(plain, MAX_TEXT)
+    plain = redactor.value(_Cut(4 * MAX_TEXT, 4 * MAX_RECORD).plain(event))
+    clean: dict[str, Any] = _Cut(MAX_TEXT, MAX_RECORD).plain(plain)
     return clean
 
 
-def _plain(value: Any, most: int, depth: int = 0) -> Any:
-    match value:
-        case bool() | int() | None:
-            return value
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case str() if len(value) > most:
-            half = most // 2
-            return f"{value[:half]} [… {len(value) - 2 * half} characters left out …] {value[-half:]}"
-        case str():
-            return value
-        case Mapping() if depth < MAX_DEPTH:
-            some = list(value.items())[:MAX_ITEMS]
-            return {str(name)[:200]: _plain(inner, most, depth + 1) for name, inner in some}
-        case list() | tuple() if depth < MAX_DEPTH:
-            kept = [_plain(inner, most, depth + 1) for inner in value[:MAX_ITEMS]]
-            return kept if len(value) <= MAX_ITEMS else [*kept, f"[… {len(value) - MAX_ITEMS} more …]"]
-        case _:
-            return str(value)[:most]
+class _Cut:
+    """Makes plain JSON of a value, with so many characters of each text and of all of them."""
+
+    def __init__(self, most: int, left: int) -> None:
+        self._most = most
+        self._left = left
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        match value:
+            case bool() | None:
+                return value
+            case int() if abs(value) < 2**63:
+                return value
+            case float() if math.isfinite(value):
+                return value
+            case Mapping() if depth < MAX_DEPTH:
+                some = list(value.items())[:MAX_ITEMS]
+                return {self._text(str(name)): self.plain(inner, depth + 1) for name, inner in some}
+            case list() | tuple() if depth < MAX_DEPTH:
+                kept = [self.plain(inner, depth + 1) for inner in value[:MAX_ITEMS]]
+                return kept if len(value) <= MAX_ITEMS else [*kept, f"[… {len(value) - MAX_ITEMS} more …]"]
+            case _:
+                return self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        half = min(self._most, self._left) // 2
+        if len(text) > 2 * half:
+            end = text[len(text) - half :]
+            text = f"{text[:half]} [… {len(text) - 2 * half} characters left out …] {end}"
+        self._left = max(0, self._left - len(text))
+        return text
 
 
 def _open(path: Path, flags: int) -> int:

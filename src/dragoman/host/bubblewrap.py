@@ -11,6 +11,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .children import Order
 from .keeper import STAGE
 from .placeholders import Placeholders
 from .seccomp import seccomp_filter
@@ -44,6 +45,24 @@ class Wrapped:
     covered: list[tuple[int, str]] = field(default_factory=list)  # protected directories: parent and name
     placeholders: list[tuple[int, str]] = field(default_factory=list)  # those of them that we made
     directories: Placeholders | None = None
+
+    def order(self, *, limits: Mapping[str, int], tty: bool = False) -> Order:
+        """What to tell the keeper."""
+        return Order(
+            argv=self.argv,
+            env=tuple(self.env.items()),
+            tty=tty,
+            limits=limits,
+            wrappers=self.processes,
+            kept=len(self.kept),
+            staged=len(self.staged),
+            placeholders=[name for _, name in self.placeholders],
+        )
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What the order counts, after the standard streams and the directory."""
+        return [*self.kept, *self.staged, *(parent for parent, _ in self.placeholders)]
 
     def close(self) -> None:
         """Let go of the descriptors once the command has been started."""

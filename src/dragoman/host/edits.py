@@ -256,10 +256,11 @@ class EditSet:
         try:
             for edit in self.edits:
                 edit.tidy()
-            record.remove()
         except OSError:
             log.warning("what was needed to undo a change is left for the next start to remove", exc_info=True)
             record.leave()
+        else:
+            record.remove()
 
     def _write(self, record: Record, line: Any) -> None:
         with answering(self.edits[0].named):
@@ -269,10 +270,11 @@ class EditSet:
         try:
             for index, edit in reversed(list(enumerate(self.edits))):
                 edit.undo(digests[index] if digests else None)
-            record.remove()
         except OSError:
             log.error("a change could not be undone; the next start will try again", exc_info=True)
             record.leave()
+        else:
+            record.remove()
 
 
 def recover_edits(lines: list[Any]) -> bool:

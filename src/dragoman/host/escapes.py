@@ -1,11 +1,12 @@
 """Run inside a sandbox by `trial.py`: tries to get out, and prints what it managed as JSON.
 
-Everything here is harmless where it succeeds: calls get arguments that the kernel refuses after it has agreed to the
-caller, and files that are written were made for it.  Standard library only; it is handed over as text.
+Everything here is harmless where it succeeds: calls get arguments that the kernel refuses after it has agreed to
+the caller, and files that are written were made for it.  Standard library only; it is handed over as text.
 """
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -13,93 +14,75 @@ import signal
 import socket
 import stat
 import sys
+import termios
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 libc = ctypes.CDLL(None, use_errno=True)
 REFUSED = (errno.EPERM, errno.ENOSYS)
-TYPED = b"!"
+CLONE = {"x86_64": 56, "aarch64": 220}
+NEW_USER_NAMESPACE = 0x10000000
+FAMILIES = {"packet": 17, "alg": 38, "vsock": 40}
+
+Attempt = tuple[str, Callable[[], Any]]
 
 
-def attempts(told: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
+def attempts(told: dict[str, Any]) -> Iterator[Attempt]:
     """What to try, and how: each gives something true when it gets out, and otherwise nothing, or an OSError."""
     for name, number in told["forbidden"].items():
-        yield f"the system call {name} can be made", lambda number=number: calls(number)
+        yield f"the system call {name} can be made", partial(calls, number)
     for path in told["unwritable"]:
-        yield f"{path} can be written", lambda path=path: writes(path)
+        yield f"{path} can be written", partial(writes, path)
+    for path in told["unmakeable"]:
+        yield f"{path} can be made", partial(makes, path)
     for path in told["unreadable"]:
-        yield f"{path} can be read", lambda path=path: reads(path)
+        yield f"{path} can be read", partial(reads, path)
     for path in told["protected"]:
-        yield f"{path} can be changed", lambda path=path: changes(path)
+        yield f"the protected path {path} can be changed", partial(changes, path)
     for kind, name in told["namespaces"].items():
-        yield f"it shares the host's {kind} namespace", lambda kind=kind, name=name: os.readlink(f"/proc/self/ns/{kind}") == name
+        yield f"it shares the host's {kind} namespace", partial(shares, kind, name)
     for family, kind, address in told["addresses"]:
-        yield f"{address} can be reached", lambda f=family, k=kind, a=address: reaches(f, k, a)
-    for family in (17, 38, 40):
-        yield f"a socket of family {family} can be made", lambda family=family: socket.socket(family, socket.SOCK_DGRAM)
-    yield "raw packets can be sent", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    yield "it sees a host's root through a process", lambda: any(reads(f"/proc/{p}/root{told['secret']}") for p in processes())
-    yield "it sees a host's secret in a process", lambda: any(seen(p, told["word"]) for p in processes())
+        yield f"{address!r} can be reached", partial(reaches, family, kind, address)
+    for name, family in FAMILIES.items():
+        yield f"it can make a socket of family {name}", partial(socket.socket, family, socket.SOCK_DGRAM)
+    yield "it can send raw packets", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    yield (
+        "it sees the host through a process",
+        lambda: any(reads(f"/proc/{p}/root{told['secret']}") for p in processes()),
+    )
     yield "it has descriptors besides the standard ones", lambda: descriptors() - {0, 1, 2}
+    yield "it has variables that it was not given", lambda: variables() - {*told["variables"], "PWD"}
+    yield from privileges()
+
+
+def privileges() -> Iterator[Attempt]:
+    yield "it is root", lambda: 0 in (*os.getresuid(), *os.getresgid(), *os.getgroups())
+    yield "it can become root", lambda: os.setuid(0) or True  # type: ignore[func-returns-value]
     yield "it has capabilities", lambda: any(int(line.split()[1], 16) for line in status("Cap"))
     yield "it can gain privileges", lambda: status("NoNewPrivs")[0].split()[1] != "1"
-    yield "it can become root", lambda: os.setuid(0) or True
-    yield "it can change its root", lambda: os.chroot(".") or True
-    yield "it can make devices", lambda: os.mknod("device", stat.S_IFBLK | 0o600, os.makedev(8, 0)) or True
-    yield "it sees disks", lambda: [n for n in os.listdir("/dev") if stat.S_ISBLK(os.stat(f"/dev/{n}").st_mode)]
-    yield "it sees the kernel's devices", lambda: os.path.exists("/sys/kernel") or os.path.exists("/dev/mem")
-    yield "it can change the mode of the system's files", lambda: os.chmod("/usr/bin/env", 0o777) or True
-    yield "it can link to the system's files", lambda: os.link("/usr/bin/env", "linked") or True
-    yield "it can raise its priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -20) or True
-    yield "it can rename the host", lambda: libc.sethostname(b"x", -1) == 0 or ctypes.get_errno() not in REFUSED
-    yield "it can set the clock", lambda: libc.adjtimex(ctypes.byref((ctypes.c_uint * 64)(0x4000))) >= 0
-    yield "it can type into a terminal", types
+    yield "it can change its root directory", lambda: os.chroot(".") or True  # type: ignore[func-returns-value]
     yield "it can make a user namespace", nests
+    yield "it can make devices", makes_device
+    yield "it sees disks", lambda: [name for name in os.listdir("/dev") if is_disk(f"/dev/{name}")]
+    yield "it sees the kernel's objects", lambda: os.path.exists("/sys/kernel")
+    yield "it can change the system's files", changes_mode
+    yield "it can link to the system's files", lambda: works(partial(os.link, "/usr/bin/env", "linked"))
+    yield "it can rename the host", lambda: agrees(libc.sethostname(b"x", ctypes.c_long(-1)))
+    yield "it can set the clock", lambda: agrees(libc.adjtimex((ctypes.c_uint * 64)(0x4000)))
+    yield "it can type into a terminal", types
     yield "its memory can be dumped", lambda: resource.getrlimit(resource.RLIMIT_CORE) != (0, 0)
-    yield "the workspace cannot be written", lambda: not writes("written")
-    yield "no program can be run", lambda: os.spawnv(os.P_WAIT, "/usr/bin/env", ["env", "true"]) != 0
+    yield "it cannot write in the workspace", lambda: not makes("written")
+    yield "it cannot run programs", lambda: os.spawnv(os.P_WAIT, "/usr/bin/env", ["env", "true"]) != 0
 
 
 def calls(number: int) -> bool:
-    """Whether the kernel agrees to the call; with arguments that it then refuses."""
-    result = libc.syscall(number, *[ctypes.c_long(-1)] * 6)
+    """Whether the kernel agrees to a system call; its arguments are all invalid."""
+    return agrees(libc.syscall(number, *[ctypes.c_long(-1)] * 6))
+
+
+def agrees(result: int) -> bool:
     return result >= 0 or ctypes.get_errno() not in REFUSED
-
-
-def writes(path: str) -> bool:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o600))
-    return True
-
-
-def reads(path: str) -> bool:
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
-
-
-def changes(path: str) -> bool:
-    """Whether anything at all can be done to a protected path, or to what it is in."""
-    first = path.split("/")[0]
-    tries: list[Callable[[], Any]] = [
-        lambda: writes(f"{path}/new"),
-        lambda: os.mkdir(f"{path}/new"),
-        lambda: os.open(path, os.O_WRONLY),
-        lambda: os.chmod(path, 0o777),
-        lambda: os.utime(path),
-        lambda: os.unlink(path),
-        lambda: os.rmdir(path),
-        lambda: os.rename(path, "moved"),
-        lambda: os.rename(first, "moved"),
-        lambda: os.symlink("/", path),
-        lambda: (os.mkdir("other"), os.rename("other", path)),
-        lambda: (os.mkdir("another"), os.rename("another", first)),
-        lambda: libc.umount2(path.encode(), 2) == 0 or fail(),
-        lambda: os.makedirs(path),
-        lambda: os.link(path, "linked-too") if os.path.isfile(path) else fail(),
-    ]
-    return any(works(attempt) for attempt in tries)
 
 
 def works(attempt: Callable[[], Any]) -> bool:
@@ -110,51 +93,83 @@ def works(attempt: Callable[[], Any]) -> bool:
     return True
 
 
-def fail() -> None:
-    raise OSError(ctypes.get_errno(), "refused")
+def writes(path: str) -> bool:
+    return works(lambda: os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK)))
+
+
+def makes(path: str) -> bool:
+    return works(lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)))
+
+
+def reads(path: str) -> bool:
+    return works(lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+
+
+def changes(path: str) -> bool:
+    """Whether anything can be done to a protected path, or to what it is in."""
+    first = path.split("/")[0]
+    os.makedirs("other", exist_ok=True)
+    tries: list[Callable[[], Any]] = [
+        lambda: os.open(f"{path}/new", os.O_CREAT | os.O_WRONLY),
+        lambda: os.mkdir(f"{path}/new"),
+        lambda: os.open(path, os.O_WRONLY),
+        lambda: os.chmod(path, 0o777),
+        lambda: os.utime(path),
+        lambda: os.unlink(path),
+        lambda: os.rmdir(path),
+        lambda: os.rename(path, "moved"),
+        lambda: os.rename(first, "moved"),
+        lambda: os.rename("other", path),
+        lambda: os.rename("other", first),
+        lambda: os.symlink("other", path),
+        lambda: os.makedirs(path),
+        lambda: os.link(path, "linked"),
+    ]
+    return any(works(attempt) for attempt in tries) or libc.umount2(path.encode(), 2) == 0
+
+
+def changes_mode() -> bool:
+    mode = os.stat("/usr/bin/env").st_mode
+    return works(lambda: os.chmod("/usr/bin/env", stat.S_IMODE(mode)))
+
+
+def makes_device() -> bool:
+    return works(lambda: os.mknod("device", stat.S_IFBLK | 0o600, os.makedev(8, 0)))
+
+
+def is_disk(path: str) -> bool:
+    return stat.S_ISBLK(os.lstat(path).st_mode)
+
+
+def shares(kind: str, name: str) -> bool:
+    return os.readlink(f"/proc/self/ns/{kind}") == name
 
 
 def reaches(family: int, kind: int, address: Any) -> bool:
-    target = address if isinstance(address, str) else tuple(address)
     with socket.socket(family, kind) as wire:
         wire.settimeout(2)
-        wire.connect(target)
-        wire.send(b"x")  # for the host to hear, where a datagram tells us nothing
+        wire.connect(address if isinstance(address, str) else tuple(address))
+        wire.send(b"x")  # a datagram tells us nothing: the host has to hear it
         return kind == socket.SOCK_STREAM
 
 
 def types() -> bool:
-    """Whether a character can be put into the input of a terminal that is not ours alone."""
-    import fcntl
-    import termios
+    """Whether a character can be put into a terminal's input."""
+    return any(
+        works(partial(types_into, place)) for place in ("/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/console")
+    )
 
-    for place in (0, 1, 2, "/dev/tty", "/dev/console"):
-        try:
-            fd = place if isinstance(place, int) else os.open(place, os.O_RDWR | os.O_NOCTTY)
-            fcntl.ioctl(fd, termios.TIOCSTI, TYPED)
-        except OSError:
-            continue
-        return True
-    return False
+
+def types_into(path: str) -> None:
+    fcntl.ioctl(os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK), termios.TIOCSTI, b"!")
 
 
 def nests() -> bool:
-    """Whether a process in a user namespace of its own can be made."""
-    pid = libc.syscall({"x86_64": 56, "aarch64": 220}.get(os.uname().machine, -1), 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0)
+    number = CLONE.get(os.uname().machine)
+    pid = -1 if number is None else libc.syscall(number, NEW_USER_NAMESPACE | signal.SIGCHLD, 0, 0, 0, 0)
     if pid == 0:
         os._exit(0)
-    return pid > 0
-
-
-def seen(process: str, word: str) -> bool:
-    for name in ("environ", "cmdline"):
-        try:
-            with open(f"/proc/{process}/{name}", "rb") as file:
-                if word.encode() in file.read():
-                    return True
-        except OSError:
-            continue
-    return False
+    return bool(pid > 0)
 
 
 def processes() -> list[str]:
@@ -162,28 +177,33 @@ def processes() -> list[str]:
 
 
 def descriptors() -> set[int]:
-    found = {int(name) for name in os.listdir("/proc/self/fd")}
-    return {fd for fd in found if os.path.exists(f"/proc/self/fd/{fd}")}
+    listed = [int(name) for name in os.listdir("/proc/self/fd")]
+    return {fd for fd in listed if os.path.lexists(f"/proc/self/fd/{fd}")}
+
+
+def variables() -> set[str]:
+    with open("/proc/self/environ") as file:
+        return {entry.partition("=")[0] for entry in file.read().split("\0") if entry}
 
 
 def status(beginning: str) -> list[str]:
     with open("/proc/self/status") as file:
-        return [line for line in file if line.startswith(beginning) and not line.startswith("CapAmb:x")]
+        return [line for line in file if line.startswith(beginning)]
 
 
 def leave_a_daemon(path: str) -> None:
-    """Start a process that leaves session, group and parent, and holds a pipe open for as long as it lives."""
-    ready, done = os.pipe()
+    """Start a process that leaves its session, group and parent, and holds a pipe open for as long as it lives."""
+    reading, writing = os.pipe()
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
             os.open(path, os.O_WRONLY)
-            os.write(done, b"x")
+            os.write(writing, b"x")
             for fd in (0, 1, 2):
                 os.close(fd)
             signal.pause()
         os._exit(0)
-    os.read(ready, 1)
+    os.read(reading, 1)
 
 
 def main() -> None:
@@ -197,7 +217,7 @@ def main() -> None:
         except OSError:
             continue
     leave_a_daemon(told["pipe"])
-    print(json.dumps({"tried": tried, "managed": managed}))
+    print(json.dumps({"tried": tried, "managed": managed}), flush=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .paths import DIRECTORY, components
+from .paths import DIRECTORY, MAX_TRIES, components
 from .writing import remove
 
 log = logging.getLogger("dragoman")
@@ -42,15 +42,21 @@ class Record:
     """A locked file of lines, each of which is on the disk when `write` returns."""
 
     def __init__(self, directory: int, name: str) -> None:
-        # Locked before it has its name: nobody ever finds it unlocked while this process lives.
         self._directory, self._name = directory, name
-        self._fd = os.open(_NEW + name, _APPEND, 0o600, dir_fd=directory)
-        try:
-            _lock(self._fd)
-            os.rename(_NEW + name, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
+        for _ in range(MAX_TRIES):
+            self._fd = os.open(_NEW + name, _APPEND, 0o600, dir_fd=directory)
+            try:
+                # Locked before it has its name: nobody finds it unlocked while this process lives.
+                if _lock(self._fd):
+                    os.rename(_NEW + name, name, src_dir_fd=directory, dst_dir_fd=directory)
+                    return
+            except FileNotFoundError:  # somebody who starts just now took it for left over
+                pass
+            except BaseException:
+                self.leave()
+                raise
             self.leave()
-            raise
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def write(self, line: Any) -> None:
         data = memoryview(json.dumps(line).encode() + b"\n")
@@ -63,7 +69,9 @@ class Record:
         os.close(self._fd)
 
     def remove(self) -> None:
-        remove(self._directory, self._name)
+        """It has served; should it not go away, dealing with it once more does no harm."""
+        with suppress(OSError):
+            remove(self._directory, self._name)
         self.leave()
 
 
@@ -181,9 +189,8 @@ def _lock(fd: int) -> bool:
 
 
 def _deal_with(name: str, fd: int, undo: Callable[[list[Any]], bool]) -> bool:
-    age = time.time() - os.fstat(fd).st_mtime
-    if name.startswith(_NEW):  # killed, or just about to lock it
-        return age > 60
+    if name.startswith(_NEW):
+        return True
     lines = list(_lines(fd))
     if match := re.fullmatch(r"([0-9a-f]{16})\.temps", name):
         for directory in lines:
@@ -191,7 +198,7 @@ def _deal_with(name: str, fd: int, undo: Callable[[list[Any]], bool]) -> bool:
         return True
     if not name.endswith(".edits"):
         return False
-    return not lines or undo(lines) or age > KEPT
+    return not lines or undo(lines) or time.time() - os.fstat(fd).st_mtime > KEPT
 
 
 def _lines(fd: int) -> Iterator[Any]:

@@ -194,7 +194,8 @@ class Supervisor:
 
     def _signal(self, number: int) -> None:
         if LINUX:
-            send_to([found for found in descendants() if found[2] >= self._skipped], number)
+            found = descendants()
+            send_to([entry for entry in found if entry[2] >= self._skipped] or found, number)
         elif self._command:
             send_to_group(self._command, number)
 

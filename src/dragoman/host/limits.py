@@ -14,6 +14,7 @@ class Limits:
     output: int = 1 * MiB  # kept of what a command prints, where the agent asks for nothing else
     output_most: int = 16 * MiB  # and where it does
     wall_time: float | None = None
+    grace: float = 2.0  # between asking a command to end and killing it
     # These four are the kernel's: they hold for each process of a command by itself.
     cpu_time: int | None = None
     memory: int | None = None

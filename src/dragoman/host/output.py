@@ -142,10 +142,13 @@ class Output:
         self._pace = pace
         self._streams: list[Stream] = []
         self._followers: set[_Follower] = set()
+        self._first: _Follower | None = None  # what streams that are told apart say before anybody follows
         self._ended = False
 
     def listen(self, fd: int, name: StreamName) -> None:
         """Take over a descriptor and read it."""
+        if name == "stderr":
+            self._first = _Follower()
         self._streams.append(Stream(fd, name, self._pace, self._hear))
 
     async def follow(self) -> AsyncIterator[Chunk]:
@@ -153,9 +156,7 @@ class Output:
 
         Whoever reads slowly slows the command.
         """
-        follower = _Follower()
-        if kept := str(self.tail):
-            follower.put(Chunk("stdout", kept))
+        follower, self._first = self._first or self._informed(), None
         self._followers.add(follower)
         try:
             while follower.waiting or not self._ended:
@@ -167,6 +168,12 @@ class Output:
         finally:
             self._followers.discard(follower)
             self._hold_or_resume()
+
+    def _informed(self) -> "_Follower":
+        follower = _Follower()
+        if kept := str(self.tail):
+            follower.put(Chunk("stdout", kept))
+        return follower
 
     def end(self) -> None:
         """The command has ended: what it said last is read, followers end; background processes are still heard."""
@@ -185,6 +192,10 @@ class Output:
         self.tail.add(chunk.text)
         for follower in () if self._ended else self._followers:
             follower.put(chunk)
+        if self._first:
+            self._first.put(chunk)
+            if self._first.unread > UNREAD:  # nobody seems to come
+                self._first = None
         self._hold_or_resume()
 
     def _hold_or_resume(self) -> None:

@@ -78,14 +78,18 @@ def protected_by(path: str, own: Iterable[str] = ()) -> str | None:
     return None
 
 
-def protected_twin(path: str, roots: Sequence[str]) -> str | None:
-    """A protected file near the roots, or in the home directory, that is this very file under another name."""
+def has_other_names(path: str) -> bool:
+    """Whether a file is there and has another name somewhere (a hard link)."""
     try:
         status = os.lstat(path)
     except OSError:
-        return None
-    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
-        return None
+        return False
+    return status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
+
+
+def protected_twin(path: str, roots: Sequence[str]) -> str | None:
+    """A protected file near the roots, or in the home directory, that is this very file under another name."""
+    status = os.lstat(path)
     for other in _protected_files([*roots, str(Path.home())]):
         try:
             if os.path.samestat(status, os.lstat(other)):

@@ -5,14 +5,12 @@ about itself is marked as that.
 """
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from .. import schema as s
 from .approvals import Scope
 from .display import host_warning, is_elided, scripts, shown_command, visible
 from .operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
@@ -22,7 +20,6 @@ log = logging.getLogger("dragoman")
 MAX_WAITING = 32  # questions of one session behind the one that is shown
 MAX_OPEN = 256  # questions of all sessions: an agent may invent sessions
 MAX_EARLY = 3  # answers that come too soon to have been meant
-MAX_OPTIONS = 16
 
 
 class Option(Struct, frozen=True):
@@ -37,7 +34,7 @@ class Option(Struct, frozen=True):
 class Question(Struct, frozen=True, kw_only=True):
     """Something to ask the user; every text in it can be shown as it is.
 
-    `operation` is what will be done, exactly; where it is None, `text` is what the agent claims and nobody can check.
+    `operation` is what will be done, exactly; without one, `text` is what the agent claims and nobody can check.
     """
 
     session_id: str
@@ -94,7 +91,7 @@ def about(
         title=_TITLES[operation.kind],
         text=text,
         options=(*(_ALLOW[scope] for scope in offered), DENY_ONCE, DENY_TURN),
-        warnings=tuple(visible(warning) for warning in (*warnings, *_warnings(operation))),
+        warnings=tuple(dict.fromkeys(visible(warning) for warning in (*warnings, *_warnings(operation)))),
         operation=operation,
         detail=visible(detail, limit=64_000, lines=True),
         key=f"{operation.kind} {operation.fingerprint()}",
@@ -126,69 +123,6 @@ def _warnings(operation: Operation) -> list[str]:
             return []
 
 
-def about_claim(params: s.RequestPermissionRequest) -> Question:
-    """The question an agent wants to have asked: its own words about something we cannot see."""
-    call = params.tool_call
-    claims = [("says", call.title), ("calls it", call.kind), ("tool", call.name)]
-    claims += [("file", location.path) for location in (call.locations or ())[:20]]
-    claims += [("input", None if call.raw_input is s.UNSET else _json(call.raw_input))]
-    claims += [("shows", _json(content)) for content in (call.content or ())[:20]]
-    lines = [f"{name}: {visible(value)}" for name, value in claims if value]
-    options = [
-        Option(f"agent_{number}", visible(option.name, limit=200), option.kind.startswith("allow"), _reach(option))
-        for number, option in enumerate(params.options, 1)
-    ]
-    if not any(not option.allows for option in options):
-        options.append(DENY_ONCE)
-    return Question(
-        session_id=params.session_id,
-        title="The agent asks for permission",
-        text="\n".join(lines) or "It does not say what for.",
-        options=(*options, DENY_TURN),
-        warnings=("These are the agent's own words; what it is going to do cannot be checked.",),
-        key=hashlib.sha256(msgspec.json.encode(params)).hexdigest(),
-    )
-
-
-def _reach(option: s.PermissionOption) -> Scope:
-    return "always" if option.kind.endswith("always") else "once"
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def malformed(params: s.RequestPermissionRequest) -> str | None:
-    """Why a permission request cannot be put to the user without misleading somebody; None when it can."""
-    ids = [option.option_id for option in params.options]
-    if not ids:
-        return "it offers nothing to choose"
-    if len(ids) > MAX_OPTIONS:
-        return f"it offers more than {MAX_OPTIONS} options"
-    if len(set(ids)) < len(ids):
-        return "two of its options have the same id"
-    for option in params.options:
-        allows = option.kind.startswith("allow")
-        if any(says is not None and says != allows for says in (_says(option.name), _says(option.option_id))):
-            return f'its option "{visible(option.name, limit=80)}" is of the kind {option.kind}'
-    return None
-
-
-_YES = "allow allowed yes approve approved accept accepted proceed grant permit ok okay confirm"
-_NO = "reject rejected no deny denied refuse refused decline declined disallow block abort cancel"
-
-
-def _says(text: str) -> bool | None:
-    """Whether an option's name or id begins with a yes or a no; None when it does with neither."""
-    letters = "".join(
-        char if char.isalpha() or char == "'" else " " for char in text.casefold() if char.isprintable()
-    )
-    words = [word for word in letters.split() if word not in ("always", "once", "please")]
-    if not words or words[0] in ("don't", "dont", "not", "do", "never"):
-        return None
-    return True if words[0] in _YES.split() else False if words[0] in _NO.split() else None
-
-
 class Reply(Struct, frozen=True):
     """How a question ended: the option the user chose, or why there is none."""
 
@@ -208,7 +142,16 @@ class _Open:
         self.session_id = session_id
         self.task = task
         self.waiting = 0
-        self.instead = CANCELLED  # the answer, should it be withdrawn
+        self.instead: Reply | None = None  # the answer once it is withdrawn, whatever the screen still says
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody who asks the same may wait for this answer: not once it is given."""
+        return not self.task.done() and self.instead is None
+
+    @property
+    def reply(self) -> Reply:
+        return self.instead or (CANCELLED if self.task.cancelled() else self.task.result())
 
 
 class Questions:
@@ -227,7 +170,7 @@ class Questions:
         if question.session_id in self._silenced:
             return SILENCED
         key = (question.session_id, question.key)
-        if (asking := self._open.get(key)) is None:
+        if (asking := self._open.get(key)) is None or not asking.is_open:
             if self.asker is None:
                 return Reply(why="there is nobody to ask")
             in_session = sum(asking.session_id == question.session_id for asking in self._open.values())
@@ -242,8 +185,8 @@ class Questions:
             asking.waiting -= 1
             if not asking.waiting:
                 asking.task.cancel()
-                self._close(key)
-        return asking.instead if asking.task.cancelled() else asking.task.result()
+                self._close(key, asking)
+        return asking.reply
 
     def withdraw(self, session_id: str, reply: Reply = CANCELLED) -> None:
         """Take back every open question of a session."""
@@ -264,9 +207,10 @@ class Questions:
     def is_silenced(self, session_id: str) -> bool:
         return session_id in self._silenced
 
-    def _close(self, key: tuple[str, str]) -> None:
-        """Nobody waits for this question any more; the next one that is the same is asked anew."""
-        del self._open[key]
+    def _close(self, key: tuple[str, str], asking: _Open) -> None:
+        """Nobody waits for this question any more."""
+        if self._open.get(key) is asking:
+            del self._open[key]
         shows = self._shows.get(session_id := key[0])
         if shows and not shows.locked() and not any(asked == session_id for asked, _ in self._open):
             del self._shows[session_id]
@@ -287,8 +231,10 @@ class Questions:
 
     async def _answer(self, question: Question) -> Reply:
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout) as limit:
                 chosen = await self.asker(question)  # type: ignore[misc]
+            if limit.expired():  # it would not be interrupted
+                raise TimeoutError
         except TimeoutError:
             return Reply(why="nobody answered in time")
         except Exception:

@@ -55,10 +55,11 @@ class RulesError(Error):
 
 
 class Verdict(Struct, frozen=True):
-    """What the rules say of an operation, and the rule that says it."""
+    """What the rules say of an operation, the rule that says it, and why in the user's words or ours."""
 
     effect: Effect
     rule: Rule
+    why: str
 
 
 class Rules:
@@ -92,13 +93,13 @@ class Rules:
 
     def judge(self, operation: Operation, place: Place) -> Verdict | None:
         """What the strongest rule about an operation says; None when no rule is about it."""
-        found: dict[Effect, Rule] = {}
+        found: dict[Effect, Verdict] = {}
         for rule in self.rules:
             if rule.matches(operation, place):
-                found.setdefault(rule.effect, rule)
+                found.setdefault(rule.effect, Verdict(rule.effect, rule, rule.reason))
             elif rule.effect != "allow" and rule.may_match(operation, place):
-                found.setdefault("ask", rule)
-        return next((Verdict(effect, found[effect]) for effect in EFFECTS if effect in found), None)
+                found.setdefault("ask", Verdict("ask", rule, "this may hide what a rule is about"))
+        return next((found[effect] for effect in EFFECTS if effect in found), None)
 
 
 def user_file() -> Path:

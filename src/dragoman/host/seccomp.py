@@ -8,7 +8,7 @@ import errno
 import platform
 import struct
 
-# machine: the kernel's name for it, then the numbers of FORBIDDEN in that order (None: it has no such call)
+# The kernel's name for a machine, and its numbers of the calls `socket` and `ioctl`.
 _MACHINES = {
     "x86_64": (0xC000003E, 41, 16),
     "aarch64": (0xC00000B7, 198, 29),
@@ -68,17 +68,25 @@ def seccomp_filter() -> bytes | None:
     if machine not in _MACHINES:
         return None
     name, socket, ioctl = _MACHINES[machine]
-    numbers = [pair[list(_MACHINES).index(machine)] for pair in FORBIDDEN.values()]
     program = [_step(_LOAD, _MACHINE), _step(_EQUAL, name, 1, 0), _step(_RETURN, _KILL), _step(_LOAD, _CALL)]
     if machine == "x86_64":
         program += [_step(_AT_LEAST, _OTHER_ABI, 0, 1), _refuse(errno.ENOSYS)]
-    for number in numbers:
+    for number in forbidden_calls().values():
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
     families = [_step(_EQUAL, family, len(FAMILIES) - i, 0) for i, family in enumerate(FAMILIES)]
     program += _for(socket, [_step(_LOAD, _FIRST), *families, _refuse(errno.EAFNOSUPPORT), _step(_RETURN, _ALLOW)])
     keys = [part for key in KEYSTROKES for part in (_step(_EQUAL, key, 0, 1), _refuse(errno.EPERM))]
     program += _for(ioctl, [_step(_LOAD, _SECOND), *keys, _step(_RETURN, _ALLOW)])
     return b"".join([*program, _step(_RETURN, _ALLOW)])
+
+
+def forbidden_calls() -> dict[str, int]:
+    """The numbers of what the filter forbids on this machine."""
+    machine = platform.machine()
+    if machine not in _MACHINES:
+        return {}
+    column = list(_MACHINES).index(machine)
+    return {name: numbers[column] for name, numbers in FORBIDDEN.items()}
 
 
 def _for(number: int, steps: list[bytes]) -> list[bytes]:

@@ -15,13 +15,12 @@ from typing import NamedTuple
 from .. import schema as s
 from ..errors import InvalidParams
 from .bubblewrap import Wrapped
-from .children import Child
+from .children import Child, StartError
 from .operations import Execute
 from .output import Chunk, Output, Pace, StreamName
 
 log = logging.getLogger("dragoman")
 
-GRACE = 2.0  # seconds a command has between being asked to end and being killed
 SHELLS_SIGNAL = 128  # what a shell, and a sandbox, adds to a signal to make it an exit code
 
 
@@ -37,10 +36,15 @@ class Wiring:
         self.theirs: list[int] = []  # stdin, stdout, stderr
         self.keyboard: int | None = None
         self.ours: list[tuple[int, StreamName]] = []
-        if size is None:
-            self._lay_pipes(apart)
-        else:
-            self._lay_terminal(size)
+        try:
+            if size is None:
+                self._lay_pipes(apart)
+            else:
+                self._lay_terminal(size)
+        except OSError as exc:
+            for fd in (*self.theirs, *(fd for fd, _ in self.ours)):
+                os.close(fd)
+            raise StartError(exc.strerror) from exc
 
     def _lay_pipes(self, apart: bool) -> None:
         self.theirs.append(os.open(os.devnull, os.O_RDONLY))
@@ -55,8 +59,9 @@ class Wiring:
     def _lay_terminal(self, size: Size) -> None:
         master, slave = os.openpty()
         set_size(master, size)
-        self.theirs += [slave, os.dup(slave), os.dup(slave)]
         self.ours.append((master, "stdout"))
+        self.theirs.append(slave)
+        self.theirs += [os.dup(slave) for _ in "12"]
         self.keyboard = os.dup(master)
         os.set_blocking(self.keyboard, False)
 
@@ -69,7 +74,7 @@ class Wiring:
 class Terminal:
     """A command, from its start until it is released; as `Watch` it is told how it fares."""
 
-    def __init__(self, session_id: str, operation: Execute, kept: int, pace: Pace) -> None:
+    def __init__(self, session_id: str, operation: Execute, kept: int, grace: float, pace: Pace) -> None:
         self.id = f"term_{secrets.token_hex(16)}"  # 128 bits that nobody guesses
         self.session_id, self.operation = session_id, operation
         self.wrapped: Wrapped | None = None  # in what it runs
@@ -82,6 +87,7 @@ class Terminal:
         self._gone = asyncio.Event()
         self._released = False
         self._sent: set[int] = set()
+        self._grace = grace
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
@@ -198,7 +204,7 @@ class Terminal:
 
     def _terminate(self) -> None:
         self._send(signal.SIGTERM)
-        self._later(GRACE, self._kill)
+        self._later(self._grace, self._kill)
 
     def _kill(self) -> None:
         if self._child:

@@ -28,7 +28,7 @@ from typing import Self
 
 from ..errors import InvalidParams, Overloaded, ResourceNotFound
 from .bubblewrap import Wrapped
-from .children import Child, Keeper, Order, StartError
+from .children import Child, Keeper, StartError
 from .environment import dangerous, environment
 from .limits import Limits
 from .operations import Execute
@@ -102,7 +102,8 @@ class Terminals:
         `apart`: tell stdout and stderr apart to those who follow it, which may change the order between them.
         """
         self._check_room(session_id)
-        terminal = Terminal(session_id, operation, self.limits.kept(output_byte_limit), self._pace)
+        kept = self.limits.kept(output_byte_limit)
+        terminal = Terminal(session_id, operation, kept, self.limits.grace, self._pace)
         self._terminals[terminal.id] = terminal
         try:
             with contextlib.ExitStack() as opened:
@@ -139,19 +140,8 @@ class Terminals:
         wrapped = self._wrapped(operation, roots, interactive=size is not None)
         opened.callback(wrapped.close)
         terminal.wrapped = wrapped
-        order = Order(
-            argv=wrapped.argv,
-            env=tuple(wrapped.env.items()),
-            tty=size is not None,
-            limits=self.limits.resources(),
-            wrappers=wrapped.processes,
-            kept=len(wrapped.kept),
-            staged=len(wrapped.staged),
-            placeholders=[name for _, name in wrapped.placeholders],
-        )
-        parents = [parent for parent, _ in wrapped.placeholders]
-        fds = [*wiring.theirs, cwd, *wrapped.kept, *wrapped.staged, *parents]
-        return await self._keeper.start(order, fds, terminal)
+        order = wrapped.order(limits=self.limits.resources(), tty=size is not None)
+        return await self._keeper.start(order, [*wiring.theirs, cwd, *wrapped.descriptors], terminal)
 
     def _wrapped(self, operation: Execute, roots: Sequence[Directory], *, interactive: bool) -> Wrapped:
         ours = os.environ if self._environ is None else self._environ

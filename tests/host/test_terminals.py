@@ -1,0 +1,733 @@
+"""Commands run for an agent: what is run, what it prints, how it ends, and that nothing of it is left."""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import sys
+import termios
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcError
+from dragoman.host.limits import Limits
+from dragoman.host.output import Tail
+from dragoman.host.terminal import Size, Terminal
+from dragoman.host.terminals import Terminals, execution
+from torture.host_terminals import KINDS, Pulse, flood, guess, kill_hosts, spawn_and_end
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+MEGABYTE = 1024 * 1024
+METACHARACTERS = [
+    *("", " ", "a b", "\t", "\n", "a\nb", "'", '"', "''", "`id`", "$(id)", "${HOME}", "$HOME", "$((1+1))", "a;b"),
+    *("a&b", "a&&b", "a|b", "a||b", "a>b", "a<b", "a>>b", "2>&1", "<(id)", "*", "?", "[a]", "{a,b}", "~", "~root"),
+    *("!", "!!", "#", "# a", "\\", "\\\\", "\\n", "a\\", "%s", "%n", "%00", "-", "--", "-c", "--help", "=", "a=b"),
+    *(
+        "()",
+        "(id)",
+        "{ id; }",
+        "\r",
+        "\r\n",
+        "\x01",
+        "\x1b[2J",
+        "\x7f",
+        "\u202e",
+        "\u200b",
+        "\ufeff",
+        "é",
+        "日本",
+        "😀",
+    ),
+    *("e\u0301", "..", "../..", "/", "//", "/etc/passwd", "C:\\x", "&lt;", "$'\\x41'", '$"x"', "^a^b", "a\x0bb"),
+    *(
+        "a\x0cb",
+        "\u2028",
+        "\u0085",
+        "$@",
+        "$*",
+        "$#",
+        "$?",
+        "$$",
+        "$!",
+        "$0",
+        "$1",
+        "$-",
+        "${IFS}",
+        "a{1..3}",
+        "@(a)",
+    ),
+    *(
+        "+(a)",
+        "!(a)",
+        "1>&2",
+        "&>x",
+        ">|x",
+        "<<EOF",
+        "<<<x",
+        "|&",
+        ";;",
+        "if",
+        "then",
+        "[[ a ]]",
+        "$[1+1]",
+        "x" * 5000,
+    ),
+]
+
+
+@pytest.fixture
+async def terminals() -> AsyncIterator[Terminals]:
+    async with Terminals(limits=Limits(grace=0.2)) as opened, asyncio.timeout(20):
+        yield opened
+
+
+async def run(terminals: Terminals, command: str, *args: str, cwd: Path | str = "/", **how: object) -> Terminal:
+    """A command that has ended."""
+    terminal = await terminals.create("s", execution(command, args, cwd=str(cwd)), **how)  # type: ignore[arg-type]
+    await terminal.wait()
+    return terminal
+
+
+def python(code: str) -> tuple[str, ...]:
+    return sys.executable, "-I", "-S", "-c", code
+
+
+# What is run
+
+
+def test_a_command_with_arguments_is_run_as_it_is() -> None:
+    operation = execution("npm", ["run", "a; rm -rf /"], cwd="/w")
+    assert (operation.argv, operation.shell) == (("npm", "run", "a; rm -rf /"), False)
+
+
+def test_a_plain_command_without_arguments_needs_no_shell() -> None:
+    assert execution("ls", cwd="/w").argv == ("ls",)
+
+
+@pytest.mark.parametrize(
+    "command", ["npm test", "a|b", "a && b", "$(id)", "ls *", "x > y", "A=1 b", "a\nb", "~/x y"]
+)
+def test_a_command_that_only_a_shell_understands_is_shown_to_be_one(command: str) -> None:
+    operation = execution(command, cwd="/w")
+    assert (operation.argv, operation.shell) == (("/bin/sh", "-c", command), True)
+    assert operation.subject == command
+
+
+def test_a_program_whose_path_has_blanks_is_no_shell_command(tmp_path: Path) -> None:
+    program = tmp_path / "my tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert execution(str(program), cwd="/").argv == (str(program),)
+    assert execution("./my tool", cwd=str(tmp_path)).argv == ("./my tool",)
+
+
+def test_dangerous_variables_are_named_in_the_operation() -> None:
+    operation = execution("make", cwd="/w", env=[("CI", "1"), ("LD_PRELOAD", "x.so"), ("PATH", ".")])
+    assert operation.dangerous_env == ("LD_PRELOAD", "PATH")
+
+
+def test_of_a_variable_set_twice_the_last_value_counts() -> None:
+    assert execution("make", cwd="/w", env=[("A", "1"), ("B", "2"), ("A", "3")]).env == (("A", "3"), ("B", "2"))
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "env"),
+    [
+        ("", [], []),
+        ("a\0b", ["c"], []),
+        ("a", ["b\0"], []),
+        ("a", ["\udc80"], []),
+        ("a", ["\ud800"], []),
+        ("a", [], [("A\0", "")]),
+        ("a", [], [("A", "\0")]),
+        ("a", [], [("A=B", "")]),
+        ("a", [], [("", "x")]),
+    ],
+)
+def test_what_no_system_can_run_is_refused(command: str, args: list[str], env: list[tuple[str, str]]) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        execution(command, args, cwd="/w", env=env)
+    assert refused.value.data == {"kind": "cannot_start"}
+
+
+async def test_arguments_arrive_as_they_are(terminals: Terminals) -> None:
+    assert len(METACHARACTERS) >= 100
+    program, *rest = python("import json, sys; print(json.dumps(sys.argv[1:]))")
+    terminal = await run(terminals, program, *rest, *METACHARACTERS)
+    assert json.loads(terminal.output().output) == METACHARACTERS
+
+
+async def test_a_shell_command_is_run_by_a_shell(terminals: Terminals) -> None:
+    assert (await run(terminals, "echo a | tr a b; exit 4")).output().output == "b\n"
+
+
+async def test_a_command_runs_in_the_directory_that_was_opened(terminals: Terminals, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    fd = os.open(tmp_path / "here", os.O_PATH)
+    try:
+        os.rename(tmp_path / "here", tmp_path / "moved")
+        (tmp_path / "here").mkdir()  # an impostor
+        operation = execution("pwd", ["-P"], cwd=str(tmp_path / "here"))
+        terminal = await terminals.create("s", operation, directory=fd)
+        await terminal.wait()
+    finally:
+        os.close(fd)
+    assert terminal.output().output == f"{tmp_path}/moved\n"
+
+
+async def test_a_directory_that_is_not_there_is_an_error(terminals: Terminals, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParams, match="No such file"):
+        await terminals.create("s", execution("true", cwd=str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize("command", ["no-such-program", "/etc", "/etc/hostname", "./no-such-file"])
+async def test_a_command_that_cannot_be_run_is_an_error_that_names_it(terminals: Terminals, command: str) -> None:
+    with pytest.raises(InvalidParams, match=re.escape(repr(command))) as refused:
+        await terminals.create("s", execution(command, ["x"], cwd="/"))
+    assert refused.value.data == {"kind": "cannot_start"}
+
+
+async def test_a_failed_start_takes_up_no_room(tmp_path: Path) -> None:
+    async with Terminals(limits=Limits(per_session=1)) as terminals:
+        for _ in range(3):
+            with pytest.raises(InvalidParams):
+                await terminals.create("s", execution("no-such-program", ["x"], cwd="/"))
+        await run(terminals, "true")
+
+
+async def test_a_command_sees_none_of_sixty_planted_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(60):
+        monkeypatch.setenv(f"PLANTED_{i}", "planted")
+    async with Terminals(inherit=["PLANTED_7"]) as terminals:
+        operation = execution("cat", ["/proc/self/environ"], cwd="/", env=[("CI", "1")])
+        terminal = await terminals.create("s", operation)
+        await terminal.wait()
+        variables = dict(entry.split("=", 1) for entry in terminal.output().output.split("\0") if entry)
+    assert [name for name in variables if name.startswith("PLANTED")] == ["PLANTED_7"]
+    assert variables["CI"] == "1"
+    assert variables["PATH"] == os.environ["PATH"]
+
+
+async def test_a_command_has_the_standard_descriptors_and_no_other(terminals: Terminals, tmp_path: Path) -> None:
+    with open(tmp_path / "open", "w") as file:
+        os.set_inheritable(file.fileno(), True)
+        listed = await run(terminals, *python("import os; print(*sorted(os.listdir('/proc/self/fd')))"))
+    assert listed.output().output.split() == ["0", "1", "2", "3"]  # the last is the directory being read
+
+
+async def test_a_command_has_no_input_and_no_terminal_to_ask_on(terminals: Terminals) -> None:
+    assert (await run(terminals, "cat")).status == (await run(terminals, "true")).status
+    assert "No such device" in (await run(terminals, "read x < /dev/tty")).output().output
+
+
+async def test_a_command_starts_with_default_signals(terminals: Terminals) -> None:
+    code = "import signal; print([s.name for s in (signal.SIGPIPE, signal.SIGINT) if signal.getsignal(s) == signal.SIG_IGN])"
+    ignored = await run(terminals, "/bin/sh", "-c", "trap; kill -PIPE $$")
+    assert ignored.status and ignored.status.signal == "SIGPIPE", code
+
+
+# What it prints
+
+
+async def test_output_is_there_when_the_command_has_ended(terminals: Terminals) -> None:
+    for _ in range(20):
+        terminal = await run(terminals, "printf out; printf err >&2")
+        assert terminal.output().output == "outerr"
+
+
+async def test_output_can_be_read_while_the_command_runs(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("echo begun; sleep 100", cwd="/"))
+    async for chunk in terminal.follow():
+        assert chunk.text == "begun\n"
+        break
+    answer = terminal.output()
+    assert (answer.output, answer.truncated, answer.exit_status) == ("begun\n", False, None)
+
+
+TEXTS = {"one": "abcdefg", "two": "äöüßéñ", "three": "日本語文字", "four": "😀🎉🚀", "all": "aé日😀"}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+async def test_output_is_kept_from_the_end_and_cut_between_characters(text: str) -> None:
+    printed = text * 30
+    async with Terminals(limits=Limits(per_session=71)) as terminals, asyncio.timeout(20):
+        operation = execution("printf", ["%s", printed], cwd="/")
+        created = [await terminals.create("s", operation, output_byte_limit=limit) for limit in range(71)]
+        for limit, terminal in enumerate(created):
+            await terminal.wait()
+            kept = terminal.output().output
+            assert printed.endswith(kept)
+            assert limit - 4 < len(kept.encode()) <= limit or kept == ""
+            assert terminal.output().truncated
+
+
+async def test_output_within_the_limit_is_whole(terminals: Terminals) -> None:
+    answer = (await run(terminals, "printf", "%s", "x" * 100, output_byte_limit=100)).output()
+    assert (answer.output, answer.truncated) == ("x" * 100, False)
+
+
+@given(st.lists(st.text(max_size=30), max_size=12), st.integers(0, 70))
+def test_however_it_is_cut_the_tail_is_the_longest_that_fits(pieces: list[str], limit: int) -> None:
+    tail, whole = Tail(limit), "".join(pieces)
+    for piece in pieces:
+        tail.add(piece)
+    suffixes = (whole[start:] for start in range(len(whole) + 1))
+    assert str(tail) == next(suffix for suffix in suffixes if len(suffix.encode()) <= limit)
+    assert tail.truncated == (str(tail) != whole)
+
+
+async def test_bytes_that_are_no_text_become_replacement_characters(terminals: Terminals) -> None:
+    assert (await run(terminals, r"printf 'a\377b\303'")).output().output == "a\ufffdb\ufffd"
+
+
+async def test_a_character_that_comes_in_two_pieces_stays_whole(terminals: Terminals, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    command = rf"printf '<\303'; read x < {shlex.quote(str(tmp_path / 'go'))}; printf '\251>'"
+    terminal = await terminals.create("s", execution(command, cwd="/"))
+    async for chunk in terminal.follow():
+        if chunk.text == "<":
+            (tmp_path / "go").write_text("go\n")
+    assert terminal.output().output == "<é>"
+
+
+async def test_an_agent_can_ask_for_more_output_but_not_for_any_amount() -> None:
+    limits = Limits(output=10, output_most=20)
+    async with Terminals(limits=limits) as terminals:
+        for asked, kept in ((None, 10), (5, 5), (20, 20), (2**64, 20)):
+            terminal = await run(terminals, "printf", "%s", "x" * 100, output_byte_limit=asked)
+            assert len(terminal.output().output) == kept
+
+
+async def test_a_follower_hears_everything_and_then_the_end(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("seq", ["100000"], cwd="/"), output_byte_limit=10)
+    heard = "".join([chunk.text async for chunk in terminal.follow()])
+    assert heard.endswith("".join(f"{n}\n" for n in range(99_000, 100_001)))
+    assert terminal.status is not None
+
+
+async def test_stdout_and_stderr_can_be_told_apart(terminals: Terminals) -> None:
+    operation = execution("echo out; echo err >&2", cwd="/")
+    terminal = await terminals.create("s", operation, apart=True)
+    heard = {"stdout": "", "stderr": ""}
+    async for chunk in terminal.follow():
+        heard[chunk.stream] += chunk.text
+    assert heard == {"stdout": "out\n", "stderr": "err\n"}
+    assert sorted(terminal.output().output.split()) == ["err", "out"]
+
+
+async def test_a_slow_follower_slows_the_command_and_loses_nothing(terminals: Terminals) -> None:
+    code = "import os\nfor i in range(300_000): os.write(1, b'%09d\\n' % i)"
+    program, *args = python(code)
+    terminal = await terminals.create("s", execution(program, args, cwd="/"))
+    following = terminal.follow()
+    first = await anext(following)
+    lines = first.text + "".join([chunk.text async for chunk in following])
+    assert lines == "".join(f"{i:09}\n" for i in range(300_000))
+
+
+async def test_a_follower_that_leaves_holds_nobody_up(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("head", ["-c", "3000000", "/dev/zero"], cwd="/"))
+    async for _ in terminal.follow():
+        break
+    assert (await terminal.wait()) is not None
+
+
+async def test_a_flood_of_output_costs_its_limit_and_starves_nobody(tmp_path: Path) -> None:
+    speed, kept, memory = await flood(tmp_path, seconds=1, limit=MEGABYTE)
+    assert MEGABYTE - 4 < kept <= MEGABYTE
+    assert memory < 8 * MEGABYTE
+    assert speed > 0.5
+
+
+# How it ends
+
+
+async def test_an_exit_code_is_reported(terminals: Terminals) -> None:
+    status = (await run(terminals, "exit 7")).status
+    assert status and (status.exit_code, status.signal) == (7, None)
+
+
+async def test_a_signal_is_reported_by_name(terminals: Terminals) -> None:
+    status = (await run(terminals, "kill -USR1 $$")).status
+    assert status and (status.exit_code, status.signal) == (None, "SIGUSR1")
+
+
+async def test_a_background_process_does_not_hold_up_the_exit(terminals: Terminals) -> None:
+    async with asyncio.timeout(2):
+        status = (await run(terminals, "sleep 100 & exit 3")).status
+    assert status and status.exit_code == 3
+
+
+async def test_what_a_background_process_prints_later_is_heard(terminals: Terminals, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    os.mkfifo(tmp_path / "said")
+    go, said = (shlex.quote(str(tmp_path / name)) for name in ("go", "said"))
+    terminal = await run(terminals, f"(read x < {go}; echo late; echo > {said}) & echo early")
+    assert terminal.output().output == "early\n"
+    (tmp_path / "go").write_text("go\n")
+    await asyncio.to_thread((tmp_path / "said").read_text)
+    async with asyncio.timeout(5):
+        while "late" not in terminal.output().output:
+            await asyncio.sleep(0)
+    assert terminal.output().output == "early\nlate\n"
+
+
+async def test_everybody_who_waits_is_answered(terminals: Terminals, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    terminal = await terminals.create("s", execution(f"read x < {shlex.quote(str(tmp_path / 'go'))}", cwd="/"))
+    waiting = [asyncio.create_task(terminal.wait()) for _ in range(50)]
+    impatient = await terminal.wait(timeout=0.01)
+    waiting[7].cancel()
+    (tmp_path / "go").write_text("go\n")
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert impatient is None
+    assert isinstance(answers.pop(7), asyncio.CancelledError)
+    assert {answer.exit_code for answer in answers} == {0}  # type: ignore[union-attr]
+
+
+async def test_a_killed_command_can_still_be_read(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("echo said; sleep 100", cwd="/"))
+    async for _ in terminal.follow():
+        break
+    await terminal.kill()
+    answer = terminals.find("s", terminal.id).output()
+    assert answer.output == "said\n"
+    assert answer.exit_status and answer.exit_status.signal == "SIGTERM"
+    await terminal.kill()  # twice is no error
+
+
+async def test_a_command_that_does_not_go_when_asked_is_killed(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("trap '' TERM; echo deaf; while :; do sleep 9; done", cwd="/"))
+    async for _ in terminal.follow():
+        break
+    await terminal.kill()
+    assert terminal.status and terminal.status.signal == "SIGKILL"
+
+
+async def test_a_command_can_be_killed_at_once() -> None:
+    async with Terminals(limits=Limits(grace=1000)) as terminals, asyncio.timeout(10):
+        terminal = await terminals.create("s", execution("trap '' TERM; echo deaf; sleep 999", cwd="/"))
+        async for _ in terminal.follow():
+            break
+        await terminal.kill(force=True)
+        assert terminal.status and terminal.status.signal == "SIGKILL"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "INT", "int", signal.SIGINT])
+async def test_a_command_can_be_sent_a_signal_of_choice(terminals: Terminals, name: str | int) -> None:
+    terminal = await terminals.create(
+        "s", execution("trap 'exit 5' INT; echo set; while :; do sleep 9; done", cwd="/")
+    )
+    async for _ in terminal.follow():
+        break
+    await terminal.kill(name)
+    status = await terminal.wait()
+    assert status and status.exit_code == 5
+
+
+@pytest.mark.parametrize("name", ["SIGNONE", "", "9x", 0, 999, -1])
+async def test_a_signal_that_does_not_exist_is_refused(terminals: Terminals, name: str | int) -> None:
+    terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"))
+    with pytest.raises(InvalidParams) as refused:
+        await terminal.kill(name)
+    assert refused.value.data == {"kind": "unknown_signal"}
+    assert terminal.status is None
+
+
+async def test_a_command_whose_time_is_up_is_ended(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"), timeout=0.05)
+    status = await terminal.wait()
+    assert status and status.signal == "SIGTERM"
+    assert terminal.timed_out
+
+
+async def test_a_host_can_limit_the_time_of_all_commands() -> None:
+    async with Terminals(limits=Limits(wall_time=0.05)) as terminals, asyncio.timeout(10):
+        terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"), timeout=60)
+        await terminal.wait()
+        assert terminal.timed_out
+
+
+async def test_a_command_that_ends_in_time_was_not_timed_out(terminals: Terminals) -> None:
+    terminal = await run(terminals, "true", timeout=60)
+    assert not terminal.timed_out
+
+
+async def test_a_released_terminal_is_gone_at_once(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("trap '' TERM; sleep 100", cwd="/"))
+    waiting = asyncio.create_task(terminal.wait())
+    releasing = asyncio.create_task(terminals.release("s", terminal.id))
+    await asyncio.sleep(0)
+    with pytest.raises(ResourceNotFound):
+        terminals.find("s", terminal.id)
+    await releasing
+    status = await waiting
+    assert status and status.signal
+    with pytest.raises(ResourceNotFound):
+        await terminals.release("s", terminal.id)
+
+
+async def test_the_process_id_is_that_of_the_command(terminals: Terminals) -> None:
+    terminal = await run(terminals, "echo $$")
+    assert terminal.output().output == f"{terminal.pid}\n"
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    pulse = Pulse(tmp_path)
+    async with pulse.felt() as felt, Terminals() as terminals, asyncio.timeout(20):
+        for steps in range(8):
+            creating = asyncio.create_task(terminals.create("s", execution(pulse.command("chain"), cwd="/")))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            creating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await creating
+        await terminals.close()
+        feed = asyncio.create_task(asyncio.to_thread(pulse.path.write_bytes, b"."))  # so that the pipe ends
+        await feed
+        assert (await felt.read()).endswith(b".")
+
+
+async def test_a_session_closed_during_a_start_gets_no_terminal(terminals: Terminals) -> None:
+    creating = asyncio.create_task(terminals.create("s", execution("sleep", ["100"], cwd="/")))
+    await asyncio.sleep(0)
+    await terminals.close("s")
+    with pytest.raises(InvalidParams, match="closed"):
+        await creating
+
+
+# Nothing is left
+
+
+async def test_nothing_outlives_its_end_however_it_comes(tmp_path: Path) -> None:
+    await spawn_and_end(tmp_path, list(KINDS), cycles=30)
+
+
+async def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path) -> None:
+    await kill_hosts(tmp_path, list(KINDS), cycles=2)
+
+
+async def test_nothing_outlives_a_supervisor_that_is_killed(terminals: Terminals, tmp_path: Path) -> None:
+    pulse = Pulse(tmp_path)
+    async with pulse.felt() as felt:
+        terminal = await terminals.create("s", execution(pulse.command("daemon"), cwd="/"))
+        await felt.readexactly(1)
+        status = Path(f"/proc/{terminal.pid}/status").read_text()
+        os.kill(int(re.search(r"PPid:\s*(\d+)", status)[1]), signal.SIGKILL)  # type: ignore[index]
+        assert await felt.read() == b""
+    ended = await terminal.wait()
+    assert ended and ended.signal == "SIGKILL"
+    assert (await run(terminals, "echo still here")).output().output == "still here\n"
+
+
+async def test_a_keeper_that_is_killed_is_replaced(terminals: Terminals) -> None:
+    first = await run(terminals, "cat /proc/$PPID/status")
+    keeper = int(re.search(r"PPid:\s*(\d+)", first.output().output)[1])  # type: ignore[index]
+    running = await terminals.create("s", execution("echo up; sleep 100", cwd="/"))
+    os.kill(keeper, signal.SIGKILL)
+    assert (await run(terminals, "echo again")).output().output == "again\n"
+    await running.kill()
+    assert running.status and running.status.signal == "SIGTERM"
+
+
+# Whose it is, and how many
+
+
+async def test_a_foreign_terminal_is_as_unknown_as_one_that_never_was(tmp_path: Path) -> None:
+    answers = await guess(tmp_path, guesses=100, sessions=10)
+    assert len(answers) == 1
+    assert "unknown_terminal" in answers.pop()
+
+
+async def test_ids_cannot_be_guessed(terminals: Terminals) -> None:
+    ids = {(await run(terminals, "true")).id for _ in range(5)}
+    assert all(len(id.removeprefix("term_")) == 32 for id in ids)
+    assert len(ids) == 5
+
+
+async def test_a_session_has_a_limit_that_the_error_names() -> None:
+    async with Terminals(limits=Limits(per_session=2, per_host=3)) as terminals:
+        first = await run(terminals, "true")
+        await run(terminals, "true")
+        with pytest.raises(Overloaded, match="this session has 2 terminals") as refused:
+            await run(terminals, "true")
+        assert refused.value.data == {"kind": "terminal_limit", "limit": 2, "scope": "session"}
+        await terminals.create("other", execution("true", cwd="/"))
+        with pytest.raises(Overloaded, match="this host has 3 terminals"):
+            await terminals.create("third", execution("true", cwd="/"))
+        await terminals.release("s", first.id)
+        await run(terminals, "true")
+
+
+async def test_starts_at_the_same_time_keep_the_limit() -> None:
+    async with Terminals(limits=Limits(per_session=3)) as terminals:
+        starting = (terminals.create("s", execution("true", cwd="/")) for _ in range(10))
+        created = await asyncio.gather(*starting, return_exceptions=True)
+    assert [isinstance(one, Terminal) for one in created].count(True) == 3
+
+
+async def test_closing_a_session_leaves_the_others_alone(terminals: Terminals) -> None:
+    mine = await terminals.create("mine", execution("sleep", ["100"], cwd="/"))
+    other = await terminals.create("other", execution("sleep", ["100"], cwd="/"))
+    await terminals.close("mine")
+    assert mine.status is not None
+    assert terminals.find("other", other.id).status is None
+
+
+async def test_limits_of_the_kernel_hold_for_commands(tmp_path: Path) -> None:
+    limits = Limits(file_size=1000, open_files=17, memory=1 << 30)
+    async with Terminals(limits=limits) as terminals:
+        told = await run(terminals, "ulimit -f; ulimit -n; ulimit -v; ulimit -c")
+        assert told.output().output.split()[1:] == ["17", str(1 << 20), "0"]
+        await run(terminals, "head -c 5000 /dev/zero > big", cwd=tmp_path)
+    assert (tmp_path / "big").stat().st_size == 1000
+
+
+async def test_a_command_that_uses_up_its_processor_time_is_told_why() -> None:
+    async with Terminals(limits=Limits(cpu_time=1)) as terminals, asyncio.timeout(20):
+        status = (await run(terminals, *python("while True: pass"))).status
+    assert status and status.signal == "SIGXCPU"
+
+
+# Interactive terminals
+
+
+async def test_an_interactive_command_has_a_terminal_of_the_size_asked_for(terminals: Terminals) -> None:
+    terminal = await run(terminals, "test -t 0 && test -t 1 && test -t 2 && stty size", size=Size(81, 25))
+    assert terminal.output().output == "25 81\r\n"
+
+
+async def test_what_is_typed_arrives_and_can_interrupt(terminals: Terminals) -> None:
+    operation = execution("read x; echo got $x; trap 'echo stopped; exit 6' INT; echo ready; sleep 100", cwd="/")
+    terminal = await terminals.create("s", operation, size=Size(80, 24))
+    await terminal.input("hello\n")
+    said = ""
+    async for chunk in terminal.follow():
+        said += chunk.text
+        if "ready" in said:
+            await terminal.input("\x03")
+            said = said.replace("ready", "")
+    assert "got hello" in said
+    assert "stopped" in said
+    assert terminal.status and terminal.status.exit_code == 6
+
+
+async def test_a_change_of_size_reaches_the_command(terminals: Terminals) -> None:
+    operation = execution("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done", cwd="/")
+    terminal = await terminals.create("s", operation, size=Size(80, 24))
+    async for chunk in terminal.follow():
+        if "ready" in chunk.text:
+            terminal.resize(columns=132, rows=43)
+    assert terminal.output().output.endswith("43 132\r\n")
+
+
+async def test_a_terminal_without_a_size_takes_no_input(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"))
+    with pytest.raises(InvalidParams) as refused:
+        await terminal.input("x")
+    assert refused.value.data == {"kind": "not_interactive"}
+    with pytest.raises(InvalidParams):
+        terminal.resize(80, 24)
+
+
+@pytest.mark.parametrize("size", [(0, 24), (80, -1), (80, 1 << 16)])
+async def test_an_impossible_size_is_refused(terminals: Terminals, size: tuple[int, int]) -> None:
+    terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"), size=Size(80, 24))
+    with pytest.raises(InvalidParams):
+        terminal.resize(*size)
+
+
+async def test_nothing_can_be_typed_into_a_command_that_is_over(terminals: Terminals) -> None:
+    terminal = await run(terminals, "true", size=Size(80, 24))
+    with pytest.raises(InvalidParams) as refused:
+        await terminal.input("x")
+    assert refused.value.data == {"kind": "ended"}
+
+
+async def test_typing_that_nobody_reads_ends_with_the_command(terminals: Terminals) -> None:
+    terminal = await terminals.create("s", execution("stty raw; echo ready; sleep 100", cwd="/"), size=Size(80, 24))
+    async for _ in terminal.follow():
+        break
+    typing = asyncio.create_task(terminal.input("x" * 1_000_000))
+    done, _ = await asyncio.wait([typing], timeout=0.1)
+    assert not done
+    await terminal.kill()
+    await typing
+
+
+ATTACKER = """
+import fcntl, os, sys, termios
+for place in (0, 1, 2, "/dev/tty"):
+    try:
+        fd = place if isinstance(place, int) else os.open(place, os.O_RDWR)
+        for key in b"echo injected\\n":
+            fcntl.ioctl(fd, termios.TIOCSTI, bytes([key]))
+    except OSError:
+        pass
+for number in range(300):
+    os.write(1, b"\\x1b]%d;evil\\x07\\x1b[%dm\\x1b[c\\x1b[6n\\x1bP+q544e\\x1b\\\\" % (number, number))
+try:
+    os.write(os.open("/dev/tty", os.O_WRONLY), b"\\x1b[2Jevil")
+except OSError:
+    pass
+"""
+HOST = """
+import asyncio, os, sys
+from dragoman.host.terminal import Size
+from dragoman.host.terminals import Terminals, execution
+
+async def main():
+    async with Terminals() as terminals:
+        for size in (None, Size(80, 24)):
+            terminal = await terminals.create("s", execution(sys.executable, ["-c", sys.argv[1]], cwd="/"), size=size)
+            await terminal.wait()
+            assert "evil" in terminal.output().output
+
+asyncio.run(main())
+os.set_blocking(0, False)
+try:
+    typed = os.read(0, 1000)
+except BlockingIOError:
+    typed = b""
+print(repr(typed))
+"""
+
+
+async def test_nothing_of_a_command_reaches_our_own_terminal() -> None:
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    try:
+        host = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", HOST, ATTACKER),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=take_terminal,
+        )
+        async with asyncio.timeout(20):
+            assert await host.wait() == 0
+        shown = os.read(ours, 10_000)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert shown == b"b''\r\n"
+
+
+async def test_errors_tell_nothing_but_what_was_asked_for(terminals: Terminals) -> None:
+    with pytest.raises(RpcError) as unknown:
+        terminals.find("s", "term_nothing")
+    assert "nothing" not in str(unknown.value)

@@ -1,0 +1,172 @@
+"""T21, T24, T40, T41, T45: commands that do not want to end, hosts that are killed, and output without end.
+
+Whether a process lives is never guessed: each holds a pipe open, and the pipe ends with the last of them.  Hosts that
+are to be killed are started from this file: `python host_terminals.py DIRECTORY PIPE KIND ...`.
+"""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from dragoman.errors import RpcError
+from dragoman.host.limits import Limits
+from dragoman.host.sandbox import Sandbox
+from dragoman.host.terminals import Terminals, execution
+
+PATIENCE = 20.0  # seconds; an experiment that waits longer has failed
+IMPATIENT = Limits(grace=0.2, per_session=256)
+
+# Shell commands that hold the pipe PIPE open and say so with one letter each.
+KINDS = {
+    "clean": "exec 9>PIPE; printf c >&9",
+    "deaf": "exec 9>PIPE; trap '' TERM HUP INT; printf d >&9; while :; do sleep 100; done",
+    "chain": "exec 9>PIPE; sh -c 'sh -c \"printf n >&9; sleep 1000; :\"; :'; :",
+    "background": "exec 9>PIPE; sleep 1000 & printf b >&9; exit 3",
+    "forking": "exec 9>PIPE; printf f >&9; while :; do (sleep 1000 &) ; sleep 0.01; done",
+    "daemon": "exec 9>PIPE; setsid sh -c '(printf s >&9; sleep 1000) & exit' & wait; sleep 1000",
+}
+
+
+class Pulse:
+    """A named pipe whose end is the death of everybody who had it open."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "pulse"
+        os.mkfifo(self.path)
+        self.path.chmod(0o666)
+
+    @contextlib.asynccontextmanager
+    async def felt(self) -> AsyncIterator[asyncio.StreamReader]:
+        """What the living say, until there are none."""
+        reader = asyncio.StreamReader()
+        fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", buffering=0)
+        )
+        try:
+            yield reader
+        finally:
+            transport.close()
+
+    def command(self, kind: str) -> str:
+        return KINDS[kind].replace("PIPE", shlex.quote(str(self.path)))
+
+
+async def spawn_and_end(directory: Path, kinds: Sequence[str], cycles: int, sandbox: Sandbox | None = None) -> None:
+    """Start commands of every kind, end them in every way; returns when none of their processes is left."""
+    pulse = Pulse(directory)
+    async with pulse.felt() as felt, Terminals(limits=IMPATIENT, sandbox=sandbox) as terminals:
+        kinds = [kinds[i % len(kinds)] for i in range(cycles)]
+        started = [
+            await terminals.create(f"session {i % 3}", execution(pulse.command(kind), cwd=str(directory)))
+            for i, kind in enumerate(kinds)
+        ]
+        async with asyncio.timeout(PATIENCE):
+            await felt.readexactly(len(started))
+            killed = [t.kill() for t in started[::4]] + [t.kill(force=True) for t in started[1::4]]
+            released = [terminals.release(t.session_id, t.id) for t in started[2::4]]
+            await asyncio.gather(*killed, *released)
+            await terminals.close("session 0")
+            await terminals.close()
+            assert await felt.read() == b""
+
+
+async def kill_hosts(directory: Path, kinds: Sequence[str], cycles: int, sandboxed: bool = False) -> None:
+    """Start hosts with one command of each kind, and kill -9 each; nothing they started is left."""
+    pulse = Pulse(directory)
+    flags = ["--sandboxed"] if sandboxed else []
+    for _ in range(cycles):
+        async with pulse.felt() as felt, asyncio.timeout(PATIENCE):
+            argv = [sys.executable, __file__, str(directory), *flags, *map(pulse.command, kinds)]
+            host = await asyncio.create_subprocess_exec(*argv)
+            await felt.readexactly(len(kinds))
+            host.send_signal(signal.SIGKILL)
+            await host.wait()
+            assert await felt.read() == b""
+
+
+async def _be_killed(directory: str, *commands: str) -> None:
+    sandbox = Sandbox() if commands[0] == "--sandboxed" else None
+    async with Terminals(sandbox=sandbox) as terminals:
+        for command in commands[1:] if sandbox else commands:
+            await terminals.create("session", execution(command, cwd=directory))
+        await asyncio.Event().wait()
+
+
+async def flood(directory: Path, seconds: float, limit: int) -> tuple[float, int, int]:
+    """Print without end; gives how fast others are meanwhile compared to before, bytes kept, and most memory used.
+
+    Quiet and loud spells alternate, so that whatever else the machine does hits both.
+    """
+    from torture.by_hand import resident
+
+    spells = max(int(seconds / 0.1), 2)
+    quiet = loud = 0
+    async with Terminals() as terminals:
+        before = most = resident()
+        for _ in range(spells // 2):
+            quiet += await _round_trips(0.1)
+            operation = execution("yes", ["a line that is repeated"], cwd=str(directory))
+            terminal = await terminals.create("loud", operation, output_byte_limit=limit)
+            loud += await _round_trips(0.1)
+            most = max(most, resident())
+            kept = len(terminal.output().output.encode())
+            assert terminal.output().truncated
+            await terminal.kill(force=True)
+            await terminals.release("loud", terminal.id)
+    return loud / quiet, kept, most - before
+
+
+async def _round_trips(seconds: float) -> int:
+    """How often a byte goes there and back between two tasks over a pair of sockets."""
+    import socket
+
+    ours, theirs = socket.socketpair()
+    (reader, writer), (far_reader, far_writer) = (
+        await asyncio.open_unix_connection(sock=ours),
+        await asyncio.open_unix_connection(sock=theirs),
+    )
+
+    async def echo() -> None:
+        while data := await far_reader.read(64):
+            far_writer.write(data)
+
+    echoing = asyncio.create_task(echo())
+    count, end = 0, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        writer.write(b"x")
+        await reader.readexactly(1)
+        count += 1
+    writer.close()
+    await echoing
+    far_writer.close()
+    return count
+
+
+async def guess(directory: Path, guesses: int, sessions: int) -> set[str]:
+    """Ask for others' terminals and for ones that never were; gives all the different answers."""
+    answers = set()
+    async with Terminals(limits=Limits(per_host=sessions)) as terminals:
+        operation = execution("true", cwd=str(directory))
+        created = [await terminals.create(f"session {i}", operation) for i in range(sessions)]
+        ids = [(terminal.session_id, terminal.id) for terminal in created]
+        for i in range(guesses):
+            session, id = ids[i % len(ids)]
+            other = ids[(i + 1) % len(ids)][0]
+            for asked in ((other, id), (session, id[:-1]), (session, ""), ("", id), (session, f"term_{i:032x}")):
+                try:
+                    terminals.find(*asked)
+                    answers.add("found")
+                except RpcError as exc:
+                    answers.add(f"{exc.code} {exc.message} {exc.data}")
+    return answers
+
+
+if __name__ == "__main__":
+    asyncio.run(_be_killed(*sys.argv[1:]))
