@@ -6,7 +6,10 @@ python micro.py [NAME ...]      each step, or those whose names begin like this
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from inspect import isawaitable
+from itertools import count
+from typing import Any
 
 import msgspec
 from work import CHUNK, LARGE, document
@@ -15,15 +18,14 @@ from dragoman import AgentSession, Client, Turn, codec
 from dragoman import schema as s
 from dragoman.connection import Connection
 from dragoman.framing import LineFramer, join_lines
-from dragoman.roles import AgentRole, ClientRole, RemoteClient, methods
+from dragoman.roles import ClientRole, RemoteClient, methods
 from dragoman.rpc import Peer
 from dragoman.transports import Hear
 
-SECONDS = 0.002  # how long each step is repeated
-ROUNDS = 200  # and how often; the best counts, for the machine may be busy
+ROUNDS, SECONDS = 200, 0.002  # each step is repeated in many short rounds, and the best counts: machines are busy
+REPEATED = 10  # calls between two looks at the clock
 
 UPDATE, READ = methods(ClientRole)["update"], methods(ClientRole)["read_text_file"]
-PROMPT = methods(AgentRole)["prompt"]
 
 
 class Nowhere:
@@ -53,8 +55,8 @@ def sent(method: str, params: object, **members: object) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", **members, "method": method, "params": params})
 
 
-async def steps() -> dict[str, Callable[[], object] | Callable[[], Awaitable[object]]]:
-    """Each step by name: plain functions, and coroutines for what may wait."""
+async def steps() -> dict[str, Callable[[], Any]]:
+    """Each step by name; what it gives is awaited if it can be."""
     notification, frame = chunk(), sent("session/update", chunk())
     params = msgspec.json.encode(notification)
 
@@ -72,9 +74,13 @@ async def steps() -> dict[str, Callable[[], object] | Callable[[], Awaitable[obj
         peer.note(UPDATE, notification)
         peer.take()
 
-    def hear() -> None:
-        wire.hear([frame])
-        for _ in session.backlog():
+    prompts = count(1)  # whose numbers are also the ids of the requests
+
+    async def turn_of_100() -> None:
+        prompt = session.prompt("go")
+        stopped = b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn"}}' % next(prompts)
+        wire.hear([*[frame] * 100, stopped])
+        async for _ in prompt:
             pass
 
     block = join_lines([frame] * (64 * 1024 // len(frame)))
@@ -91,7 +97,7 @@ async def steps() -> dict[str, Callable[[], object] | Callable[[], Awaitable[obj
         "feed 64 KiB": lambda: LineFramer().feed(block),
         "note": note,
         "receive": lambda: peer.receive(frame),
-        "hear and read": hear,
+        "turn of 100": turn_of_100,
         "say": lambda: turn.say(CHUNK),
         "encode 1 MiB": lambda: codec.encode(s.ReadTextFileResponse(content=document(LARGE))),
         "receive 1 MiB": reply,
@@ -99,18 +105,22 @@ async def steps() -> dict[str, Callable[[], object] | Callable[[], Awaitable[obj
     }
 
 
-async def microseconds(step: Callable[[], object]) -> float:
-    """The best of several rounds, per call."""
+async def microseconds(step: Callable[[], Any]) -> float:
+    """The best of many short rounds, per call."""
+    waits = isawaitable(outcome := step())
+    if waits:
+        await outcome
     best = float("inf")
     for _ in range(ROUNDS):
-        count, start = 0, time.perf_counter()
+        calls, start = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - start) < SECONDS:
-            for _ in range(10):
-                outcome = step()
-                if isinstance(outcome, Awaitable):
-                    await outcome
-            count += 10
-        best = min(best, elapsed / count)
+            for _ in range(REPEATED):
+                if waits:
+                    await step()
+                else:
+                    step()
+            calls += REPEATED
+        best = min(best, elapsed / calls)
     return best * 1e6
 
 

@@ -7,7 +7,7 @@ import os
 import random
 import string
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -64,6 +64,13 @@ ASK = Method("_ask", Any, Any)
 TELL = Method("_tell", Any, is_request=False)
 
 
+async def turning_until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something has happened inside that nobody is told of."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 # One bad frame never ends a connection (T01)
 
 
@@ -88,7 +95,12 @@ async def test_frames_nobody_should_send_end_nothing(role: str, wire: str, count
 @pytest.mark.parametrize("role", ["agent", "client"])
 async def test_no_line_ends_a_connection_by_itself(role: str, wire: str) -> None:
     lines = [snippet.encode().replace(b"\n", b" ") for snippet in SNIPPETS]
-    lines += [b"[" * 70_000, b"x" * 1_000_000, b'{"jsonrpc":"2.0","id":[1],"result":{}}', b'{"jsonrpc":"2.0","error":"x"}']
+    lines += [
+        b"[" * 70_000,
+        b"x" * 1_000_000,
+        b'{"jsonrpc":"2.0","id":[1],"result":{}}',
+        b'{"jsonrpc":"2.0","error":"x"}',
+    ]
     if role == "agent":
         async with facing_agent(wire=wire) as hand:
             for line in lines:
@@ -103,7 +115,9 @@ async def test_no_line_ends_a_connection_by_itself(role: str, wire: str) -> None
 
 async def test_what_comes_behind_a_bad_frame_is_still_read() -> None:
     async with facing_agent() as hand:
-        hand.send(b'{"id":1.5, nope', request("a", "_ping"), b"\xff", request("b", "_ping"), b"[]", request("c", "_ping"))
+        hand.send(
+            b'{"id":1.5, nope', request("a", "_ping"), b"\xff", request("b", "_ping"), b"[]", request("c", "_ping")
+        )
         answers = await hand.until("c")
         assert [answer["id"] for answer in answers] == [None, None, None, "a", "b", "c"]
 
@@ -196,12 +210,16 @@ async def test_a_notification_handler_may_fail_in_any_way() -> None:
         assert await hand.ping() == []
 
 
-@pytest.mark.parametrize("how", ["value", "system exit", "interrupt", "deep recursion", "cancelled", "invalid params"])
+@pytest.mark.parametrize(
+    "how", ["value", "system exit", "interrupt", "deep recursion", "cancelled", "invalid params"]
+)
 async def test_a_turn_may_fail_and_the_next_one_works(how: str) -> None:
     async with facing_agent(Failing) as hand:
         session = (await hand.ask("session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
         for _ in range(2):
-            answer = await hand.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": how}]})
+            answer = await hand.ask(
+                "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": how}]}
+            )
             assert answer["error"]["code"] == FAILURES[how][1]
             assert SECRET not in str(answer)
 
@@ -344,9 +362,7 @@ async def test_an_agent_may_be_stopped_in_the_middle_of_a_line() -> None:
     serving, hand = asyncio.create_task(serve_on(Ponging, theirs)), Hand(ours)
     await hand.ask("initialize", INITIALIZE)
     ours._writer.write(b'{"jsonrpc":"2.0","id":5')  # type: ignore[attr-defined]
-    async with asyncio.timeout(5):
-        while not theirs._framer._size:
-            await asyncio.sleep(0)
+    await turning_until(lambda: theirs._framer._size)
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
@@ -357,7 +373,7 @@ async def test_an_agent_may_be_stopped_in_the_middle_of_a_line() -> None:
 
 
 def names(count: int, seed: int) -> Iterator[str]:
-    dice, letters = random.Random(seed), string.ascii_letters + string.digits + "/_$.\u00e9\u4e2d \\\""
+    dice, letters = random.Random(seed), string.ascii_letters + string.digits + '/_$.\u00e9\u4e2d \\"'
     for number in range(count):
         yield "".join(dice.choices(letters, k=dice.randint(0, 30))) + str(number)
 
@@ -487,9 +503,7 @@ async def test_room_in_one_session_is_no_room_in_another(monkeypatch: pytest.Mon
     async with facing_client(wire="stdio") as (client, hand):
         sessions, text = [client.session("s1"), client.session("s2")], "x" * 1000
         hand.send(*[update(session.id, text) for _ in range(20) for session in sessions])
-        async with asyncio.timeout(5):
-            while not all(session._inbox._holding for session in sessions):
-                await asyncio.sleep(0)
+        await turning_until(lambda: all(session._inbox._holding for session in sessions))
         list(sessions[0].backlog())
         for _ in range(50):
             hand.send(*[update("s2", text) for _ in range(200)])

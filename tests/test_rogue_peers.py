@@ -224,7 +224,7 @@ async def test_an_agent_that_closes_its_stdout_has_hung_up(facing):
 CONVERSATION = 600  # bytes that the well-behaved rogue writes in one turn, roughly
 
 
-@pytest.mark.parametrize("offset", [1, 40, 119, 120, 121, 150, 190, 191, 192, 250, 300, 350, 400, CONVERSATION])
+@pytest.mark.parametrize("offset", [1, 40, 119, 120, 121, 190, 191, 300, CONVERSATION])
 async def test_a_crash_at_any_byte_ends_everything_with_its_reason(facing, offset):
     try:
         async with facing("crash-at-byte", offset) as client:

@@ -161,7 +161,7 @@ def test_members_of_the_params_may_be_called_as_they_like() -> None:
 
 
 def test_looking_for_a_second_member_does_not_take_a_long_frame_apart() -> None:
-    """Tool calls are full of members called id; an honest frame of many megabytes must not hold up its neighbours."""
+    """Tool calls are full of members called id; an honest frame of megabytes must not hold up its neighbours."""
     rows = [{"id": number, "name": "row"} for number in range(200_000)]
     line = frame(request(5, "pass", {"rows": rows}))
     subject, started = peer(), time.process_time()
@@ -354,7 +354,9 @@ def test_a_huge_number_is_refused_or_ignored_and_quickly(digits: int) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("blank", [b"", b" ", b"\r", b"\t \r", b" " * 1000, b"\xef\xbb\xbf", b"\xef\xbb\xbf" * 3000])
+@pytest.mark.parametrize(
+    "blank", [b"", b" ", b"\r", b"\t \r", b" " * 1000, b"\xef\xbb\xbf", b"\xef\xbb\xbf" * 3000]
+)
 def test_a_blank_frame_is_nothing(blank: bytes, quiet: bool) -> None:
     subject = peer(quiet=quiet)
     assert subject.receive(blank) is None

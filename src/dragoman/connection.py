@@ -21,7 +21,7 @@ from .errors import (
 )
 from .framing import Oversize
 from .rpc import Call, Cancel, Event, Method, Noise, Note, Peer, Reply, State
-from .transports import Transport
+from .transports import HIGH_WATER, Transport
 
 log = logging.getLogger("dragoman")
 
@@ -49,7 +49,8 @@ class Connection:
         self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
         self._due = False  # a flush is scheduled
         self._flushed = 0.0  # when the last one was
-        self._choked = False  # the wire holds more than it may
+        self._congested = False  # the wire holds more than it should
+        self._choked = False  # and more than it may
         self._noise = 0
         self._hanging_up: asyncio.Task[None] | None = None
 
@@ -116,13 +117,13 @@ class Connection:
     @property
     def is_full(self) -> bool:
         """Whether it is time to await `room`."""
-        return self.peer.queued > SOFT_LIMIT
+        return self._congested or self.peer.queued > SOFT_LIMIT
 
     async def room(self) -> None:
         """Wait until the peer has taken most of what was sent, and let the reader have its turn."""
         self._flush()
         await self._transport.drain()
-        self._choked = False
+        self._congested = self._choked = False
         await asyncio.sleep(0)
         if self.closed:
             raise self.closed.with_traceback(None)
@@ -142,7 +143,8 @@ class Connection:
         self._flushed = time.monotonic()
         if frames := self.peer.take():
             self._transport.send(frames)
-            self._choked = self._transport.queued > HARD_LIMIT
+            waiting = self._transport.queued
+            self._congested, self._choked = waiting > HIGH_WATER, waiting > HARD_LIMIT
 
     def _expire(self, id: int, method: Method) -> None:
         if settle := self._waiting.pop(id, None):

@@ -34,7 +34,12 @@ class Proxy(AgentRole, ClientRole):
         self._flows: set[asyncio.Task[None]] = set()
 
     async def _request(self, method: Method, params: Any) -> Any:
-        return await _relay(self._downstream if id(method) in _TO_AGENT else self._upstream, method, params)
+        if id(method) not in _TO_AGENT:
+            return await _relay(self._downstream, self._upstream, method, params)
+        result = await _relay(self._upstream, self._downstream, method, params)
+        if method.opens:
+            self.client.offers, self.agent.offers = params.client_capabilities, result.agent_capabilities
+        return result
 
     def _notify(self, method: Method, params: Any) -> None:
         if id(method) in _TO_AGENT:
@@ -50,7 +55,7 @@ class Proxy(AgentRole, ClientRole):
 
         def relay_request(name: str) -> Method:
             onward = Method(name, Raw, Raw)
-            return Method(name, Raw, Raw, handler=functools.partial(_relay, sink, onward))
+            return Method(name, Raw, Raw, handler=functools.partial(_relay, source, sink, onward))
 
         def relay_notification(name: str) -> Method:
             onward = Method(name, Raw, is_request=False)
@@ -65,7 +70,7 @@ class Proxy(AgentRole, ClientRole):
 
     async def _open(self, method: Method, params: Raw) -> Any:
         """Pass the handshake on, and note what both sides offer."""
-        result = await _relay(self._downstream, method, params)
+        result = await _relay(self._upstream, self._downstream, method, params)
         types = methods(AgentRole)["initialize"]
         self.client.offers = codec.decode(params, types.params).client_capabilities
         self.agent.offers = codec.decode_result(result, types.result).agent_capabilities
@@ -101,8 +106,8 @@ async def _let_through(source: Connection, sink: Connection) -> None:
         source.resume()
 
 
-async def _relay(onward: Connection, method: Method, params: Any) -> Any:
-    """Ask the next in the chain; to be cancelled cancels there too, and still waits for its answer."""
+async def _relay(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
+    """Ask the next in the chain; to be cancelled cancels there too, and waits for its answer if it is wanted."""
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     def settle(reply: Reply) -> None:
@@ -115,7 +120,7 @@ async def _relay(onward: Connection, method: Method, params: Any) -> Any:
             reply = await asyncio.shield(answer)
         except asyncio.CancelledError:
             onward.hurry(id)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(0 if source.closed else PATIENCE):
                 reply = await answer
     except TimeoutError:
         onward.withdraw(id)

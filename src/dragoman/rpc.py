@@ -291,13 +291,15 @@ class Peer:
         return Call(self._last_key, id, method, params)
 
     def _receive_note(self, name: str, raw: Raw) -> Event | None:
+        if name == CANCEL:
+            return self._receive_cancel(raw)
         method = self._notifications.get(name)
-        if method is not None and self.state is not State.NEW:
-            try:
-                return Note(method, _read_params(raw, method))
-            except codec.Invalid as exc:
-                return Noise(f"{name} does not fit: {exc}", bytes(raw)[:HEAD])
-        return self._receive_cancel(raw) if name == CANCEL else None
+        if method is None or self.state is State.NEW:
+            return None
+        try:
+            return Note(method, _read_params(raw, method))
+        except codec.Invalid as exc:
+            return Noise(f"{name} does not fit: {exc}", bytes(raw)[:HEAD])
 
     def _receive_cancel(self, raw: Raw) -> Event | None:
         try:

@@ -63,15 +63,19 @@ async def test_switches_are_only_for_clients_that_show_them(connect):
         assert values(update.config_options) == {"model": "large", "voice": "low"}
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("model", "huge"), ("model", ""), ("model", True), ("verbose", "yes"), ("verbose", "true"), ("colour", "red")],
-)
-async def test_a_value_that_does_not_fit_is_refused_and_changes_nothing(connect, option, value):
+async def test_a_value_that_does_not_fit_is_refused_and_changes_nothing(connect):
     async with connect() as client:
         session = await open_session(client)
-        with pytest.raises(InvalidParams):
-            await session.set_config_option(option, value)
+        for option, value in (
+            ("model", "huge"),
+            ("model", ""),
+            ("model", True),
+            ("verbose", "yes"),
+            ("verbose", "true"),
+            ("colour", "red"),
+        ):
+            with pytest.raises(InvalidParams):
+                await session.set_config_option(option, value)
         assert await settings(session) == {"mode": "code", "model": "small", "voice": "low", "verbose": False}
 
 

@@ -147,10 +147,10 @@ async def until_idle(pid):
         await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("size", [65_535, 65_536, 563_170, 5_000_000])
-async def test_lines_of_any_size_pass_whole(connect, size):
+async def test_lines_of_any_size_pass_whole(connect):
     async with connect(client=Client()) as client:
         session = await open_session(client)
-        assert len(await tell(session, f"flood 1 {size}")) == size
-        words = "é" * (size // 2)
-        assert await tell(session, f"echo {words}") == words
+        for size in (65_535, 65_536, 563_170, 5_000_000):
+            assert len(await tell(session, f"flood 1 {size}")) == size
+            words = "é" * (size // 2)
+            assert await tell(session, f"echo {words}") == words

@@ -5,7 +5,6 @@ import errno
 import hashlib
 import os
 import resource
-import signal
 import stat
 import subprocess
 import sys
@@ -269,8 +268,8 @@ FULL = """
 import resource, signal, sys
 from dragoman.errors import InternalError
 from dragoman.host.files import Workspace
-path, state = sys.argv[1:]
-with Workspace(path.rpartition("/")[0], state=state) as workspace, workspace.writing(path) as target:
+ws, path, state = sys.argv[1:]
+with Workspace(ws, state=state) as workspace, workspace.writing(path) as target:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     try:
@@ -283,7 +282,7 @@ with Workspace(path.rpartition("/")[0], state=state) as workspace, workspace.wri
 @pytest.mark.parametrize("name", ["f", "new/dir/f"])
 def test_a_full_disk_leaves_everything_as_it_was(ws: Path, name: str) -> None:
     (ws / "f").write_text("old")
-    argv = [sys.executable, "-c", FULL, str(ws / name), str(ws.parent / "state")]
+    argv = [sys.executable, "-c", FULL, str(ws), str(ws / name), str(ws.parent / "state")]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "no_space\n"
     assert os.listdir(ws) == ["f"]
     assert (ws / "f").read_text() == "old"
@@ -519,4 +518,3 @@ def test_an_input_output_error_is_the_machines_fault(ws: Path, monkeypatch) -> N
     assert kind_of(caught) == "io_error"
     assert (ws / "f").read_text() == "older"
     assert os.listdir(ws) == ["f"]
-    assert signal.getsignal(signal.SIGXFSZ) is not None

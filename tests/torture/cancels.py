@@ -76,7 +76,9 @@ async def _cancel(hand: Hand, id: str, way: str, step: int, dice: random.Random)
         hand.send(prompt)
         seen = await _steps(hand, step, dice)
         hand.send(
-            *{"session/cancel": [whole], "$/cancel_request": [one], "both": [whole, one], "twice": [whole, whole]}[way]
+            *{"session/cancel": [whole], "$/cancel_request": [one], "both": [whole, one], "twice": [whole, whole]}[
+                way
+            ]
         )
     _check(id, seen + await _rest(hand, id, seen))
 

@@ -116,7 +116,8 @@ class Channel(RuleBasedStateMachine):
                 end.peer.fail(key, InvalidParams(data={"number": number}))
             else:
                 end.peer.reply(key, {"number": number})
-        assert len(frames := end.peer.take()) == 1
+        frames = end.peer.take()
+        assert len(frames) == 1
         self.ends[1 - side].arriving += frames
 
     @invariant()

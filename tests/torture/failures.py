@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -144,7 +145,7 @@ FAILURES: dict[str, tuple[Callable[[], Any], int]] = {
             "local protocol error": LocalProtocolError,
         }.items()
     },
-    "missing file": (lambda: open(f"/{SECRET}"), INTERNAL),
+    "missing file": (lambda: os.stat(f"/{SECRET}"), INTERNAL),
     "unicode": (lambda: SECRET.encode() and b"\xff".decode(), INTERNAL),
     "json": (lambda: json.loads(SECRET), INTERNAL),
     "zero division": (lambda: 1 // 0, INTERNAL),

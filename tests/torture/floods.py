@@ -153,4 +153,3 @@ async def _median_round_trip(session: Session, count: int) -> float:
 
 def _percentile(times: list[float], share: float) -> float:
     return sorted(times)[min(int(len(times) * share), len(times) - 1)] if times else 0.0
-

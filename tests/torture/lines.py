@@ -12,7 +12,9 @@ from dragoman.rpc import Method, Note, Peer
 TELL = Method("tell", Any, is_request=False)
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=12)  # lone surrogates and all
-TRICKY = st.sampled_from(["\n", "\r\n", "\u2028", "\u2029", "\x85", "\0", "\ufeff", "\ud800", "\udfff\ud800", "\U0001f600"])
+TRICKY = st.sampled_from(
+    ["\n", "\r\n", "\u2028", "\u2029", "\x85", "\0", "\ufeff", "\ud800", "\udfff\ud800", "\U0001f600"]
+)
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 PAYLOADS = st.recursive(
     st.none() | st.booleans() | NUMBERS | ANY_TEXT | TRICKY,

@@ -26,9 +26,7 @@ async def crowd(senders: int, frames: int, largest: int, seed: int) -> dict[str,
     fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, NARROW)
     read_fd, back = os.pipe()
     loop, all_there = asyncio.get_running_loop(), asyncio.Event()
-    reader = Reader(
-        there, random.Random(seed), senders * frames, lambda: loop.call_soon_threadsafe(all_there.set)
-    )
+    reader = Reader(there, random.Random(seed), senders * frames, lambda: loop.call_soon_threadsafe(all_there.set))
     connection = Connection(await opened(read_fd, write_fd))
     running = asyncio.create_task(connection.run())
     reader.start()
@@ -47,7 +45,9 @@ async def _talk(connection: Connection, sender: int, frames: int, largest: int, 
         if connection.is_full:
             await connection.room()
         size = int(largest ** dice.random() ** 6)  # mostly small, now and then as large as can be
-        connection.note(SAID, {"sender": sender, "number": number, "size": size, "text": chr(97 + sender % 26) * size})
+        connection.note(
+            SAID, {"sender": sender, "number": number, "size": size, "text": chr(97 + sender % 26) * size}
+        )
         if dice.random() < 0.1:
             await asyncio.sleep(0)
 

@@ -185,7 +185,10 @@ async def test_a_child_has_three_descriptors_and_no_more() -> None:
 
 
 async def test_a_child_has_a_group_of_its_own_and_its_signals_are_not_blocked() -> None:
-    program = "import os, signal, sys; print(os.getpgid(0) == os.getpid() == os.getsid(0), signal.pthread_sigmask(0, []), file=sys.stderr)"
+    program = """
+import os, signal, sys
+print(os.getpgid(0) == os.getpid() == os.getsid(0), signal.pthread_sigmask(0, []), file=sys.stderr)
+"""
     transport = await spawn(python(program))
     transport.listen(lambda frames: None, lambda: None)
     exited = await transport.why_ended()
@@ -227,7 +230,7 @@ os._exit(3)
             with pytest.raises(AgentExited) as caught:
                 await session.prompt("go")
     assert caught.value.status == 3
-    assert caught.value.stderr.endswith("%099d\nlast words\n" % 19_999)
+    assert caught.value.stderr.endswith(f"{19_999:099}\nlast words\n")
     assert len(caught.value.stderr) <= STDERR_SHOWN
     assert resident() - before < 8 * 1024 * 1024
     assert STDERR_KEPT == 64 * 1024
@@ -324,9 +327,9 @@ async def test_its_children_end_with_it(tmp_path: Path, ends: str) -> None:
     """As with `npx`: the wrapper goes, and what it had started has to go too."""
     wrapper = """
 os.set_inheritable(line, True)
-script = "import time; time.sleep(60)"
-child = [sys.executable, "-IS", "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-IS', '-c', {script!r}], close_fds=False)"]
-subprocess.Popen(child, close_fds=False)
+sleep = [sys.executable, "-IS", "-c", "import time; time.sleep(60)"]
+run = f"import subprocess; subprocess.run({sleep!r}, close_fds=False)"
+subprocess.Popen([sys.executable, "-IS", "-c", run], close_fds=False)
 """
     lifeline = Lifeline(tmp_path)
     async with connect(python(ANSWERING + HOLDING + wrapper + ends, lifeline.path)):
@@ -364,7 +367,9 @@ async def main():
 asyncio.run(main())
 """
     lifeline = Lifeline(tmp_path)
-    agent = python(ANSWERING + HOLDING + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)", lifeline.path)
+    agent = python(
+        ANSWERING + HOLDING + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)", lifeline.path
+    )
     parent = subprocess.Popen([sys.executable, "-c", ours, *agent])
     assert await lifeline.read() == b"alive"
     parent.kill()
@@ -400,7 +405,9 @@ async def test_many_children_come_and_go_and_leave_nothing() -> None:
 
 
 async def _visit() -> None:
-    async with connect(python(ANSWERING + "answer(sys.stdin.readline(), {'sessionId': 's1'}); sys.stdin.read()")) as client:
+    async with connect(
+        python(ANSWERING + "answer(sys.stdin.readline(), {'sessionId': 's1'}); sys.stdin.read()")
+    ) as client:
         await client.new_session()
 
 

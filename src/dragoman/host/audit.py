@@ -171,7 +171,7 @@ class AuditLog:
             wrong["torn"] = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
         if sealed is None:
             wrong["sealed"] = None
-        elif sealed.seq > self._last.seq or (sealed.seq == self._last.seq and (sealed != self._last or line_break)):
+        elif sealed.seq > self._last.seq or (sealed.seq == self._last.seq and (sealed != self._last or whole)):
             wrong["sealed"] = {"seq": sealed.seq, "hash": sealed.hash}
         if not wrong:
             return b""
@@ -212,6 +212,9 @@ class _Cut:
         self._left = left
 
     def plain(self, value: Any, depth: int = 0) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return "[…]"
         match value:
             case bool() | None:
                 return value

@@ -47,6 +47,8 @@ from .writing import ANYTHING, Anything, Expected, current_umask, digest_of
 
 MAX_EDITS = 1000  # files changed at once
 
+_MOVED = {errno.ENOENT, errno.ELOOP, errno.ESTALE}  # something took the file's place just now: look again
+
 Permit = Callable[[FileRead | FileWrite | FileDelete, Diff | None], Awaitable[None]]
 Path = str | os.PathLike[str]
 
@@ -175,12 +177,12 @@ class Workspace:
                     return open(place)
                 except OSError as exc:
                     place.close()
-                    if exc.errno != errno.ELOOP:  # else a link has taken the file's place just now: look again
+                    if not (place.status and exc.errno in _MOVED):
                         raise
                 except BaseException:
                     place.close()
                     raise
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def _find(self, path: str, *, follow: bool = True) -> Place:
         place = self._roots.find(path, relative=self._relative, follow=follow)

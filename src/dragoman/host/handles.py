@@ -18,7 +18,7 @@ from .extensions import DirectoryEntry
 from .file_errors import Refused, answering
 from .journal import Journal
 from .operations import FileRead, FileWrite
-from .paths import Descriptors, Place, checked_name, is_beneath, path_of
+from .paths import Descriptors, Place, checked_name
 from .texts import Window
 from .writing import (
     ANYTHING,
@@ -85,22 +85,17 @@ class OpenFile(Handle):
         with self._place.held() as dir_fd:
             fd = os.open(self._place.name, READ, dir_fd=dir_fd)
             try:
-                self.path = self._path_of(fd)
-                if not stat.S_ISREG(os.fstat(fd).st_mode) or linux.is_pseudo(fd):
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode) or linux.is_pseudo(fd):
                     raise Refused("not_a_file")
+                named = os.stat(self._place.name, dir_fd=dir_fd, follow_symlinks=False)
+                if not os.path.samestat(status, named):  # replaced just now: the path would be another file's
+                    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+                self.path = self._place.path()
             except BaseException:
                 os.close(fd)
                 raise
         return [fd]
-
-    def _path_of(self, fd: int) -> str:
-        """Where the opened file is; it may have been moved since its directory was found."""
-        path = path_of(fd)
-        if path is None:
-            return self.path
-        if not is_beneath(path, self._place.top()):
-            raise Refused("outside_workspace")
-        return checked_name(path)
 
     def close(self) -> None:
         self._descriptors.close()

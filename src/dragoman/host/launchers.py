@@ -46,10 +46,10 @@ _SCRIPTS = frozenset(("npm", "pnpm", "yarn", "bun"))
 
 # Options that name a program to run, code or settings to load, or a file to write, in whatever program.
 _RISKY = re.compile(
-    "exec|command|cmd|program|pager|editor|shell|eval|hook|plugin|preload|require|import|loader|config|script|rsh|"
-    "filter|wrapper|runner|outp|outfile|out-|outdir|upload-pack|receive-pack|options|askpass|proxy|prefix|rcfile|"
-    "init|compress|ext-diff|textconv|open-files|template|library|module|modfile|overlay|toolchain|manifest|directory|"
-    "reporter|transform|environment|delete|include|define|set-|cwd|chdir|workdir|root|-bin",
+    "exec|command|cmd|program|pager|editor|shell|eval|hook|plugin|preload|require|import|loader|conf|script|rsh|"
+    "filter|wrapper|runner|outp|outfile|out-|upload-pack|receive-pack|options|askpass|proxy|prefix|rcfile|init|"
+    "override|compress|ext-diff|textconv|open-files|template|module|modfile|overlay|tool|flags|manifest|"
+    "dir|reporter|transform|environment|delete|include|define|set-|cwd|root|pyargs|-bin",
     re.IGNORECASE,
 )
 _RISKY_LETTERS = {
@@ -111,9 +111,10 @@ def is_risky_option(name: str, word: str) -> bool:
         cluster = option[: len(option) if name != "go" else len(option) == 1]
         if not set(cluster).isdisjoint(letters):
             return True
-    return len(option) > 1 and (_RISKY.search(option) is not None or _abbreviates(option))
+        return len(option) > 1 and _RISKY.search(option) is not None
+    return _RISKY.search(option) is not None or _abbreviates(option)
 
 
 def _abbreviates(option: str) -> bool:
     """Whether a long option could be short for a risky one, as many programs allow."""
-    return len(option) < 6 and any(risky.startswith(option) for risky in _RISKY.pattern.split("|"))
+    return 1 < len(option) < 6 and any(risky.startswith(option) for risky in _RISKY.pattern.split("|"))
