@@ -454,7 +454,7 @@ def test_a_log_line_is_never_answered_nor_taken_for_a_response(message: dict[str
 
 
 def test_nesting_in_every_field_of_every_message_is_refused() -> None:
-    figures = nest([1000, 100_001])
+    figures = nest([1000, 20_001])
     print(figures)
     assert figures["slowest"] < 0.5
 
@@ -471,7 +471,7 @@ def test_ten_million_levels_are_refused_as_quickly(form: str, where: bytes) -> N
 
 
 def test_depth_is_refused_on_a_short_stack_too() -> None:
-    command = [sys.executable, "-m", "torture.nesting", "1000", "20001"]
+    command = [sys.executable, "-m", "torture.nesting", "20001"]
     ended = subprocess.run(command, cwd=Path(__file__).parent, timeout=60, check=False)
     assert ended.returncode == 0
     assert SHORT_STACK == 256 * 1024

@@ -169,7 +169,8 @@ class Agent(AgentRole):
         running = list(self._queues.get(params.session_id, ()))
         self._cancel_turns(params.session_id)
         for turn in running:
-            await turn.finished()
+            if not turn.turn.ended:
+                await turn.finished()
         self.sessions.pop(params.session_id, None)
         return s.CloseSessionResponse()
 
@@ -199,11 +200,11 @@ class Agent(AgentRole):
         queue = self._queues.setdefault(session.id, [])
         if len(queue) > MAX_WAITING:
             raise InvalidRequest(f"{MAX_WAITING} prompts are waiting in this session already")
-        running = _Running(Turn(session, params), self.client.wire)
+        running = _Running(Turn(session, params), queue, self.client.wire)
         queue.append(running)
         try:
-            if queue[0] is not running:
-                await queue[-2].finished()
+            while queue[0] is not running:
+                await queue[0].finished()
             return running.response(await self.answer(running.turn))
         except asyncio.CancelledError:
             return running.cut_short()
@@ -214,7 +215,6 @@ class Agent(AgentRole):
             return running.response("cancelled")
         finally:
             running.end()
-            queue.remove(running)
             if not queue:
                 self._queues.pop(session.id, None)
 
@@ -259,9 +259,10 @@ class Agent(AgentRole):
 class _Running:
     """A turn on its way, in the task that answers its request; it ends in exactly one answer."""
 
-    def __init__(self, turn: Turn, wire: Wire) -> None:
+    def __init__(self, turn: Turn, queue: "list[_Running]", wire: Wire) -> None:
         self.turn = turn
         self.cancelled = False
+        self._queue = queue
         self._wire = wire
         self._task: asyncio.Task[Any] = asyncio.current_task()  # type: ignore[assignment]
         self._over: asyncio.Future[None] | None = None
@@ -294,14 +295,16 @@ class _Running:
         return s.PromptResponse(stop_reason=reason or "end_turn", usage=turn.usage, meta=turn.answer_meta)
 
     async def finished(self) -> None:
-        if self.turn.ended:
-            return
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._over)
 
     def end(self) -> None:
+        """Leave the queue; whatever the turn still wants to say is too late."""
+        if self.turn.ended:
+            return
         self.turn.ended = True
+        self._queue.remove(self)
         if self._over and not self._over.done():
             self._over.set_result(None)
 

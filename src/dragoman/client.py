@@ -132,6 +132,7 @@ class Client(ClientRole):
 
     def session(self, session_id: str) -> Session:
         """A session known by its id alone, such as a subagent's."""
+        self._known.add(session_id)
         return Session(self, session_id, self._inbox(session_id))
 
     # Authentication

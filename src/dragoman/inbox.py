@@ -35,6 +35,7 @@ class Inbox:
         self._size = 0  # bytes of the frames those items came in
         self._spool: _Spool | None = None
         self._holding = False
+        self.is_closed = False
         self._waiters: list[asyncio.Future[None]] = []
 
     def put(self, item: Any, frame: bytes) -> None:
@@ -81,13 +82,15 @@ class Inbox:
                 waiter.set_result(None)
 
     def close(self) -> None:
-        """Throw away what is left."""
+        """Throw away what is left; nothing comes any more."""
+        self.is_closed = True
         self._items.clear()
         self._size = 0
         if self._spool is not None:
             self._spool.file.close()
             self._spool = None
         self._release()
+        self.wake()
 
     def _spill(self, frame: bytes, mark: Any) -> None:
         if self._spool is None:

@@ -63,11 +63,11 @@ class Session:
                 yield item
 
     async def updates(self) -> "AsyncIterator[s.SessionUpdate]":
-        """Every update from now on, in and between turns, until the connection closes."""
+        """Every update from now on, in and between turns, until the session or the connection is closed."""
         while True:
             for update in self.backlog():
                 yield update
-            if self.client.closed:
+            if self.client.closed or self._inbox.is_closed:
                 return
             await self._inbox.wait()
 

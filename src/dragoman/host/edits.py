@@ -211,6 +211,9 @@ class EditSet:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         for edit in self.edits:
             edit.close()
 

@@ -20,7 +20,7 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -158,6 +158,11 @@ class Workspace:
 
     def editing(self, edits: Sequence[x.FileEdit]) -> EditSet:
         """Look at several files that are to be changed at once, and work out what they are to hold."""
+        found = self._edits(edits)
+        self._check_saved(found)
+        return found
+
+    def _edits(self, edits: Sequence[x.FileEdit]) -> EditSet:
         if len(edits) > MAX_EDITS:
             raise refusal("too_large", edits[MAX_EDITS].path)
         with ExitStack() as stack:
@@ -168,6 +173,13 @@ class Workspace:
             found = EditSet(opened, self._journal, self._mode)
             stack.pop_all()
             return found
+
+    def _check_saved(self, edits: EditSet) -> None:
+        """Refuse to change, together with others, what an editor holds unsaved: that could not be undone."""
+        for edit in edits.edits:
+            if self._overlay and self._overlay(edit.path) is not None:
+                edits.close()
+                raise refusal("unsaved", edit.named)
 
     def _open(self, path: str, open: Callable[[Place], H]) -> H:
         with answering(path):
@@ -199,8 +211,6 @@ class Workspace:
             content, expected = self._content(edit)
             place = self._find(edit.path, follow=not isinstance(edit, x.DeleteEdit))
             try:
-                if self._overlay and self._overlay(place.path()) is not None:
-                    raise Refused("unsaved")
                 return Edit(
                     edit.path,
                     place,
@@ -220,7 +230,7 @@ class Workspace:
         encoding = texts.encoding_named(edit.encoding)
         if isinstance(edit, x.WriteEdit):
             return texts.encode(edit.content, encoding), expected
-        with self.reading(edit.path) as file:
+        with self._open(edit.path, lambda place: OpenFile(edit.path, place, None)) as file:
             data = file.read_bytes()
         digest = digest_of([data])
         if isinstance(expected, str) and digest != expected.lower():
@@ -307,7 +317,9 @@ class Workspace:
 
     async def apply_edits(self, params: x.ApplyEditsRequest, permit: Permit | None = None) -> x.ApplyEditsResponse:
         """Change several files: all of them, or none."""
-        with await asyncio.to_thread(self.editing, params.edits) as edits:
+        with ExitStack() as stack:
+            edits = await _see_through(lambda: stack.enter_context(self._edits(params.edits)))
+            self._check_saved(edits)
             for edit in edits.edits:
                 await _ask(permit, edit.operation)
             return x.ApplyEditsResponse(files=await _see_through(edits.commit))
@@ -353,7 +365,7 @@ async def _diff(target: Target, text: str, encoding: str | None) -> Diff | None:
     try:
         old = target.buffer()
         if old is None:
-            old = await asyncio.to_thread(target.old_text, encoding=encoding)
+            old = await asyncio.to_thread(target.saved_text, encoding=encoding)
     except RpcError:
         return None
     return Diff(path=target.path, old_text=old, new_text=text)
@@ -366,7 +378,8 @@ async def _see_through(function: Callable[P, T], *args: P.args, **kwargs: P.kwar
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         while not work.done():
-            await asyncio.wait([work])
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
         if not work.cancelled():
             work.exception()
         raise

@@ -240,8 +240,12 @@ class Target(Handle):
     def old_text(self, *, encoding: str | None = None) -> str | None:
         """What it says now, as the editor has it; None when there is no such file."""
         buffer = self.buffer()
-        if buffer is not None or self._place.status is None:
-            return buffer
+        return self.saved_text(encoding=encoding) if buffer is None else buffer
+
+    def saved_text(self, *, encoding: str | None = None) -> str | None:
+        """What it says on the disk; None when there is no such file."""
+        if self._place.status is None:
+            return None
         with answering(self._named), self._place.held() as dir_fd, opened(self._place.name, dir_fd) as fd:
             used, pieces = texts.decode(read_chunks(fd), texts.encoding_named(encoding))
             return texts.window(pieces, used).content
