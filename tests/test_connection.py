@@ -258,6 +258,16 @@ async def test_a_peer_that_says_nothing_but_noise_is_reported_once(caplog: pytes
             assert len([record for record in caplog.records if "listening" in record.getMessage()]) == 1
 
 
+async def test_a_noisy_peer_that_talks_too_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    async with facing_client() as (_, hand):
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                hand.send(*[b"listening on port 80"] * (NOISY // 2), update("s1", "hello"))
+                await asyncio.sleep(0)
+            assert await hand.ping() == []
+            assert not caplog.records
+
+
 # Writing (T09)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import signal
 import sys
@@ -124,7 +125,7 @@ class Agent(AgentRole):
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
         session = await self.open_session(new_id("sess"), params)
         return s.NewSessionResponse(
-            session_id=session.id, modes=self.mode_state(session), config_options=self._shown(session)
+            session_id=session.id, modes=self.mode_state(session), config_options=self.option_state(session)
         )
 
     async def open_session(
@@ -149,7 +150,7 @@ class Agent(AgentRole):
         self.sessions[id] = session
         if self.commands:
             # After the answer: some clients hang on an update of a session they do not know yet.
-            asyncio.get_running_loop().call_soon(self._announce_commands, session)
+            self.client.wire.after_answer(functools.partial(self._announce_commands, session))
         return session
 
     def session(self, id: str) -> AgentSession:
@@ -163,6 +164,9 @@ class Agent(AgentRole):
         if not self.modes or session.mode is None:
             return None
         return s.SessionModeState(current_mode_id=session.mode, available_modes=self.modes)
+
+    def option_state(self, session: AgentSession) -> Sequence[s.SessionConfigOption] | None:
+        return shown_options(self.client, session.config_options) if session.config_options else None
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         self.session(params.session_id)
@@ -191,7 +195,7 @@ class Agent(AgentRole):
         ]
         if params.config_id not in {getattr(option, "id", None) for option in session.config_options}:
             raise InvalidParams(f"there is no config option {params.config_id!r}")
-        return s.SetSessionConfigOptionResponse(config_options=self._shown(session) or ())
+        return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
 
     async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
         session = self.session(params.session_id)
@@ -229,9 +233,6 @@ class Agent(AgentRole):
     def _announce_commands(self, session: AgentSession) -> None:
         update = s.AvailableCommandsUpdate(available_commands=self.commands)
         self.client.update(s.SessionNotification(session_id=session.id, update=update))
-
-    def _shown(self, session: AgentSession) -> Sequence[s.SessionConfigOption] | None:
-        return shown_options(self.client, session.config_options) if session.config_options else None
 
     def _check(
         self,

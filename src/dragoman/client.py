@@ -255,8 +255,10 @@ class Client(ClientRole):
                 return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
             return question.result()
         finally:
-            question.cancel()
             questions.discard(question)
+            if not question.done():
+                question.cancel()
+                await asyncio.wait([question])
             if not questions:
                 self._questions.pop(params.session_id, None)
 
@@ -356,7 +358,7 @@ async def reach(
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Transport]:
     """A wire to whatever can be talked to."""
-    if isinstance(target, str) and "://" in target.split(maxsplit=1)[0]:
+    if isinstance(target, str) and "://" in target.partition(" ")[0]:
         raise AgentStartError(f"no transport for {target!r}: only commands can be reached")
     if isinstance(target, str | Sequence):
         from .transports.process import spawn

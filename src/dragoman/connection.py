@@ -47,6 +47,7 @@ class Connection:
         self._over = asyncio.Event()  # the peer has hung up
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
+        self._afterwards: dict[asyncio.Task[Any], list[Callable[[], None]]] = {}
         self._due = False  # a flush is scheduled
         self._flushed = 0.0  # when the last one was
         self._congested = False  # the wire holds more than it should
@@ -212,8 +213,16 @@ class Connection:
         except BaseException as exc:  # also SystemExit and its kin: a handler's bug ends its request, not the process
             self.peer.fail(call.key, InternalError(data={"errorId": self._report(call, exc)}))
         finally:
-            del self._tasks[call.key]
+            task = self._tasks.pop(call.key)
+            for callback in self._afterwards.pop(task, ()):
+                callback()
             self._flush_soon()
+
+    def after_answer(self, callback: Callable[[], None]) -> None:
+        """Have something done right after the request being answered in this task has been."""
+        task = asyncio.current_task()
+        assert task
+        self._afterwards.setdefault(task, []).append(callback)
 
     def _report(self, call: Call, exc: BaseException) -> str:
         """Log what a handler raised; gives the id under which it is found."""

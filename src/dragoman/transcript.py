@@ -105,6 +105,8 @@ E = TypeVar("E", ToolCallEntry, Compaction, Subagent, SessionNote)
 
 
 class Transcript:
+    """A conversation so far: the entries that scroll by, and the session's state."""
+
     def __init__(self, events: "Iterable[s.SessionUpdate | s.PromptResponse]" = ()) -> None:
         self.entries: list[Entry] = []
         self.mode: str | None = None
@@ -204,6 +206,7 @@ class Transcript:
             self.entries.append(last)
         elif last.is_local:
             last.blocks, last.id, last.is_local = [], chunk.message_id, False
+        last.id = last.id or chunk.message_id
         last.blocks.append(chunk.content)
         return last
 

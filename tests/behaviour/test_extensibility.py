@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from dragoman import MethodNotFound, extension
-from dragoman import schema as s
 from dragoman.testing import RecordingClient, raw_agent
 
 from .reading import open_session, play, tell
@@ -16,14 +15,13 @@ META = {"traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01"
 async def test_meta_travels_both_ways_unchanged(connect):
     async with connect() as client:
         session = await open_session(client)
-        prompt = [s.TextContent(text="meta", meta={"block": True})]
-        await client.agent.prompt(s.PromptRequest(session_id=session.id, prompt=prompt, meta=META))
-        (update,) = session.backlog()
+        update, _ = [event async for event in session.prompt("meta", meta=META)]
         assert update.meta == META
         assert update.content.meta == META
+        assert await tell(session, "meta") == "null"
 
 
-async def test_meta_of_a_session_is_sent(connect):
+async def test_meta_of_a_session_is_sent():
     async with raw_agent() as (client, wire):
         opening = asyncio.create_task(client.new_session("/", meta=META))
         request = await wire.receive()

@@ -1,11 +1,12 @@
 """T21, T24, T40, T41, T45: commands that do not want to end, hosts that are killed, and output without end.
 
-Whether a process lives is never guessed: each holds a pipe open, and the pipe ends with the last of them.  Hosts that
-are to be killed are started from this file: `python host_terminals.py DIRECTORY PIPE KIND ...`.
+Whether a process lives is never guessed: each holds a pipe open, and the pipe ends with the last of them.  Hosts
+that are to be killed are started from this file: `python host_terminals.py DIRECTORY COMMAND ...`.
 """
 
 import asyncio
 import contextlib
+import functools
 import os
 import shlex
 import signal
@@ -41,21 +42,33 @@ class Pulse:
         os.mkfifo(self.path)
         self.path.chmod(0o666)
 
+    def command(self, kind: str) -> str:
+        return KINDS[kind].replace("PIPE", shlex.quote(str(self.path)))
+
     @contextlib.asynccontextmanager
-    async def felt(self) -> AsyncIterator[asyncio.StreamReader]:
-        """What the living say, until there are none."""
-        reader = asyncio.StreamReader()
+    async def felt(self) -> AsyncIterator["Pulse"]:
+        self._reader = asyncio.StreamReader()
         fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", buffering=0)
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(fd, "rb", buffering=0)
         )
+        ours = os.open(self.path, os.O_WRONLY)  # so that it does not end before it has begun
+        self._let_go = functools.partial(os.close, ours)
         try:
-            yield reader
+            yield self
         finally:
             transport.close()
 
-    def command(self, kind: str) -> str:
-        return KINDS[kind].replace("PIPE", shlex.quote(str(self.path)))
+    async def begun(self, many: int) -> None:
+        """So many have said that they live."""
+        try:
+            await self._reader.readexactly(many)
+        finally:
+            self._let_go()
+
+    async def ended(self) -> None:
+        """Nobody lives any more; whoever forks on says so no second time."""
+        assert await self._reader.read() == b""
 
 
 async def spawn_and_end(directory: Path, kinds: Sequence[str], cycles: int, sandbox: Sandbox | None = None) -> None:
@@ -68,13 +81,13 @@ async def spawn_and_end(directory: Path, kinds: Sequence[str], cycles: int, sand
             for i, kind in enumerate(kinds)
         ]
         async with asyncio.timeout(PATIENCE):
-            await felt.readexactly(len(started))
+            await felt.begun(len(started))
             killed = [t.kill() for t in started[::4]] + [t.kill(force=True) for t in started[1::4]]
             released = [terminals.release(t.session_id, t.id) for t in started[2::4]]
             await asyncio.gather(*killed, *released)
             await terminals.close("session 0")
             await terminals.close()
-            assert await felt.read() == b""
+            await felt.ended()
 
 
 async def kill_hosts(directory: Path, kinds: Sequence[str], cycles: int, sandboxed: bool = False) -> None:
@@ -85,10 +98,10 @@ async def kill_hosts(directory: Path, kinds: Sequence[str], cycles: int, sandbox
         async with pulse.felt() as felt, asyncio.timeout(PATIENCE):
             argv = [sys.executable, __file__, str(directory), *flags, *map(pulse.command, kinds)]
             host = await asyncio.create_subprocess_exec(*argv)
-            await felt.readexactly(len(kinds))
+            await felt.begun(len(kinds))
             host.send_signal(signal.SIGKILL)
             await host.wait()
-            assert await felt.read() == b""
+            await felt.ended()
 
 
 async def _be_killed(directory: str, *commands: str) -> None:

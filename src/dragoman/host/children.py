@@ -37,6 +37,10 @@ class StartError(Exception):
     """The command could not be started; the text says why."""
 
 
+class _NotTaken(StartError):
+    """Nobody has said anything about the command."""
+
+
 class Watch(Protocol):
     """Whoever is told about a child."""
 
@@ -92,21 +96,22 @@ class Child(asyncio.Protocol):
                 if not self.started.done():
                     self.started.set_result(None)
             case {"failed": reason}:
-                self._fail(reason)
+                self._fail(StartError(reason))
             case {"exit": code}:
                 self._exit(code)
             case {"left": left}:
                 self._left = left
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail("it was ended before it began")
+        self._fail(_NotTaken("it was ended before it began"))
         self._exit(LOST)
         self.gone.set()
         self._watch.gone(self._left)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, error: StartError) -> None:
         if not self.started.done():
-            self.started.set_exception(StartError(reason))
+            self.started.set_exception(error)
+            self.started.exception()  # it is no fault when nobody waits for it any more
 
     def _exit(self, code: int) -> None:
         if self._runs:

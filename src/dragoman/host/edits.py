@@ -82,13 +82,14 @@ class Edit:
         self,
         named: str,
         place: Place,
+        path: str,
         content: bytes | None,
         *,
         expected: Expected | Anything = ANYTHING,
         overwrite: bool = True,
     ) -> None:
         self.named, self.content = named, content
-        self.path = place.path()
+        self.path = path
         self.exists = place.status is not None
         self._place = place
         self._expected = expected.lower() if isinstance(expected, str) else expected
@@ -117,7 +118,7 @@ class Edit:
             if self._place.path() != self.path:  # its directory was moved: it is no longer what was allowed
                 raise Refused("changed")
         top = self.path.split("/")[: -1 - len(self._place.missing)]
-        with self._place.held() as fd:
+        with self._place as fd:
             inode = os.stat(fd).st_ino
         self._names = _Names(
             directory="/".join(top) or "/",
@@ -131,7 +132,7 @@ class Edit:
 
     def prepare(self, mode: int) -> _Digests:
         names = self._names
-        with self._place.held() as fd:
+        with self._place as fd:
             self._fd, self._made = make_directories(fd, names.missing)
         old = self._keep_old(mode)
         if self._expected is not ANYTHING and not self._is_expected(old):
@@ -181,7 +182,7 @@ class Edit:
         if self._fd < 0:
             return
         _restore(self._fd, self._names, digests)
-        with self._place.held() as fd:
+        with self._place as fd:
             remove_directories(fd, self._names.missing, self._made)
 
     def tidy(self) -> None:

@@ -122,7 +122,7 @@ class Workspace:
 
     def reading(self, path: str) -> OpenFile:
         """Open a regular file."""
-        return self._open(path, lambda place: OpenFile(path, place, self._overlay))
+        return self._open(path, lambda place, real: OpenFile(path, place, real, self._overlay))
 
     def writing(
         self,
@@ -137,10 +137,11 @@ class Workspace:
         `expected` guards against a file that has changed: its SHA-256, its time in ns, or None for no file.
         """
 
-        def target(place: Place) -> Target:
+        def target(place: Place, real: str) -> Target:
             return Target(
                 path,
                 place,
+                real,
                 self._journal,
                 self._mode,
                 overlay=self._overlay,
@@ -154,7 +155,7 @@ class Workspace:
 
     def directory(self, path: str) -> Directory:
         """Find a directory, there or to be made."""
-        return self._open(path, lambda place: Directory(path, place))
+        return self._open(path, lambda place, real: Directory(path, place, real))
 
     def editing(self, edits: Sequence[x.FileEdit]) -> EditSet:
         """Look at several files that are to be changed at once, and work out what they are to hold."""
@@ -181,12 +182,12 @@ class Workspace:
                 edits.close()
                 raise refusal("unsaved", edit.named)
 
-    def _open(self, path: str, open: Callable[[Place], H]) -> H:
+    def _open(self, path: str, open: Callable[[Place, str], H]) -> H:
         with answering(path):
             for _ in range(MAX_TRIES):
-                place = self._find(path)
+                place, real = self._find(path)
                 try:
-                    return open(place)
+                    return open(place, real)
                 except OSError as exc:
                     place.close()
                     if not (place.status and exc.errno in _MOVED):
@@ -196,24 +197,27 @@ class Workspace:
                     raise
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def _find(self, path: str, *, follow: bool = True) -> Place:
+    def _find(self, path: str, *, follow: bool = True) -> tuple[Place, str]:
+        """Where a path leads, and where that really is."""
         place = self._roots.find(path, relative=self._relative, follow=follow)
         try:
-            if is_beneath(place.path(), self._private):  # whoever writes there rules what the next start does
+            real = place.path()
+            if is_beneath(real, self._private):  # whoever writes there rules what the next start does
                 raise Refused("outside_workspace")
         except BaseException:
             place.close()
             raise
-        return place
+        return place, real
 
     def _edit(self, edit: x.FileEdit) -> Edit:
         with answering(edit.path):
             content, expected = self._content(edit)
-            place = self._find(edit.path, follow=not isinstance(edit, x.DeleteEdit))
+            place, real = self._find(edit.path, follow=not isinstance(edit, x.DeleteEdit))
             try:
                 return Edit(
                     edit.path,
                     place,
+                    real,
                     content,
                     expected=expected,
                     overwrite=edit.overwrite if isinstance(edit, x.WriteEdit) else True,
@@ -230,7 +234,7 @@ class Workspace:
         encoding = texts.encoding_named(edit.encoding)
         if isinstance(edit, x.WriteEdit):
             return texts.encode(edit.content, encoding), expected
-        with self._open(edit.path, lambda place: OpenFile(edit.path, place, None)) as file:
+        with self._open(edit.path, lambda place, real: OpenFile(edit.path, place, real, None)) as file:
             data = file.read_bytes()
         digest = digest_of([data])
         if isinstance(expected, str) and digest != expected.lower():

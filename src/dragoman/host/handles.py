@@ -48,9 +48,9 @@ Save = Callable[[str, str], bool]
 class Handle:
     """Something opened; a context manager that closes it."""
 
-    def __init__(self, named: str, place: Place) -> None:
+    def __init__(self, named: str, place: Place, path: str) -> None:
         self._named, self._place = named, place
-        self.path = place.path()  # where it really is
+        self.path = path  # where it really is
 
     def close(self) -> None:
         self._place.close()
@@ -67,8 +67,8 @@ class Handle:
 class OpenFile(Handle):
     """A regular file open for reading, or what an editor holds instead of it."""
 
-    def __init__(self, named: str, place: Place, overlay: Overlay | None) -> None:
-        super().__init__(named, place)
+    def __init__(self, named: str, place: Place, path: str, overlay: Overlay | None) -> None:
+        super().__init__(named, place, path)
         self._overlay = overlay
         self._buffer: str | None = None
         self._has_looked = False
@@ -82,7 +82,7 @@ class OpenFile(Handle):
             return []
         if not stat.S_ISREG(self._place.status.st_mode):
             raise Refused("not_a_file")
-        with self._place.held() as dir_fd:
+        with self._place as dir_fd:
             fd = os.open(self._place.name, READ, dir_fd=dir_fd)
             try:
                 status = os.fstat(fd)
@@ -109,7 +109,7 @@ class OpenFile(Handle):
     @property
     def size(self) -> int:
         """In bytes."""
-        with self._descriptors.lent() as fds:
+        with self._descriptors as fds:
             return os.fstat(fds[0]).st_size if fds else len((self._buffer or "").encode())
 
     def load(self) -> None:
@@ -171,7 +171,7 @@ class OpenFile(Handle):
             return digest_of(self._chunks())
 
     def _chunks(self, offset: int = 0) -> Iterator[bytes]:
-        with self._descriptors.lent() as fds:
+        with self._descriptors as fds:
             for chunk in read_chunks(fds[0], offset, until=lambda: self._descriptors.closed) if fds else ():
                 if os.fstat(fds[0]).st_size == 0:  # it has no size, yet there is something: it may never end
                     raise Refused("not_a_file")
@@ -192,6 +192,7 @@ class Target(Handle):
         self,
         named: str,
         place: Place,
+        path: str,
         journal: Journal,
         mode: int,
         *,
@@ -201,7 +202,7 @@ class Target(Handle):
         create_directories: bool = True,
         expected: Expected | Anything = ANYTHING,
     ) -> None:
-        super().__init__(named, place)
+        super().__init__(named, place, path)
         self._journal, self._mode = journal, mode
         self._overlay, self._save = overlay, save
         self._overwrite = overwrite
@@ -223,7 +224,7 @@ class Target(Handle):
             raise Refused("not_a_file")
         if not self._overwrite:
             raise Refused("exists")
-        with place.held() as dir_fd:
+        with place as dir_fd:
             if not os.access(place.name, os.W_OK, dir_fd=dir_fd, effective_ids=_EFFECTIVE_IDS):
                 raise Refused("access_denied")
 
@@ -246,13 +247,13 @@ class Target(Handle):
         """What it says on the disk; None when there is no such file."""
         if self._place.status is None:
             return None
-        with answering(self._named), self._place.held() as dir_fd, opened(self._place.name, dir_fd) as fd:
+        with answering(self._named), self._place as dir_fd, opened(self._place.name, dir_fd) as fd:
             used, pieces = texts.decode(read_chunks(fd), texts.encoding_named(encoding))
             return texts.window(pieces, used).content
 
     def digest(self) -> str | None:
         """The SHA-256 of what is there now, unsaved changes aside; None when there is no such file."""
-        with answering(self._named), self._place.held() as dir_fd:
+        with answering(self._named), self._place as dir_fd:
             return None if self._place.missing else digest_at(dir_fd, self._place.name)
 
     def commit(self, content: str | bytes, *, encoding: str | None = None) -> Written:
@@ -275,7 +276,7 @@ class Target(Handle):
 
     def write(self, content: str | bytes, *, encoding: str | None = None) -> Written:
         """Replace the file on the disk, or make it there."""
-        with answering(self._named), self._place.held() as dir_fd:
+        with answering(self._named), self._place as dir_fd:
             data = _encoded(content, encoding)
             if self._place.path() != self.path:  # its directory was moved: it is no longer what was allowed
                 raise Refused("changed")
@@ -307,8 +308,8 @@ def _encoded(content: str | bytes, encoding: str | None) -> bytes:
 class Directory(Handle):
     """A directory, there or to be made."""
 
-    def __init__(self, named: str, place: Place) -> None:
-        super().__init__(named, place)
+    def __init__(self, named: str, place: Place, path: str) -> None:
+        super().__init__(named, place, path)
         self.exists = place.status is not None
         if place.status and not stat.S_ISDIR(place.status.st_mode):
             raise Refused("not_a_directory")
@@ -322,7 +323,7 @@ class Directory(Handle):
 
     def open(self) -> int:
         """A descriptor of it, for the caller to close."""
-        with answering(self._named), self._place.held() as dir_fd:
+        with answering(self._named), self._place as dir_fd:
             if self._place.missing:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -349,7 +350,7 @@ class Directory(Handle):
 
     def create(self) -> bool:
         """Make it, and those above it; false when it was there."""
-        with answering(self._named), self._place.held() as dir_fd:
+        with answering(self._named), self._place as dir_fd:
             if not self._place.root.writable:
                 raise Refused("read_only")
             if self._place.path() != self.path:

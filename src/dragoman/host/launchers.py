@@ -105,11 +105,11 @@ def is_risky_option(name: str, word: str) -> bool:
     if not word.startswith("-") or word in ("-", "--"):
         return False
     option, _, _ = word.lstrip("-").partition("=")
-    letters = _RISKY_LETTERS.get(program(name), "")
     if not word.startswith("--"):
         # Letters come in clusters, but for go, whose long options have one dash.
-        cluster = option[: len(option) if name != "go" else len(option) == 1]
-        if not set(cluster).isdisjoint(letters):
+        known = program(name)
+        cluster = "" if known == "go" and len(option) > 1 else option
+        if not set(cluster).isdisjoint(_RISKY_LETTERS.get(known, "")):
             return True
         return len(option) > 1 and _RISKY.search(option) is not None
     return _RISKY.search(option) is not None or _abbreviates(option)

@@ -18,8 +18,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from . import linux
@@ -37,7 +36,7 @@ _IS_A_LINK = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # what O_NOFOLLOW says 
 
 
 class Descriptors:
-    """Open descriptors that are closed once nobody uses them any more, also when a thread still does."""
+    """Open descriptors that stay open in the `with` block of whoever uses them, even if closed meanwhile."""
 
     def __init__(self, *fds: int) -> None:
         self._fds = fds
@@ -45,19 +44,17 @@ class Descriptors:
         self._lock = threading.Lock()
         self.closed = False
 
-    @contextmanager
-    def lent(self) -> Iterator[tuple[int, ...]]:
-        """The descriptors, which stay open for as long as the block runs."""
+    def __enter__(self) -> tuple[int, ...]:
         with self._lock:
             if self.closed:
                 raise ValueError("this has been closed")
             self._users += 1
-        try:
-            yield self._fds
-        finally:
-            with self._lock:
-                self._users -= 1
-                self._close_unused()
+            return self._fds
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            self._close_unused()
 
     def close(self) -> None:
         with self._lock:
@@ -83,7 +80,10 @@ class Root:
 
 
 class Place:
-    """A name in a directory that is held open; the name is no link, unless links were not to be followed."""
+    """A name in a directory that is held open; the name is no link, unless links were not to be followed.
+
+    In a `with` block it gives the directory's descriptor, which stays open for as long as the block runs.
+    """
 
     def __init__(
         self,
@@ -102,26 +102,22 @@ class Place:
         self._descriptors = Descriptors(fd, os.dup(root.fd))
         self.close = self._descriptors.close
 
-    @contextmanager
-    def held(self) -> Iterator[int]:
-        """The directory's descriptor, which stays open for as long as the block runs."""
-        with self._descriptors.lent() as (fd, _):
-            yield fd
+    def __enter__(self) -> int:
+        return self._descriptors.__enter__()[0]
 
-    def top(self) -> str:
-        """Where the root is, now."""
-        with self._descriptors.lent() as (_, fd):
-            return path_of(fd) or "/".join(("", *self.root.real))
+    def __exit__(self, *_: object) -> None:
+        self._descriptors.__exit__()
 
     def path(self) -> str:
         """Where this really is, now; refused when it is no longer inside its root."""
-        with self._descriptors.lent() as (fd, _):
+        with self._descriptors as (fd, top_fd):
             here = path_of(fd)
+            top = path_of(top_fd) or "/".join(("", *self.root.real))
         if here is None:
             if self._trail is None:
                 raise OSError(errno.EIO, "the system no longer tells where its files are")
             here = "/".join(("", *self.root.real, *self._trail))
-        if not is_beneath(here, self.top()):
+        if not is_beneath(here, top):
             raise Refused("outside_workspace")
         return checked_name(os.path.join(here, *self.missing, self.name).rstrip("/") or "/")
 
@@ -166,7 +162,7 @@ class Roots:
     def find(self, path: str, *, relative: bool = False, follow: bool = True) -> Place:
         """Where a path leads; a link it ends in is followed, or is itself what is meant."""
         parts = _checked(path)
-        with self._descriptors.lent():
+        with self._descriptors:
             if path.startswith("/"):
                 root, rest = self._start(parts)
             elif relative:
@@ -321,9 +317,8 @@ def components(path: str) -> Components:
 
 
 def is_beneath(path: str, top: str) -> bool:
-    """Whether one real path is another or lies under it, by whole components."""
-    above = components(top)
-    return components(path)[: len(above)] == above
+    """Whether one real path is another or lies under it, by whole components; both as the system tells them."""
+    return f"{path}/".startswith(f"{top.rstrip('/')}/")
 
 
 def path_of(fd: int) -> str | None:

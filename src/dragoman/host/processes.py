@@ -82,7 +82,7 @@ def find_agent(wanted: str, user_file: Path | None = None) -> Launch:
     agents = known_agents(user_file)
     if wanted in agents:
         return agents[wanted]
-    if "://" in wanted.split(maxsplit=1)[0] if wanted.strip() else False:
+    if "://" in wanted.partition(" ")[0]:
         return Launch(url=wanted, title=wanted)
     try:
         argv = shlex.split(wanted)

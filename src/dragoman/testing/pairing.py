@@ -84,12 +84,14 @@ class RawWire:
 
     async def answer(self, id: int | str | None, timeout: float = PATIENCE) -> dict[str, Any]:
         """The response with this id; what comes before it waits to be received."""
+        for message in self._passed:
+            if _answers(message, id):
+                self._passed.remove(message)
+                return message
         async with asyncio.timeout(timeout):
-            while True:
-                message = await self._next(timeout)
-                if "method" not in message and message.get("id") == id:
-                    return message
+            while not _answers(message := await self._next(timeout), id):
                 self._passed.append(message)
+        return message
 
     async def request(self, method: str, params: Any = None, timeout: float = PATIENCE) -> dict[str, Any]:
         """Ask, and give the response; what comes before it waits to be received."""
@@ -117,6 +119,10 @@ class RawWire:
     async def _next(self, timeout: float) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(await self.receive_bytes(timeout))
         return message
+
+
+def _answers(message: Mapping[str, Any], id: int | str | None) -> bool:
+    return "method" not in message and message.get("id") == id
 
 
 @asynccontextmanager
