@@ -358,7 +358,7 @@ async def reach(
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Transport]:
     """A wire to whatever can be talked to."""
-    if isinstance(target, str) and "://" in target.partition(" ")[0]:
+    if isinstance(target, str) and "://" in target.strip().partition(" ")[0]:
         raise AgentStartError(f"no transport for {target!r}: only commands can be reached")
     if isinstance(target, str | Sequence):
         from .transports.process import spawn

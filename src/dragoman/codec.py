@@ -27,6 +27,11 @@ SHALLOW = 2 * MAX_DEPTH  # bytes; a shorter frame has no room for more levels an
 Invalid = msgspec.ValidationError
 Malformed = msgspec.DecodeError
 
+
+class TooDeep(Malformed):
+    """Good JSON, perhaps, but nobody will find out."""
+
+
 _UNIONS = (typing.Union, types.UnionType)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
@@ -38,6 +43,7 @@ _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+_MARKS = re.compile(rb"\A(?:\xef\xbb\xbf)+")
 
 
 def check(frame: bytes) -> None:
@@ -58,12 +64,12 @@ def _check_depth(frame: bytes) -> None:
     outside_strings = unescaped.translate(None, _NOT_STRUCTURE).split(b'"')[::2]
     for depth in accumulate(map(_STEPS.__getitem__, b"".join(outside_strings))):
         if depth > MAX_DEPTH:
-            raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
+            raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def mend(frame: bytes) -> bytes:
     """The frame as a strict parser takes it: no byte order mark, lone surrogates replaced."""
-    return _ESCAPES.sub(lambda match: b"\\ufffd" if match[1] else match[0], frame.removeprefix(b"\xef\xbb\xbf"))
+    return _ESCAPES.sub(lambda match: b"\\ufffd" if match[1] else match[0], _MARKS.sub(b"", frame))
 
 
 _encoder = msgspec.json.Encoder()

@@ -53,6 +53,7 @@ class Connection:
         self._congested = False  # the wire holds more than it should
         self._choked = False  # and more than it may
         self._noise = 0
+        self._holds = 0  # how many have no room for what arrives
         self._hanging_up: asyncio.Task[None] | None = None
 
     def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
@@ -167,15 +168,19 @@ class Connection:
 
     def hold(self) -> None:
         """Stop reading: whoever was to take what arrives has no room for it."""
+        self._holds += 1
         self._transport.hold()
 
     def resume(self) -> None:
-        self._transport.resume()
+        """Go on reading, once everybody who wanted it stopped has said so."""
+        self._holds -= 1
+        if self._holds == 0:
+            self._transport.resume()
 
     def _hear(self, frames: list[bytes | Oversize]) -> None:
         if self.peer.state is State.CLOSED:
             return
-        receive = self.peer.receive
+        receive, noise = self.peer.receive, self._noise
         for frame in frames:
             self.frame = frame
             event = receive(frame)
@@ -186,13 +191,14 @@ class Connection:
                     log.exception("the handler of %s failed", event.method.name)
             elif event is not None:
                 self._dispatch(event)
+        if self._noise - noise < len(frames):
+            self._noise = 0  # something among it was a message
         if self.peer.queued:
             self._flush_soon()
 
     def _dispatch(self, event: Event) -> None:
         match event:
             case Reply():
-                self._noise = 0
                 if settle := self._waiting.pop(event.id, None):
                     settle(event)
             case Call():
@@ -210,7 +216,9 @@ class Connection:
             self.peer.fail(call.key, RequestCancelled())
         except RpcError as exc:
             self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
-        except BaseException as exc:  # also SystemExit and its kin: a handler's bug ends its request, not the process
+        except (
+            BaseException
+        ) as exc:  # also SystemExit and its kin: a handler's bug ends its request, not the process
             self.peer.fail(call.key, InternalError(data={"errorId": self._report(call, exc)}))
         finally:
             task = self._tasks.pop(call.key)

@@ -56,7 +56,7 @@ class RpcError(Error):
     method: str | None = None  # the call it answered, when it came from the peer
 
     def __init__(self, message: str = "", data: Any = None, *, code: int | None = None) -> None:
-        self.message = message or self.default_message
+        self.message = str(message or self.default_message)  # an exception is easily given for its words
         self.data = data
         if code is not None:
             self.code = code

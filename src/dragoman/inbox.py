@@ -106,7 +106,7 @@ class Inbox:
             if not frame:
                 self._items.append((mark, 0))
                 continue
-            self._items.append((codec.decode(frame, _Frame).params.update, len(frame)))
+            self._items.append((_read_update(frame), len(frame)))
             self._size += len(frame)
         if self._spool.size == 0:
             self._spool.file.close()
@@ -118,6 +118,13 @@ class Inbox:
         if self._holding:
             self._holding = False
             self._resume()
+
+
+def _read_update(frame: bytes) -> Any:
+    try:
+        return codec.decode(frame, _Frame).params.update
+    except codec.Malformed:  # it was mended when it came, but kept as it was
+        return codec.decode(codec.mend(frame), _Frame).params.update
 
 
 class _Spool:

@@ -15,9 +15,10 @@ Ids: ours are integers we count; theirs are whatever they like.  The two never m
 with one and the same id are still two: inside, an incoming request is known by a number of our own (`Call.key`).
 """
 
+import contextlib
 import enum
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -25,7 +26,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from . import codec
 from .errors import (
-    InternalError,
     InvalidParams,
     InvalidRequest,
     LocalProtocolError,
@@ -154,6 +154,9 @@ class _CancelParams(Struct, rename="camel"):
 _read_envelope = msgspec.json.Decoder(_Envelope).decode
 _BARE_NOTE = len(b'{"jsonrpc":"2.0","method":"","params":}')
 _MEMBERS = tuple(f'"{name}"'.encode() for name in _Envelope.__struct_fields__)
+_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_NAME = re.compile(rb'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
+_END = re.compile(rb"\s*}\s*")
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
 
 
@@ -205,14 +208,13 @@ class Peer:
             self._put(_Notification(CANCEL, {"requestId": id}))
 
     def reply(self, key: int, result: Any) -> None:
-        """Answer a call; the second answer to the same call is nothing."""
+        """Answer a call; the second answer to the same call is nothing.  What cannot be sent is still owed."""
         if (owed := self._owed.get(key)) is None:
             return
         id, method = owed
         try:
             self._put(_Result(id, {} if result is None else result))
         except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-            self.fail(key, InternalError())
             raise LocalProtocolError(f"the result of {method.name} cannot be sent: {exc}") from exc
         del self._owed[key]
         if method.opens:
@@ -259,10 +261,12 @@ class Peer:
         except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
             return self._receive_garbage(frame, exc)
         name, id = message.method, message.id
+        if message.jsonrpc != "2.0":
+            return self._receive_malformed(frame)
         if id is UNSET and name is not None and len(frame) == _BARE_NOTE + len(name) + len(message.params):
             # Most of all frames.  There is room for nothing else, so no member is there twice.
             return self._receive_note(name, message.params)
-        if message.jsonrpc != "2.0" or _has_duplicates(frame):
+        if _has_duplicates(frame):
             return self._receive_malformed(frame)
         if name is None:
             return self._receive_reply(message, frame)
@@ -335,7 +339,10 @@ class Peer:
 
     def _receive_malformed(self, frame: bytes) -> Event | None:
         """JSON, but no message: answered if it asked for something, and never if it answered something."""
-        value = msgspec.json.decode(frame)
+        try:
+            value = msgspec.json.decode(frame)
+        except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:  # further on it is not even JSON
+            return self._receive_garbage(frame, exc)
         speaks = _speaks_rpc(value)
         if self._quiet and not speaks:
             return Noise("not a message", frame[:HEAD])
@@ -343,7 +350,7 @@ class Peer:
             return self._refuse(None, InvalidRequest("batches are not used"))
         if not isinstance(value, dict):
             return self._refuse(None, InvalidRequest("a message is an object"))
-        if "method" not in value and ("result" in value or "error" in value or self._quiet):
+        if value.get("method") is None and ("result" in value or "error" in value or self._quiet):
             return Noise("a malformed response", frame[:HEAD])
         id = value.get("id")
         legal = type(id) in (int, str) and not _has_duplicates(frame)
@@ -354,21 +361,32 @@ class Peer:
             return None
         if (mended := codec.mend(frame)) != frame:
             return self.receive(mended)
+        if isinstance(why, codec.TooDeep) and (reply := self._fail_reply(frame[:HEAD], str(why))):
+            return reply
         if not self._quiet:
             self._refuse(None, ParseError(str(why)))
         return Noise(f"not JSON: {why}", frame[:HEAD])
 
     def _receive_oversize(self, frame: Oversize) -> Event | None:
-        seen = dict(_peek(frame.head))
-        id = msgspec.json.decode(seen["id"]) if "id" in seen else None
         too_large = f"a message of {frame.size} bytes is too large"
-        if "result" in seen and type(id) is int and (method := self._pending.pop(id, None)):
-            return Reply(id, error=RemoteProtocolError(f"the answer to {method.name}: {too_large}"))
-        if ("method" in seen or "params" in seen) and type(id) in (int, str):
-            return self._refuse(id, InvalidRequest(too_large))
+        if reply := self._fail_reply(frame.head, too_large):
+            return reply
+        seen = _peek(frame.head)
+        if ("method" in seen or "params" in seen) and type(seen.get("id")) in (int, str):
+            return self._refuse(seen["id"], InvalidRequest(too_large))
         if not self._quiet:
             self._refuse(None, InvalidRequest(too_large))
         return Noise(too_large, frame.head)
+
+    def _fail_reply(self, head: bytes, why: str) -> Reply | None:
+        """A response that cannot be read fails its call: there will be no other."""
+        seen = _peek(head)
+        id = seen.get("id")
+        if "method" in seen or not ("result" in seen or "error" in seen) or type(id) is not int:
+            return None
+        if (method := self._pending.pop(id, None)) is None:
+            return None
+        return Reply(id, error=RemoteProtocolError(f"the answer to {method.name}: {why}"))
 
     def _refuse(self, id: RequestId, error: RpcError) -> Noise:
         try:
@@ -390,29 +408,40 @@ def _read_params(raw: Raw, method: Method) -> Any:
 
 
 def _has_duplicates(frame: bytes) -> bool:
-    if all(frame.count(name) < 2 for name in _MEMBERS):
+    """Whether an object has a member of the envelope twice, also one that is spelt with escapes."""
+    if b"\\u00" not in frame and all(frame.count(name) < 2 for name in _MEMBERS):
         return False
-    names = [name for name, _ in _peek(frame) if name in _Envelope.__struct_fields__]
-    return len(names) != len(set(names))
+    at = frame.index(b"{") + 1
+    for name, value in _read_members(frame).items():  # each once: a second one is found where the next should be
+        if (found := _NAME.match(frame, at)) is None or msgspec.json.decode(found[1]) != name:
+            return True
+        if not frame.startswith(bytes(value), found.end()):
+            return True
+        at = found.end() + len(value)
+    return not _END.fullmatch(frame, at)
 
 
-def _peek(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The members of an object and how their values begin, read as far as `data` goes."""
-    depth, name, tokens = 0, "", _TOKENS.finditer(data)
-    for token in tokens:
-        text = token[0]
-        if text in (b"{", b"["):
-            depth += 1
-        elif text in (b"}", b"]"):
-            depth -= 1
-        elif depth == 1 and text == b":":
-            value = next(tokens, None)
-            if value is None or (value.end() == len(data) and value[0] not in (b"{", b"[")):
-                return  # cut off in the middle
-            yield name, value[0]
-            depth += value[0] in (b"{", b"[")
-        elif depth == 1 and text.startswith(b'"'):
-            name = msgspec.json.decode(text)
+def _peek(head: bytes) -> dict[str, Any]:
+    """The members of an object that is cut off, read as far as it goes: scalars as they are, others as None."""
+    members: dict[str, Any] = {}
+    depth, name, tokens = 0, "", _TOKENS.finditer(head)
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        for token in tokens:
+            text = token[0]
+            if text in (b"{", b"["):
+                depth += 1
+            elif text in (b"}", b"]"):
+                depth -= 1
+            elif depth == 1 and text == b":":
+                value = next(tokens, None)
+                if value is None or (value.end() == len(head) and value[0] not in (b"{", b"[")):
+                    break  # cut off in the middle
+                opens = value[0] in (b"{", b"[")
+                members[name] = None if opens else msgspec.json.decode(value[0])
+                depth += opens
+            elif depth == 1 and text.startswith(b'"'):
+                name = msgspec.json.decode(text)
+    return members
 
 
 def _speaks_rpc(value: object) -> bool:

@@ -220,16 +220,21 @@ class Turn:
         output_byte_limit: int | None = None,
     ) -> "AsyncIterator[TerminalRun]":
         """`async with turn.terminal("npm", "test") as terminal:` runs a command; leaving the block releases it."""
-        created = await self.client.create_terminal(
-            s.CreateTerminalRequest(
-                session_id=self.session.id,
-                command=command,
-                args=args,
-                env=[s.EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
-                cwd=None if cwd is None else self.session.path(cwd),
-                output_byte_limit=output_byte_limit,
-            )
+        request = s.CreateTerminalRequest(
+            session_id=self.session.id,
+            command=command,
+            args=args,
+            env=[s.EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
+            cwd=None if cwd is None else self.session.path(cwd),
+            output_byte_limit=output_byte_limit,
         )
+        creating = asyncio.create_task(self.client.create_terminal(request))
+        try:
+            created = await asyncio.shield(creating)
+        except asyncio.CancelledError:  # the client may have made it all the same, so it has to be released
+            created = await creating
+            await TerminalRun(self.client, self.session.id, created.terminal_id).release()
+            raise
         terminal = TerminalRun(self.client, self.session.id, created.terminal_id)
         try:
             yield terminal

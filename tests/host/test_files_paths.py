@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.errors import InvalidParams, ResourceNotFound, RpcError
 from dragoman.host import extensions as x
+from dragoman.host import linux, paths
 from dragoman.host.files import Exemption, Workspace
 
 SECRET = "the secret\n"
@@ -134,6 +135,7 @@ ESCAPES = {
     "the absolute path": lambda yard: f"{yard.outside}/secret",
     "a prefix sibling": lambda yard: f"{yard.ws}_evil/secret",
     "a prefix sibling by dots": lambda yard: f"{yard.ws}/../ws_evil/secret",
+    "dots behind something outside": lambda yard: f"{yard.outside}/../ws/a.txt",
     "two slashes": lambda yard: f"//{yard.outside}/secret",
     "a dot first": lambda yard: f"/.{yard.outside}/secret",
     "a system file": lambda yard: "/etc/passwd",
@@ -237,6 +239,16 @@ def test_a_pseudo_file_is_refused(yard: Yard) -> None:
             with pytest.raises(InvalidParams) as caught:
                 workspace.reading(f"/proc/self/{name}")
             assert caught.value.data["kind"] in ("not_a_file", "outside_workspace")
+
+
+def test_a_file_without_a_size_may_be_endless_and_is_refused(yard: Yard, monkeypatch) -> None:
+    """As on a file system nobody has heard of."""
+    monkeypatch.setattr(linux, "is_pseudo", lambda fd: False)
+    with Workspace("/proc/self", state=yard.top / "state") as workspace:
+        for path in ("/proc/self/status", "/proc/self/environ"):
+            with workspace.reading(path) as file, pytest.raises(InvalidParams) as caught:
+                file.read()
+            assert caught.value.data["kind"] == "not_a_file"
 
 
 # A root that is replaced
@@ -404,6 +416,21 @@ def test_the_path_of_a_handle_is_the_real_one(yard: Yard, workspace: Workspace) 
         assert directory.path == str(yard.ws)
 
 
+def test_where_the_system_cannot_say_where_files_are_the_walk_can(yard: Yard, monkeypatch) -> None:
+    """As on a system without /proc and the like."""
+    monkeypatch.setattr(paths, "path_of", lambda fd: None)
+    cases = legitimate(yard)
+    with Workspace(yard.ws, state=yard.top / "state") as workspace:
+        for path, content in cases.items():
+            with workspace.reading(path) as file:
+                assert (file.path, file.read()) == (os.path.realpath(path), content)
+        with workspace.writing(f"{yard.ws}/absolute dir/../new/f") as target:
+            assert target.path == f"{yard.ws}/sub/new/f"
+        for name in ("dots", "an absolute link to a file", "a link to the parent"):
+            with pytest.raises(InvalidParams):
+                workspace.reading(ESCAPES[name](yard))
+
+
 def test_a_workspace_goes_by_the_name_it_was_given_and_by_its_real_one(yard: Yard) -> None:
     (yard.top / "alias").symlink_to(yard.ws)
     with Workspace(yard.top / "alias", state=yard.top / "state") as workspace:
@@ -477,6 +504,19 @@ def test_an_exception_is_a_single_file_or_a_tree_and_read_only_unless_said(use_o
         (yard.outside / "notes").symlink_to("sibling")
         with pytest.raises(InvalidParams):
             workspace.reading(f"{yard.outside}/notes")
+        for target in (".", "./", "..", "sub/..", yard.outside):
+            (yard.outside / "notes").unlink()
+            (yard.outside / "notes").symlink_to(target)
+            with pytest.raises(RpcError):
+                workspace.directory(f"{yard.outside}/notes")
+        (yard.outside / "notes").unlink()
+        (yard.outside / "notes").mkdir()
+        (yard.outside / "notes" / "f").write_text(SECRET)
+        for path in (f"{yard.outside}/notes", f"{yard.outside}/notes/f"):
+            with pytest.raises(RpcError):
+                workspace.directory(path)
+            with pytest.raises(RpcError):
+                workspace.reading(path)
     assert (yard.outside / "sibling").read_text() == SECRET
 
 

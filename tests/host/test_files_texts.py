@@ -229,6 +229,28 @@ def test_a_line_without_end_is_refused(workspace: Workspace, ws: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
+def test_a_file_that_grows_faster_than_it_is_read_comes_to_an_end(workspace: Workspace, ws: Path) -> None:
+    """What is added while it is read is not waited for."""
+    (ws / "f").write_text("x\n")
+    with workspace.reading(str(ws / "f")) as file, open(ws / "f", "a", buffering=1) as growing:
+        pread = os.pread
+
+        def grow(*arguments: int) -> bytes:
+            growing.write("x\n" * 1000)
+            return pread(*arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pread", grow)
+            assert file.window().total_lines == 1
+            assert len(file.digest()) == 64
+
+
+def test_an_empty_file_is_text_in_any_encoding(workspace: Workspace, ws: Path) -> None:
+    (ws / "f").touch()
+    for encoding in ("utf-8", "utf-16", "utf-32", "latin-1"):
+        assert read(workspace, ws / "f", encoding=encoding) == ""
+
+
 def test_bytes_are_read_as_they_are_and_in_parts(workspace: Workspace, ws: Path) -> None:
     data = bytes(range(256)) * 1000
     (ws / "f").write_bytes(data)

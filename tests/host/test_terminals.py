@@ -486,7 +486,9 @@ async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     pulse = Pulse(tmp_path)
     async with pulse.felt() as felt, Terminals() as terminals, asyncio.timeout(20):
         for steps in range(8):
-            creating = asyncio.create_task(terminals.create("s", execution(pulse.command("deaf").replace("printf", ": "), cwd="/")))
+            creating = asyncio.create_task(
+                terminals.create("s", execution(pulse.command("deaf").replace("printf", ": "), cwd="/"))
+            )
             for _ in range(steps):
                 await asyncio.sleep(0)
             creating.cancel()
@@ -607,7 +609,9 @@ async def test_an_interactive_command_has_a_terminal_of_the_size_asked_for(termi
 
 
 async def test_what_is_typed_arrives_and_can_interrupt(terminals: Terminals) -> None:
-    operation = execution("read x; echo got $x; trap 'echo stopped; exit 6' INT; echo ready; sleep 100", cwd="/")
+    operation = execution(
+        "read x; echo got $x; trap 'echo stopped; exit 6' INT; echo ready; while :; do sleep 0.1; done", cwd="/"
+    )
     terminal = await terminals.create("s", operation, size=Size(80, 24))
     await terminal.input("hello\n")
     said = ""

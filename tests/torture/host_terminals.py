@@ -10,6 +10,7 @@ import functools
 import os
 import shlex
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -19,6 +20,10 @@ from dragoman.errors import RpcError
 from dragoman.host.limits import Limits
 from dragoman.host.sandbox import Sandbox
 from dragoman.host.terminals import Terminals, execution
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # it is run as a program, too
+
+from torture.by_hand import resident  # noqa: E402
 
 PATIENCE = 20.0  # seconds; an experiment that waits longer has failed
 IMPATIENT = Limits(grace=0.2, per_session=256)
@@ -113,33 +118,30 @@ async def _be_killed(directory: str, *commands: str) -> None:
 
 
 async def flood(directory: Path, seconds: float, limit: int) -> tuple[float, int, int]:
-    """Print without end; gives how fast others are meanwhile compared to before, bytes kept, and most memory used.
+    """Print without end; gives how fast others are meanwhile compared to silence, bytes kept, and memory taken.
 
     Quiet and loud spells alternate, so that whatever else the machine does hits both.
     """
-    from torture.by_hand import resident
-
-    spells = max(int(seconds / 0.1), 2)
     quiet = loud = 0
     async with Terminals() as terminals:
-        before = most = resident()
-        for _ in range(spells // 2):
-            quiet += await _round_trips(0.1)
-            operation = execution("yes", ["a line that is repeated"], cwd=str(directory))
-            terminal = await terminals.create("loud", operation, output_byte_limit=limit)
+        most = before = resident()
+        operation = execution("yes", ["a line that is repeated"], cwd=str(directory))
+        terminal = await terminals.create("loud", operation, output_byte_limit=limit)
+        async with contextlib.aclosing(terminal.follow()) as chunks:
+            async for _ in chunks:
+                if terminal.output().truncated:
+                    break
+        for _ in range(max(int(seconds / 0.2), 1)):
+            await terminal.kill("SIGCONT")
             loud += await _round_trips(0.1)
+            await terminal.kill("SIGSTOP")
+            quiet += await _round_trips(0.1)
             most = max(most, resident())
-            kept = len(terminal.output().output.encode())
-            assert terminal.output().truncated
-            await terminal.kill(force=True)
-            await terminals.release("loud", terminal.id)
-    return loud / quiet, kept, most - before
+        return loud / quiet, len(terminal.output().output.encode()), most - before
 
 
 async def _round_trips(seconds: float) -> int:
     """How often a byte goes there and back between two tasks over a pair of sockets."""
-    import socket
-
     ours, theirs = socket.socketpair()
     (reader, writer), (far_reader, far_writer) = (
         await asyncio.open_unix_connection(sock=ours),

@@ -196,12 +196,12 @@ _PLACES = (
     run("npm", "test", LD_PRELOAD="/tmp/x.so"), run("npm", "test", NODE_OPTIONS="--require=/tmp/x"),
     run("git", "log", GIT_PAGER="sh"), run("git", "log", PAGER="sh"), run("git", "log", GIT_EXTERNAL_DIFF="sh"),
     run("git", "status", GIT_DIR="/tmp/x"), run("npm", "test", npm_config_script_shell="/tmp/x"),
-    run("ls", BASH_ENV="/tmp/x"), run("ls", ENV="/tmp/x"), sh("npm test", CI="1"), sh("npm test", BASH_ENV="/tmp/x"),
+    run("ls", BASH_ENV="/tmp/x"), run("ls", ENV="/tmp/x"), sh("npm test", CI="1"), sh("npm test", BASH_ENV="/x"),
     sh("npm test", **{"BASH_FUNC_npm%%": "() { rm -rf ~; }"}), run("pytest", PYTHONPATH="/tmp"),
     run("pytest", PYTEST_ADDOPTS="-pevil"), run("go", "test", GOFLAGS="-exec=/tmp/x"),
     run("cargo", "test", RUSTC_WRAPPER="/tmp/x"), run("cargo", "test", CARGO_BUILD_RUSTC="/tmp/x"),
     run("make", "test", MAKEFLAGS="--eval=x"), run("make", "test", SHELL="/tmp/x"), run("ls", HOME="/tmp"),
-    Execute(argv=("npm", "test"), cwd=CWD, shell=True), Execute(argv=("npm test",), cwd=CWD),
+    Execute(argv=("npm", "test"), cwd=CWD, shell=True), Execute(argv=("/bin/sh", "-c", "npm test"), cwd="/"),
     Execute(argv=("npm", "test"), cwd=CWD, dangerous_env=("X",), env=(("X", "1"),)),
 )  # fmt: skip
 

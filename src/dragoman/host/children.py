@@ -61,7 +61,7 @@ class Child(asyncio.Protocol):
         self.gone = asyncio.Event()
         self._order, self._watch = order, watch
         self._heard = b""
-        self._runs = False
+        self._runs = self._abandoned = False
         self._left: Sequence[int] = ()
         self._link: asyncio.Transport
 
@@ -72,6 +72,11 @@ class Child(asyncio.Protocol):
     def end(self) -> None:
         """Kill the command and everything it has started, daemons included."""
         self._write(b"\0")
+
+    def abandon(self) -> None:
+        """End it, although it may not have begun."""
+        self._abandoned = True
+        self.end()
 
     def _write(self, data: bytes) -> None:
         if not self._link.is_closing():
@@ -106,7 +111,8 @@ class Child(asyncio.Protocol):
         self._fail(_NotTaken("it was ended before it began"))
         self._exit(LOST)
         self.gone.set()
-        self._watch.gone(self._left)
+        if self.pid or self._abandoned:  # otherwise whoever starts it is told, and tells
+            self._watch.gone(self._left)
 
     def _fail(self, error: StartError) -> None:
         if not self.started.done():
@@ -132,23 +138,38 @@ class Keeper:
 
         Raises StartError when it cannot be run; the watch is told that it is gone in any case.
         """
-        child = Child(order, watch)
-        ours, theirs = socket.socketpair()
         try:
-            with theirs:
-                self._hand_over([theirs.fileno(), *fds])
-        except BaseException as exc:
-            ours.close()
+            try:
+                return await self._start(Child(order, watch), fds)
+            except _NotTaken:
+                if self._is_alive():
+                    raise
+                self._forget()  # somebody killed it before it ran anything
+                return await self._start(Child(order, watch), fds)
+        except StartError:
             watch.gone(())
-            if isinstance(exc, OSError):
-                raise StartError(exc.strerror or str(exc)) from exc
             raise
+
+    async def _start(self, child: Child, fds: Sequence[int]) -> Child:
+        try:
+            if self._control is None:
+                self._launch()
+            assert self._control
+            ours, theirs = socket.socketpair()
+        except OSError as exc:
+            raise StartError(exc.strerror or str(exc)) from exc
+        with theirs:
+            try:
+                socket.send_fds(self._control, [b"\0"], [theirs.fileno(), *fds])
+            except OSError as exc:
+                ours.close()
+                raise _NotTaken(exc.strerror or str(exc)) from exc
         self._children.add(child)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: child, sock=ours)
             await child.started
         except asyncio.CancelledError:
-            child.end()
+            child.abandon()
             raise
         return child
 
@@ -163,17 +184,15 @@ class Keeper:
             process, self._process, self._control = self._process, None, None
             await _ended(process)
 
-    def _hand_over(self, fds: list[int]) -> None:
-        for _ in range(2):
-            if self._control is None:
-                self._launch()
-            assert self._control
-            try:
-                socket.send_fds(self._control, [b"\0"], fds)
-                return
-            except (BrokenPipeError, ConnectionResetError):  # somebody killed it
-                self._forget()
-        raise StartError("the program that starts commands was killed twice")
+    def _is_alive(self) -> bool:
+        if self._control is None:
+            return False
+        try:
+            return self._control.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def _launch(self) -> None:
         if not hasattr(os, "fork") or not sys.executable:

@@ -40,6 +40,7 @@ from .writing import (
     digest_at,
     digest_of,
     identity,
+    is_there,
     make_directories,
     opened,
     read_chunks,
@@ -358,16 +359,8 @@ def _put_back(fd: int, names: _Names, digests: _Digests) -> None:
             rename_new(fd, names.kept, names.name)
     elif digests.old is not None:
         os.rename(names.kept, names.name, src_dir_fd=fd, dst_dir_fd=fd)
-    elif not _is_there(fd, names.temp):  # else it was never renamed, and this is somebody else's
+    elif not is_there(fd, names.temp):  # else it was never renamed, and this is somebody else's
         remove(fd, names.name)
-
-
-def _is_there(fd: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _tidy(fd: int, names: _Names) -> None:

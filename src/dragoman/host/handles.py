@@ -8,6 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -28,6 +29,7 @@ from .writing import (
     digest_at,
     digest_of,
     install,
+    is_there,
     make_directories,
     opened,
     read_chunks,
@@ -172,10 +174,8 @@ class OpenFile(Handle):
 
     def _chunks(self, offset: int = 0) -> Iterator[bytes]:
         with self._descriptors as fds:
-            for chunk in read_chunks(fds[0], offset, until=lambda: self._descriptors.closed) if fds else ():
-                if os.fstat(fds[0]).st_size == 0:  # it has no size, yet there is something: it may never end
-                    raise Refused("not_a_file")
-                yield chunk
+            if fds:
+                yield from read_chunks(fds[0], offset, until=lambda: self._descriptors.closed)
         if self._descriptors.closed:
             raise ValueError("the file has been closed")
 
@@ -214,7 +214,7 @@ class Target(Handle):
         place = self._place
         if not place.root.writable:
             raise Refused("read_only")
-        if self._named.endswith("/") or not place.name:
+        if self._named.endswith(("/", "/.")) or not place.name:
             raise Refused("not_a_file")
         if place.missing and not create_directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -293,12 +293,16 @@ class Target(Handle):
     def _replace(self, dir_fd: int, data: bytes) -> bool:
         name = self._place.name
         temp = self._journal.temp_name(os.path.dirname(self.path))
-        write_new(dir_fd, temp, [data], name, self._mode)
         try:
+            write_new(dir_fd, temp, [data], name, self._mode)
             return install(dir_fd, temp, name, self._expected, self._overwrite)
         except BaseException:
-            remove(dir_fd, temp)
+            with suppress(OSError):
+                remove(dir_fd, temp)
             raise
+        finally:
+            if not is_there(dir_fd, temp):
+                self._journal.forget(temp)
 
 
 def _encoded(content: str | bytes, encoding: str | None) -> bytes:
@@ -311,7 +315,7 @@ class Directory(Handle):
     def __init__(self, named: str, place: Place, path: str) -> None:
         super().__init__(named, place, path)
         self.exists = place.status is not None
-        if place.status and not stat.S_ISDIR(place.status.st_mode):
+        if place.root.only or (place.status and not stat.S_ISDIR(place.status.st_mode)):
             raise Refused("not_a_directory")
 
     @property

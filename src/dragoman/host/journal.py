@@ -84,16 +84,24 @@ class Journal:
         self._lock = threading.Lock()
         self._fd: int | None = None
         self._temps: Record | None = None
-        self._known: set[str] = set()
+        self._known: set[str] = set()  # directories that are written down
+        self._lying_about: set[str] = set()  # temporary files
         self._edits = 0
 
     def temp_name(self, directory: str) -> str:
         """A name for a temporary file in a directory, which is swept should this process not live to see to it."""
+        name = f".dragoman-{self._token}-{secrets.token_hex(8)}.tmp"
         with self._lock:
+            self._lying_about.add(name)
             if directory not in self._known:
                 self._known.add(directory)
                 self._expect_temps(directory)
-        return f".dragoman-{self._token}-{secrets.token_hex(8)}.tmp"
+        return name
+
+    def forget(self, temp: str) -> None:
+        """A temporary file is there no more."""
+        with self._lock:
+            self._lying_about.discard(temp)
 
     def edit_name(self) -> str:
         """A name for a file that a record of edits tells of."""
@@ -108,7 +116,10 @@ class Journal:
     def close(self) -> None:
         with self._lock:
             if self._temps:
-                self._temps.remove()
+                if self._lying_about:  # one could not be removed: the next start tries again
+                    self._temps.leave()
+                else:
+                    self._temps.remove()
                 self._temps = None
             if self._fd is not None:
                 os.close(self._fd)

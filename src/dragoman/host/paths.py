@@ -124,7 +124,7 @@ class Place:
 
 def open_root(path: str | os.PathLike[str]) -> Root:
     """Open a directory, from here on known by the path it was named by and by its real one."""
-    given = os.path.join(os.getcwd(), os.fspath(path))
+    given = _absolute(path)
     fd = os.open(given, DIRECTORY & ~os.O_NOFOLLOW)
     real = components(path_of(fd) or os.path.realpath(given))
     return Root(fd, real, _names(given, real))
@@ -132,7 +132,7 @@ def open_root(path: str | os.PathLike[str]) -> Root:
 
 def open_exception(path: str | os.PathLike[str], writable: bool) -> Root:
     """Open a tree, or the directory of a single file, which need not be there yet."""
-    given = os.path.join(os.getcwd(), os.fspath(path))
+    given = _absolute(path)
     real = os.path.realpath(given)
     if os.path.isdir(real):
         tree = open_root(given)
@@ -140,6 +140,12 @@ def open_exception(path: str | os.PathLike[str], writable: bool) -> Root:
     parent = open_root(os.path.dirname(real))
     only = os.path.basename(real)
     return Root(parent.fd, parent.real, _names(given, (*parent.real, only)), writable, only)
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """A path from the root on, with its dots and links as they are."""
+    path = os.fspath(path)
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
 
 def _names(given: str, real: Components) -> tuple[Components, ...]:
@@ -239,6 +245,8 @@ class _Walk:
     def _place(self, follow: bool) -> Place:
         for _ in range(MAX_STEPS):
             if not self._pending:
+                if self._root.only:  # a link to the single file's own directory, which is not lent
+                    raise Refused("outside_workspace")
                 return Place(self._root, self._fd, "", os.stat(self._fd), trail=tuple(self._trail))
             name = self._pending.popleft()
             if name == "..":

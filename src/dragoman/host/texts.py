@@ -64,7 +64,7 @@ def decode(chunks: Iterable[bytes], encoding: str) -> tuple[str, Iterator[str]]:
     """The encoding that is really used, and the text, piece by piece; refused when it is none."""
     chunks = iter(chunks)
     head = next(chunks, b"")
-    if marks := _MARKED.get(encoding):
+    if head and (marks := _MARKED.get(encoding)):
         for mark, marked in marks.items():
             if head.startswith(mark):
                 return marked, _decoded(head, chunks, marked)

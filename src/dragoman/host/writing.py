@@ -30,8 +30,14 @@ Expected = str | int | None  # the SHA-256 of what is there, or when it was chan
 
 
 def read_chunks(fd: int, offset: int = 0, *, until: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
-    """A file's bytes from an offset on, until `until` says that nobody wants them any more."""
-    while not until() and (chunk := os.pread(fd, CHUNK, offset)):
+    """A file's bytes from an offset on, until `until` says that nobody wants them any more.
+
+    What is added meanwhile is not waited for; a file that has no size, yet something in it, may never end.
+    """
+    size = os.fstat(fd).st_size
+    if not size and os.pread(fd, 1, 0) and not os.fstat(fd).st_size:
+        raise Refused("not_a_file")
+    while offset < size and not until() and (chunk := os.pread(fd, min(CHUNK, size - offset), offset)):
         yield chunk
         offset += len(chunk)
 
@@ -79,9 +85,6 @@ def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode:
         except FileNotFoundError:
             os.fchmod(fd, mode)
         os.fsync(fd)
-    except BaseException:
-        remove(dir_fd, name)
-        raise
     finally:
         os.close(fd)
 
@@ -225,6 +228,15 @@ def remove(dir_fd: int, name: str) -> None:
     """Remove a file, if it is there."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=dir_fd)
+
+
+def is_there(dir_fd: int, name: str) -> bool:
+    """Whether anything has the name."""
+    try:
+        os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def make_directories(dir_fd: int, names: Sequence[str]) -> tuple[int, list[int]]:

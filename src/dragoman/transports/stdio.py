@@ -7,6 +7,7 @@ else in it can touch the wire.
 import asyncio
 import contextlib
 import os
+import socket
 import stat
 import sys
 import threading
@@ -37,6 +38,14 @@ class StdioTransport:
 
     async def open(self, read_fd: int, write_fd: int) -> None:
         """Take over two descriptors; from now on they are ours to close."""
+        if _is_socket(read_fd) and os.path.sameopenfile(read_fd, write_fd):
+            # One socket both ways: as a pipe, whatever arrived would look like its writing end being closed.
+            os.close(write_fd)
+            both, _ = await self._loop.connect_accepted_socket(lambda: _Duplex(self), socket.socket(fileno=read_fd))
+            both.pause_reading()
+            both.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+            self._reader = self._writer = both
+            return
         if _is_pipe(read_fd):
             source = os.fdopen(read_fd, "rb", buffering=0)
             self._reader, _ = await self._loop.connect_read_pipe(lambda: _Incoming(self), source)
@@ -161,6 +170,19 @@ class _Outgoing(asyncio.BaseProtocol):
         self._wire.unheard()
 
 
+class _Duplex(_Outgoing, asyncio.Protocol):
+    def data_received(self, data: bytes) -> None:
+        self._wire.heard(data)
+
+    def eof_received(self) -> bool:
+        self._wire.heard_all()
+        return True  # it may still be told something
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wire.unheard()
+        self._wire.heard_all()
+
+
 class _ReaderThread:
     """Reads what asyncio cannot wait for: a regular file, or a terminal that must stay in blocking mode."""
 
@@ -168,14 +190,24 @@ class _ReaderThread:
         self._fd, self._wire = fd, wire
         self._loop = asyncio.get_running_loop()
         self._go = threading.Event()  # set once somebody listens
+        self._taken = threading.Event()  # set when the loop has handled what was read last
+        self._closed = False
         threading.Thread(target=self._read, daemon=True, name="stdin").start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # the loop may be gone before the last line
-            while self._go.wait() and (data := os.read(self._fd, 64 * 1024)):
-                self._loop.call_soon_threadsafe(self._wire.heard, data)
+            while self._go.wait() and not self._closed and (data := os.read(self._fd, 64 * 1024)):
+                self._taken.clear()
+                self._loop.call_soon_threadsafe(self._hand_over, data)
+                self._taken.wait()  # or a file would be in memory before its first line is answered
+        os.close(self._fd)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._wire.heard_all)
+
+    def _hand_over(self, data: bytes) -> None:
+        if not self._closed:
+            self._wire.heard(data)
+        self._taken.set()
 
     def pause_reading(self) -> None:
         self._go.clear()
@@ -184,6 +216,8 @@ class _ReaderThread:
         self._go.set()
 
     def close(self) -> None:
+        self._closed = True
+        self._taken.set()
         self._go.set()
 
 
@@ -218,6 +252,10 @@ class _FileWriter:
         self.close()
 
 
+def _is_socket(fd: int) -> bool:
+    return stat.S_ISSOCK(os.fstat(fd).st_mode)
+
+
 def _is_pipe(fd: int) -> bool:
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
@@ -242,7 +280,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     null = os.open(os.devnull, os.O_RDWR)
     try:
         os.dup2(null, 0)
-        if _is_pipe(1) and os.path.sameopenfile(1, 2):
+        if not os.isatty(1) and os.path.sameopenfile(1, 2):
             os.dup2(null, 1)
             os.dup2(null, 2)
         else:
@@ -251,9 +289,17 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     finally:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
+        _flush_c_output()
         for fd, copy in enumerate(saved):
             os.set_blocking(copy, True)
             os.dup2(copy, fd)
             os.close(copy)
         os.close(null)
         _claimed = False
+
+
+def _flush_c_output() -> None:
+    """C code has a buffer of its own; what is left in it must not come out when stdout is restored."""
+    import ctypes
+
+    ctypes.CDLL(None).fflush(None)
