@@ -1,7 +1,7 @@
 """T21, T24, T40, T41, T45: commands that do not want to end, hosts that are killed, and output without end.
 
 Whether a process lives is never guessed: each holds a pipe open, and the pipe ends with the last of them.  Hosts
-that are to be killed are started from this file: `python host_terminals.py DIRECTORY COMMAND ...`.
+that are to be killed are started from this file: `python -m torture.host_terminals DIRECTORY COMMAND ...`.
 """
 
 import asyncio
@@ -20,10 +20,7 @@ from dragoman.errors import RpcError
 from dragoman.host.limits import Limits
 from dragoman.host.sandbox import Sandbox
 from dragoman.host.terminals import Terminals, execution
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # it is run as a program, too
-
-from torture.by_hand import resident  # noqa: E402
+from torture.by_hand import resident
 
 PATIENCE = 20.0  # seconds; an experiment that waits longer has failed
 IMPATIENT = Limits(grace=0.2, per_session=256)
@@ -101,8 +98,8 @@ async def kill_hosts(directory: Path, kinds: Sequence[str], cycles: int, sandbox
     flags = ["--sandboxed"] if sandboxed else []
     for _ in range(cycles):
         async with pulse.felt() as felt, asyncio.timeout(PATIENCE):
-            argv = [sys.executable, __file__, str(directory), *flags, *map(pulse.command, kinds)]
-            host = await asyncio.create_subprocess_exec(*argv)
+            argv = [sys.executable, "-m", __name__, str(directory), *flags, *map(pulse.command, kinds)]
+            host = await asyncio.create_subprocess_exec(*argv, cwd=Path(__file__).parents[1])
             await felt.begun(len(kinds))
             host.send_signal(signal.SIGKILL)
             await host.wait()

@@ -301,8 +301,9 @@ class Target(Handle):
                 remove(dir_fd, temp)
             raise
         finally:
-            if not is_there(dir_fd, temp):
-                self._journal.forget(temp)
+            with suppress(OSError):
+                if not is_there(dir_fd, temp):
+                    self._journal.forget(temp)
 
 
 def _encoded(content: str | bytes, encoding: str | None) -> bytes:

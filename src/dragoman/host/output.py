@@ -8,7 +8,7 @@ import asyncio
 import codecs
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Literal, NamedTuple
 
 PIECE = 64 * 1024  # what a pipe holds
@@ -151,7 +151,7 @@ class Output:
             self._first = _Follower()
         self._streams.append(Stream(fd, name, self._pace, self._hear))
 
-    async def follow(self) -> AsyncIterator[Chunk]:
+    async def follow(self) -> AsyncGenerator[Chunk, None]:
         """What is kept so far, and then everything as it comes, until the command ends.
 
         Whoever reads slowly slows the command.

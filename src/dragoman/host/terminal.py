@@ -9,7 +9,7 @@ import secrets
 import signal
 import struct
 import termios
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from typing import NamedTuple
 
 from .. import schema as s
@@ -100,7 +100,7 @@ class Terminal:
         tail = self._output.tail
         return s.TerminalOutputResponse(output=str(tail), truncated=tail.truncated, exit_status=self.status)
 
-    def follow(self) -> AsyncIterator[Chunk]:
+    def follow(self) -> AsyncGenerator[Chunk, None]:
         """What it has printed so far, then what it prints, until it ends; a slow reader slows the command."""
         return self._output.follow()
 

@@ -101,6 +101,8 @@ class StdioTransport:
         if not self._unwritten.is_set():
             self._writer.abort()
         self._reader.close()
+        if isinstance(self._reader, _ReaderThread):
+            await self._reader.gone()
         self.heard_all()
 
     # What the two ends report
@@ -192,6 +194,7 @@ class _ReaderThread:
         self._go = threading.Event()  # set once somebody listens
         self._taken = threading.Event()  # set when the loop has handled what was read last
         self._closed = False
+        self._gone = asyncio.Event()
         threading.Thread(target=self._read, daemon=True, name="stdin").start()
 
     def _read(self) -> None:
@@ -202,7 +205,17 @@ class _ReaderThread:
                 self._taken.wait()  # or a file would be in memory before its first line is answered
         os.close(self._fd)
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._wire.heard_all)
+            self._loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> None:
+        self._gone.set()
+        self._wire.heard_all()
+
+    async def gone(self) -> None:
+        """Until the descriptor is closed; a read that is under way, on a terminal say, cannot be waited for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._gone.wait()
 
     def _hand_over(self, data: bytes) -> None:
         if not self._closed:
