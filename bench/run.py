@@ -48,7 +48,9 @@ def sample(contender: str, scenario: str, size: int) -> dict[str, float]:
         argv = ["node", str(HERE / "typescript.mjs"), scenario, str(size)]
     else:
         argv = [sys.executable, str(HERE / "scenarios.py"), contender, scenario, str(size)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=SAMPLE_TIMEOUT, check=False)
+    # Installed packages come compiled; ours, run from its sources, has to be as well.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=SAMPLE_TIMEOUT, check=False, env=env)
     if done.returncode:
         raise SystemExit(f"{contender} failed at {scenario}:\n{done.stderr}")
     figures: dict[str, float] = json.loads(done.stdout)

@@ -216,9 +216,7 @@ class Connection:
             self.peer.fail(call.key, RequestCancelled())
         except RpcError as exc:
             self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
-        except (
-            BaseException
-        ) as exc:  # also SystemExit and its kin: a handler's bug ends its request, not the process
+        except BaseException as exc:  # also SystemExit: a handler's bug ends its request, not the process
             self.peer.fail(call.key, InternalError(data={"errorId": self._report(call, exc)}))
         finally:
             task = self._tasks.pop(call.key)
