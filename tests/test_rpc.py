@@ -596,7 +596,7 @@ def test_a_response_is_read_however_many_requests_are_in_the_works() -> None:
 
 
 def test_nothing_is_lost_or_mixed_up_on_a_channel_that_loses_and_reorders() -> None:
-    run_state_machine_as_test(seed(10)(Channel), settings=run_settings(60, 60))
+    run_state_machine_as_test(seed(10)(Channel), settings=run_settings(60, 6))
 
 
 def test_a_peer_is_opened_once_and_before_all_else() -> None:

@@ -12,8 +12,7 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,22 +35,15 @@ _UNIONS = (typing.Union, types.UnionType)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _NULL = Raw(b"null")
-_PEEK = 64 * 1024
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
-_ESCAPES = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
-_MARKS = re.compile(rb"\A(?:\xef\xbb\xbf)+")
+_COUNTABLE = 4096  # bytes; counting brackets pays in short frames only
+_ESCAPES = rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+_MARKS = rb"\A(?:\xef\xbb\xbf)+"
 
 
 def check(frame: bytes) -> None:
-    """Refuse what must not reach the parser: too deep a nesting, bytes that are not UTF-8."""
-    if len(frame) > SHALLOW and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH:
-        _check_depth(frame[:_PEEK])  # an attack shows at once; only an honest giant is scanned whole
-        if len(frame) > _PEEK:
-            _check_depth(frame)
+    """Refuse what must not be read any further: too deep a nesting, bytes that are not UTF-8."""
+    if len(frame) > SHALLOW:
+        _check_depth(frame)
     if not frame.isascii():
         try:
             frame.decode()
@@ -60,16 +52,33 @@ def check(frame: bytes) -> None:
 
 
 def _check_depth(frame: bytes) -> None:
-    unescaped = frame.replace(b"\\\\", b"").replace(b'\\"', b"")
-    outside_strings = unescaped.translate(None, _NOT_STRUCTURE).split(b'"')[::2]
-    for depth in accumulate(map(_STEPS.__getitem__, b"".join(outside_strings))):
-        if depth > MAX_DEPTH:
-            raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
+    """Peel the nesting off level by level; msgspec skips what is inside without building it, at memory speed."""
+    if len(frame) < _COUNTABLE and frame.count(b"[") + frame.count(b"{") <= MAX_DEPTH:
+        return
+    level = [Raw(frame.lstrip())]
+    try:
+        for depth in range(MAX_DEPTH + 1):
+            room = 2 * (MAX_DEPTH - depth)  # what is shorter cannot hold the levels that are left
+            level = [inner for value in level for inner in _inside(value) if len(inner) > room]
+            if not level:
+                return
+    except RecursionError:
+        pass
+    raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _inside(value: Raw) -> Iterable[Raw]:
+    match memoryview(value)[0]:
+        case 0x7B:  # {
+            return _OBJECT.decode(value).values()
+        case 0x5B:  # [
+            return _ARRAY.decode(value)
+    return ()
 
 
 def mend(frame: bytes) -> bytes:
     """The frame as a strict parser takes it: no byte order mark, lone surrogates replaced."""
-    return _ESCAPES.sub(lambda match: b"\\ufffd" if match[1] else match[0], _MARKS.sub(b"", frame))
+    return re.sub(_ESCAPES, lambda match: b"\\ufffd" if match[1] else match[0], re.sub(_MARKS, b"", frame))
 
 
 _encoder = msgspec.json.Encoder()

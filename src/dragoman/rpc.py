@@ -152,12 +152,15 @@ class _CancelParams(Struct, rename="camel"):
 
 
 _read_envelope = msgspec.json.Decoder(_Envelope).decode
-_BARE_NOTE = len(b'{"jsonrpc":"2.0","method":"","params":}')
+_NOTE = len(b'{"jsonrpc":"2.0","method":"","params":}')
+_CALL = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}')
+_RESULT = len(b'{"jsonrpc":"2.0","id":,"result":}')
 _MEMBERS = tuple(f'"{name}"'.encode() for name in _Envelope.__struct_fields__)
 _read_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_NAME = re.compile(rb'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
-_END = re.compile(rb"\s*}\s*")
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+# Patterns for rare frames; re compiles them when they are first used.
+_NAME = rb'(?s)[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*'
+_END = rb"\s*}\s*"
+_TOKENS = rb'(?s)"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+'
 
 
 class Peer:
@@ -261,12 +264,7 @@ class Peer:
         except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
             return self._receive_garbage(frame, exc)
         name, id = message.method, message.id
-        if message.jsonrpc != "2.0":
-            return self._receive_malformed(frame)
-        if id is UNSET and name is not None and len(frame) == _BARE_NOTE + len(name) + len(message.params):
-            # Most of all frames.  There is room for nothing else, so no member is there twice.
-            return self._receive_note(name, message.params)
-        if _has_duplicates(frame):
+        if message.jsonrpc != "2.0" or not (_is_bare(frame, message) or not _has_duplicates(frame)):
             return self._receive_malformed(frame)
         if name is None:
             return self._receive_reply(message, frame)
@@ -407,24 +405,35 @@ def _read_params(raw: Raw, method: Method) -> Any:
     return Raw(data.replace(b"\n", b" "))  # passed on as it came, on one line
 
 
+def _is_bare(frame: bytes, message: _Envelope) -> bool:
+    """Whether a frame has room for nothing but what was read from it: then no member is there twice."""
+    if message.id is UNSET:
+        return message.method is not None and len(frame) == _NOTE + len(message.method) + len(message.params)
+    if type(message.id) is not int:
+        return False
+    if message.method is None:
+        return len(frame) == _RESULT + len(str(message.id)) + len(message.result)
+    return len(frame) == _CALL + len(str(message.id)) + len(message.method) + len(message.params)
+
+
 def _has_duplicates(frame: bytes) -> bool:
     """Whether an object has a member of the envelope twice, also one that is spelt with escapes."""
     if b"\\u00" not in frame and all(frame.count(name) < 2 for name in _MEMBERS):
         return False
     at = frame.index(b"{") + 1
     for name, value in _read_members(frame).items():  # each once: a second one is found where the next should be
-        if (found := _NAME.match(frame, at)) is None or msgspec.json.decode(found[1]) != name:
+        if (found := re.compile(_NAME).match(frame, at)) is None or msgspec.json.decode(found[1]) != name:
             return True
         if not frame.startswith(bytes(value), found.end()):
             return True
         at = found.end() + len(value)
-    return not _END.fullmatch(frame, at)
+    return not re.compile(_END).fullmatch(frame, at)
 
 
 def _peek(head: bytes) -> dict[str, Any]:
     """The members of an object that is cut off, read as far as it goes: scalars as they are, others as None."""
     members: dict[str, Any] = {}
-    depth, name, tokens = 0, "", _TOKENS.finditer(head)
+    depth, name, tokens = 0, "", re.finditer(_TOKENS, head)
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
         for token in tokens:
             text = token[0]

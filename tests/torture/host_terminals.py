@@ -10,16 +10,17 @@ import functools
 import os
 import shlex
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from dragoman import Session, connect
 from dragoman.errors import RpcError
 from dragoman.host.limits import Limits
 from dragoman.host.sandbox import Sandbox
 from dragoman.host.terminals import Terminals, execution
+from dragoman.testing import Echo
 from torture.by_hand import resident
 
 PATIENCE = 20.0  # seconds; an experiment that waits longer has failed
@@ -120,7 +121,8 @@ async def flood(directory: Path, seconds: float, limit: int) -> tuple[float, int
     Quiet and loud spells alternate, so that whatever else the machine does hits both.
     """
     quiet = loud = 0
-    async with Terminals() as terminals:
+    async with connect(Echo) as client, Terminals() as terminals:
+        session = await client.new_session()
         most = before = resident()
         operation = execution("yes", ["a line that is repeated"], cwd=str(directory))
         terminal = await terminals.create("loud", operation, output_byte_limit=limit)
@@ -130,34 +132,19 @@ async def flood(directory: Path, seconds: float, limit: int) -> tuple[float, int
                     break
         for _ in range(max(int(seconds / 0.2), 1)):
             await terminal.kill("SIGCONT")
-            loud += await _round_trips(0.1)
+            loud += await _turns(session, 0.1)
             await terminal.kill("SIGSTOP")
-            quiet += await _round_trips(0.1)
+            quiet += await _turns(session, 0.1)
             most = max(most, resident())
         return loud / quiet, len(terminal.output().output.encode()), most - before
 
 
-async def _round_trips(seconds: float) -> int:
-    """How often a byte goes there and back between two tasks over a pair of sockets."""
-    ours, theirs = socket.socketpair()
-    (reader, writer), (far_reader, far_writer) = (
-        await asyncio.open_unix_connection(sock=ours),
-        await asyncio.open_unix_connection(sock=theirs),
-    )
-
-    async def echo() -> None:
-        while data := await far_reader.read(64):
-            far_writer.write(data)
-
-    echoing = asyncio.create_task(echo())
+async def _turns(session: Session, seconds: float) -> int:
+    """How many turns another session has meanwhile."""
     count, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
-        writer.write(b"x")
-        await reader.readexactly(1)
+        await session.prompt("hello")
         count += 1
-    writer.close()
-    await echoing
-    far_writer.close()
     return count
 
 

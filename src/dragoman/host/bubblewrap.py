@@ -95,7 +95,7 @@ class Plan:
         self.args += ["--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"]
         if network:
             self.args.append("--share-net")
-        if not interactive:  # an interactive command has a terminal that is nobody else's
+        if not interactive:  # an interactive command makes one itself, with its terminal
             self.args.append("--new-session")
         for name, value in env.items():
             self.args += ["--setenv", name, value]

@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Literal, NamedTuple
 
 PIECE = 64 * 1024  # what a pipe holds
-PACE = 0.002  # seconds between two reads, for all busy commands together
+SMALL = 16 * 1024  # less than this is put together
+PACE = 0.004  # seconds between two reads, for all busy commands together
 UNREAD = 256 * 1024  # characters a follower may be behind before the command has to wait
 WRAPPING = 64  # as many characters as a chunk costs beside its own
 LEFTOVERS = 1024 * 1024  # the most that a pipe or a terminal can still hold when its command has ended
@@ -27,24 +28,30 @@ class Chunk(NamedTuple):
 
 
 class Tail:
-    """The last of a text, at most `limit` bytes."""
+    """The last of a text in UTF-8, at most `limit` bytes; a little more than that is kept, and nothing is moved."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept = bytearray()
+        self._pieces: deque[bytearray] = deque()  # each of whole characters
+        self._size = 0
         self.truncated = False  # the beginning is gone
 
-    def add(self, text: str) -> None:
-        data = text.encode()
-        self._kept += data[-self._limit :] if self._limit else b""
-        if len(data) > self._limit or len(self._kept) > self._limit:
-            self.truncated = True
-            del self._kept[: max(len(self._kept) - self._limit, 0)]
-            while self._kept and self._kept[0] in CONTINUATION:
-                del self._kept[0]
+    def add(self, data: bytes) -> None:
+        if self._pieces and len(self._pieces[-1]) < SMALL:
+            self._pieces[-1] += data
+        else:
+            self._pieces.append(bytearray(data))
+        self._size += len(data)
+        self.truncated = self.truncated or self._size > self._limit
+        while self._pieces and self._size - len(self._pieces[0]) >= self._limit:
+            self._size -= len(self._pieces.popleft())
 
     def __str__(self) -> str:
-        return self._kept.decode()
+        kept = b"".join(self._pieces)
+        start = max(len(kept) - self._limit, 0)
+        while start < len(kept) and kept[start] in CONTINUATION:
+            start += 1
+        return kept[start:].decode()
 
 
 class Pace:
@@ -64,12 +71,13 @@ class Pace:
 class Stream:
     """One descriptor, read as text; ours to close."""
 
-    def __init__(self, fd: int, name: StreamName, pace: Pace, hear: Callable[[Chunk], None]) -> None:
+    def __init__(self, fd: int, name: StreamName, pace: Pace, hear: Callable[[StreamName, bytes], None]) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
         self._name: StreamName = name
         self._pace, self._hear = pace, hear
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._plain = True  # nothing is left in the decoder
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._held = False
@@ -130,8 +138,11 @@ class Stream:
         return len(data)
 
     def _say(self, data: bytes, final: bool = False) -> None:
-        if text := self._decoder.decode(data, final):
-            self._hear(Chunk(self._name, text))
+        if not self._plain or not data.isascii():
+            data = self._decoder.decode(data, final).encode()
+            self._plain = not self._decoder.getstate()[0]
+        if data:
+            self._hear(self._name, data)
 
 
 class Output:
@@ -188,9 +199,12 @@ class Output:
             stream.close()
         self.end()
 
-    def _hear(self, chunk: Chunk) -> None:
-        self.tail.add(chunk.text)
-        for follower in () if self._ended else self._followers:
+    def _hear(self, stream: StreamName, data: bytes) -> None:
+        self.tail.add(data)
+        if self._ended or not (self._followers or self._first):
+            return
+        chunk = Chunk(stream, data.decode())
+        for follower in self._followers:
             follower.put(chunk)
         if self._first:
             self._first.put(chunk)

@@ -77,10 +77,14 @@ class _Situation(Struct, frozen=True):
     """An operation, where it would take place, and why it must be asked about, should it have to be."""
 
     session_id: str
-    operation: Operation
+    names: tuple[Operation, ...]  # as it was given, and last with the real path
     place: Place
     roots: tuple[str, ...]
     doubts: tuple[str, ...]
+
+    @property
+    def operation(self) -> Operation:
+        return self.names[0]
 
 
 class Permissions:
@@ -255,12 +259,13 @@ class Permissions:
     ) -> _Situation:
         roots = tuple(os.path.realpath(path) for path in ([workspace] if workspace else []) + [*directories])
         place = Place(roots[0] if workspace else None, self.agent, time.time())
-        doubts = scrutiny.doubts(operation, self._protected)
+        names = scrutiny.names(operation)
+        doubts = [doubt for name in names for doubt in scrutiny.doubts(name, self._protected)]
         path: str = getattr(operation, "path", "")
         is_shared = not doubts and has_other_names(path)
         if is_shared and (twin := await asyncio.to_thread(protected_twin, path, roots)):
             doubts.append(f"this file is also {visible(twin)}, which is protected")
-        return _Situation(session_id, operation, place, roots, tuple(doubts))
+        return _Situation(session_id, names, place, roots, tuple(dict.fromkeys(doubts)))
 
     def _settled(self, situation: _Situation) -> Decision | None:
         """What can be decided without asking."""
@@ -288,14 +293,15 @@ class Permissions:
     def _preset_allows(self, situation: _Situation) -> bool:
         if situation.operation.kind not in _ALLOWED_BY[self.preset]:
             return False
-        path = getattr(situation.operation, "path", None)
-        is_inside = any(is_in(os.path.realpath(path), root) for root in situation.roots) if path else True
-        return is_inside or not situation.roots or self.preset == "allow-all"
+        if self.preset == "allow-all" or not situation.roots:
+            return True
+        path: str = getattr(situation.names[-1], "path", "")
+        return any(is_in(path, root) for root in situation.roots)
 
     def _judged(self, situation: _Situation) -> Verdict | None:
         """What the rules say of an operation under the name it was given and under its real one."""
         operation, place = situation.operation, situation.place
-        verdicts = [self.rules.judge(same, place) for same in scrutiny.names(operation)]
+        verdicts = [self.rules.judge(name, place) for name in situation.names]
         for effect in ("deny", "ask"):
             for verdict in verdicts:
                 if verdict and verdict.effect == effect:

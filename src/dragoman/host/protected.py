@@ -4,6 +4,7 @@ Names are compared without regard to case, composition and invisible characters,
 that does not exist yet is as protected as one that does.
 """
 
+import functools
 import os
 import re
 import stat
@@ -37,7 +38,7 @@ _PLACES = """
     .local/state/dragoman .local/share/keyrings .local/share/applications library/launchagents library/keychains
 """
 _PROTECTED = frozenset(_NAMES.split())
-_PROTECTED_PLACES = tuple(tuple(place.split("/")) for place in _PLACES.split())
+_PROTECTED_PLACES = frozenset(_PLACES.split())
 _IN_GIT = frozenset(("hooks", "config", "config.worktree", "info"))
 
 _VARIABLES = re.compile(
@@ -60,22 +61,28 @@ def protected_by(path: str, own: Iterable[str] = ()) -> str | None:
 
     `own` are further directories and files that are protected with all that is in them.
     """
-    parts = [_folded(part) for part in os.path.normpath(path).split("/") if part]
+    parts = _parts(path)
     for part in parts:
         if part in _PROTECTED or part.startswith(".env"):
             return part
-    for place in _PROTECTED_PLACES:
-        if any(tuple(parts[i : i + len(place)]) == place for i in range(len(parts))):
-            return "/".join(place)
+    for size in (2, 3):
+        for i in range(len(parts) - size + 1):
+            if (place := "/".join(parts[i : i + size])) in _PROTECTED_PLACES:
+                return place
     if ".git" in parts:
         inside = parts[parts.index(".git") + 1 :]
         if not inside or not _IN_GIT.isdisjoint(inside):
             return "/".join([".git", *inside])
     for directory in own:
-        above = [_folded(part) for part in os.path.normpath(directory).split("/") if part]
+        above = _parts(directory)
         if above and parts[: len(above)] == above:
             return directory
     return None
+
+
+@functools.lru_cache(256)
+def _parts(path: str) -> list[str]:
+    return [_folded(part) for part in os.path.normpath(path).split("/") if part]
 
 
 def has_other_names(path: str) -> bool:
@@ -125,5 +132,7 @@ def folded(text: str) -> str:
 
 
 def _folded(part: str) -> str:
+    if part.isascii():
+        return part.lower().rstrip(". ") or part
     seen = "".join(char for char in part if unicodedata.category(char) != "Cf")
     return folded(seen).rstrip(". ") or part

@@ -93,6 +93,8 @@ class Sandbox:
         bwrap = shutil.which("bwrap")
         if bwrap is None:
             raise SandboxUnavailable("bubblewrap is gone")
+        if interactive:
+            argv = [*_taking_terminal(), *argv]
         plan = Plan(self._directories)
         try:
             with contextlib.ExitStack() as opened:
@@ -147,6 +149,14 @@ def _opened(directory: Directory, opened: contextlib.ExitStack) -> tuple[str, in
     if fd is not directory:
         opened.callback(os.close, fd)
     return os.readlink(f"/proc/self/fd/{fd}"), fd
+
+
+def _taking_terminal() -> Sequence[str]:
+    """What makes a terminal the command's own: were it the sandbox's too, Ctrl-C would end the sandbox."""
+    setsid = shutil.which("setsid")
+    if setsid is None:
+        raise SandboxUnavailable("setsid is not installed (package util-linux)")
+    return [setsid, "--ctty"]
 
 
 def _missing() -> str:

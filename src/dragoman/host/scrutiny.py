@@ -34,36 +34,36 @@ def impossible(operation: Operation) -> str | None:
     return None
 
 
+def names(operation: Operation) -> tuple[Operation, ...]:
+    """An operation under the path it was given and, where it differs, under the real one, which comes last."""
+    match operation:
+        case FileRead(path=path) | FileWrite(path=path) | FileDelete(path=path):
+            real = os.path.realpath(path)
+            return (operation,) if real == path else (operation, msgspec.structs.replace(operation, path=real))
+        case Execute(cwd=cwd):
+            real = os.path.realpath(cwd)
+            return (operation,) if real == cwd else (operation, msgspec.structs.replace(operation, cwd=real))
+        case _:
+            return (operation,)
+
+
 def doubts(operation: Operation, own: Sequence[str]) -> list[str]:
     """Why an operation must be asked about, whatever the rules and the preset say."""
     match operation:
         case FileRead(path=path) | FileWrite(path=path) | FileDelete(path=path):
-            found = protected_by(path, own) or protected_by(os.path.realpath(path), own)
+            found = protected_by(path, own)
             return [f"{visible(found)} is protected"] if found else []
         case Execute():
-            names = [name for name, value in operation.env if is_dangerous_variable(name, value)]
-            dangerous = sorted({*names, *operation.dangerous_env})
-            doubts = [f"{visible(name)} can change what is run" for name in dangerous]
-            found = protected_by(operation.cwd, own) or protected_by(os.path.realpath(operation.cwd), own)
-            return [*doubts, f"{visible(found)} is protected"] if found else doubts
+            set_here = {name for name, value in operation.env if is_dangerous_variable(name, value)}
+            dangerous = sorted(set_here.union(operation.dangerous_env))
+            found = protected_by(operation.cwd, own)
+            changes = [f"{visible(name)} can change what is run" for name in dangerous]
+            return [*changes, f"{visible(found)} is protected"] if found else changes
         case NetworkAccess():
             is_plain = origin(operation.url) is not None
             return [] if is_plain else [host_warning(operation.url) or "this address can be read in several ways"]
         case _:
             return []
-
-
-def names(operation: Operation) -> list[Operation]:
-    """An operation under the path it was given and, where it differs, under the real one."""
-    match operation:
-        case FileRead(path=path) | FileWrite(path=path) | FileDelete(path=path):
-            real = os.path.realpath(path)
-            return [operation] if real == path else [operation, msgspec.structs.replace(operation, path=real)]
-        case Execute(cwd=cwd):
-            real = os.path.realpath(cwd)
-            return [operation] if real == cwd else [operation, msgspec.structs.replace(operation, cwd=real)]
-        case _:
-            return [operation]
 
 
 def names_protected(word: str, cwd: str, own: Sequence[str]) -> bool:

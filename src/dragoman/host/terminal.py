@@ -187,6 +187,7 @@ class Terminal:
             log.warning("terminal %s: processes %s could not be ended", self.id, list(left))
         for timer in self._timers:
             timer.cancel()
+        self._output.end()
         if self.wrapped:
             self.wrapped.unwrap()
         self._gone.set()

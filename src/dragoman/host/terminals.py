@@ -140,7 +140,7 @@ class Terminals:
         wrapped = self._wrapped(operation, roots, interactive=size is not None)
         opened.callback(wrapped.close)
         terminal.wrapped = wrapped
-        order = wrapped.order(limits=self.limits.resources(), tty=size is not None)
+        order = wrapped.order(limits=self.limits.resources(), tty=size is not None and not self.sandbox)
         return await self._keeper.start(order, [*wiring.theirs, cwd, *wrapped.descriptors], terminal)
 
     def _wrapped(self, operation: Execute, roots: Sequence[Directory], *, interactive: bool) -> Wrapped:

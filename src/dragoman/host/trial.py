@@ -168,7 +168,8 @@ class _Scene:
             found.append("a daemon outlives it")
         if self._protected() != self._before:
             found.append("protected paths were changed")
-        if (self._workspace / "written").stat().st_uid == 0:
+        written = self._workspace / "written"
+        if written.exists() and written.stat().st_uid == 0:
             found.append("it is root outside")
         return found
 

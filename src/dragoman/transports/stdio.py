@@ -6,6 +6,7 @@ else in it can touch the wire.
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
 import stat
@@ -18,6 +19,7 @@ from ..errors import ConnectionClosed, LocalProtocolError
 from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
 from . import HIGH_WATER, LOW_WATER, Hear
 
+PIPE_SIZE = 1024 * 1024
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
 
 
@@ -46,6 +48,8 @@ class StdioTransport:
             both.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
             self._reader = self._writer = both
             return
+        for fd in (read_fd, write_fd):
+            _widen(fd)
         if _is_pipe(read_fd):
             source = os.fdopen(read_fd, "rb", buffering=0)
             self._reader, _ = await self._loop.connect_read_pipe(lambda: _Incoming(self), source)
@@ -263,6 +267,12 @@ class _FileWriter:
 
     def abort(self) -> None:
         self.close()
+
+
+def _widen(fd: int) -> None:
+    """Let a pipe hold a megabyte, where the system allows: sixteen times fewer wake-ups for a large message."""
+    with contextlib.suppress(AttributeError, OSError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
 def _is_socket(fd: int) -> bool:
