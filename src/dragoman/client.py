@@ -34,6 +34,7 @@ from .transports.memory import MemoryTransport, pipe
 log = logging.getLogger("dragoman")
 
 MAX_STRANGERS = 256  # sessions whose updates are kept though nobody has asked for them yet
+STRANGER_ROOM = 64 * 1024  # bytes kept of each of them
 MAX_PAGES = 1000
 
 Target = str | Sequence[str] | Transport | App
@@ -85,6 +86,7 @@ class Client(ClientRole):
     ) -> Session:
         """Bring a conversation back; its whole history is in the session's `backlog`."""
         self._forget(session_id)
+        self._know(session_id)  # its history comes before the answer does
         request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, workspace))
         return self._session(session_id, await self.agent.load_session(request))
 
@@ -132,7 +134,7 @@ class Client(ClientRole):
 
     def session(self, session_id: str) -> Session:
         """A session known by its id alone, such as a subagent's."""
-        self._known.add(session_id)
+        self._know(session_id)
         return Session(self, session_id, self._inbox(session_id))
 
     # Authentication
@@ -263,7 +265,7 @@ class Client(ClientRole):
                 self._questions.pop(params.session_id, None)
 
     def _session(self, id: str, response: "_Opened") -> Session:
-        self._known.add(id)
+        self._know(id)
         return Session(self, id, self._inbox(id), modes=response.modes, config_options=response.config_options)
 
     def _inbox(self, session_id: str) -> Inbox:
@@ -273,8 +275,18 @@ class Client(ClientRole):
         strangers = [id for id in self._inboxes if id not in self._known]
         if len(strangers) >= MAX_STRANGERS:
             self._forget(strangers[0])
-        inbox = self._inboxes[session_id] = Inbox(self.connection.hold, self.connection.resume)
+        if session_id in self._known:
+            inbox = Inbox(self.connection.hold, self.connection.resume)
+        else:
+            forget = functools.partial(self._forget, session_id)  # nobody may ever read it
+            inbox = Inbox(forget, forget, memory=STRANGER_ROOM, disk=STRANGER_ROOM)
+        self._inboxes[session_id] = inbox
         return inbox
+
+    def _know(self, session_id: str) -> None:
+        self._known.add(session_id)
+        if inbox := self._inboxes.get(session_id):
+            inbox.widen(self.connection.hold, self.connection.resume)
 
     def _forget(self, session_id: str) -> None:
         self._known.discard(session_id)

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 from .schema.base import Shape
 
 MAX_DEPTH = 128  # serde_json stops at 128, pydantic at 200; no real message comes near
+MAX_DROPPED = 10_000  # items of a list; leniency is for slips, not for work made on purpose
 SHALLOW = 2 * MAX_DEPTH  # bytes; a shorter frame has no room for more levels and their ends
 
 Invalid = msgspec.ValidationError
@@ -187,23 +188,43 @@ def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
     if tag is not None and msgspec.json.decode(tag) != config.tag:
         raise Invalid(f"Invalid value - at `{path}.{config.tag_field}`")
     kept: dict[str, Any] = {}
-    for field in msgspec.structs.fields(tp):
-        place = f"{path}.{field.encode_name}"
-        if field.encode_name not in values:
+    for field in _readable(tp):
+        value = values.get(field.wire_name)
+        if value is None:
             if field.required:
-                raise Invalid(f"Object missing required field `{field.encode_name}` - at `{path}`")
+                raise Invalid(f"Object missing required field `{field.wire_name}` - at `{path}`")
             continue
-        value = values[field.encode_name]
-        reading, inner = _reading(field.type)
-        lenient = reading == "lenient" or (not field.required and reading is None)
+        lenient = field.reading == "lenient" or (not field.required and field.reading is None)
+        read = _items if lenient else _build
         try:
-            kept[field.name] = _items(value, inner, place) if lenient else _build(value, inner, place)
+            kept[field.name] = read(value, field.type, f"{path}.{field.wire_name}")
         except Invalid:
-            if (reading == "nullable" and bytes(value) == b"null") or reading == "lenient":
-                kept[field.name] = _empty(inner)
+            if field.reading == "lenient" or (field.reading == "nullable" and value == _NULL):
+                kept[field.name] = _empty(field.type)
             elif not lenient:
                 raise
     return kept
+
+
+class _Field(Struct):
+    name: str
+    wire_name: str
+    required: bool
+    reading: str | None
+    type: Any
+
+
+_readables: dict[type[Struct], list[_Field]] = {}
+
+
+def _readable(tp: type[Struct]) -> list[_Field]:
+    """The fields of a struct and how each is read; worked out once."""
+    if tp not in _readables:
+        _readables[tp] = [
+            _Field(field.name, field.encode_name, field.required, *_reading(field.type))
+            for field in msgspec.structs.fields(tp)
+        ]
+    return _readables[tp]
 
 
 def _items(raw: Raw, tp: Any, path: str) -> Any:
@@ -212,11 +233,14 @@ def _items(raw: Raw, tp: Any, path: str) -> Any:
     if item is None or not _starts(raw, b"["):
         return _build(raw, tp, path)
     kept = []
+    dropped = 0
     for index, value in enumerate(_ARRAY.decode(raw)):
         try:
             kept.append(_build(value, item, f"{path}[{index}]"))
         except Invalid:
-            continue
+            dropped += 1
+            if dropped > MAX_DROPPED:
+                raise
     return kept
 
 

@@ -12,7 +12,6 @@ from typing import IO, Any
 from msgspec import Struct
 
 from . import codec
-from .framing import MAX_FRAME
 from .schema import SessionNotification
 
 MEMORY = 4 * 1024 * 1024
@@ -37,6 +36,10 @@ class Inbox:
         self._holding = False
         self.is_closed = False
         self._waiters: list[asyncio.Future[None]] = []
+
+    def widen(self, hold: Callable[[], None], resume: Callable[[], None]) -> None:
+        """Give an inbox that was kept small the full room: its session turned out to be somebody's."""
+        self._hold, self._resume, self._memory, self._disk = hold, resume, MEMORY, DISK
 
     def put(self, item: Any, frame: bytes) -> None:
         """Add an update, and the frame it came in."""
@@ -152,10 +155,12 @@ class _Spool:
         """About `count` bytes of frames from the front, at least one frame."""
         self._flush()
         self.file.seek(self._read_at)
-        data = _read(self.file, min(max(count, MAX_FRAME + 4), self._write_at - self._read_at))
+        data = _read(self.file, min(count, self._write_at - self._read_at))
+        first = 4 + int.from_bytes(data[:4], "big")
+        data += _read(self.file, first - len(data)) if first > len(data) else b""
         taken: list[tuple[bytes, Any]] = []
         at = 0
-        while at + 4 <= len(data) and at < count:
+        while at + 4 <= len(data):
             size = int.from_bytes(data[at : at + 4], "big")
             if at + 4 + size > len(data):
                 break

@@ -370,6 +370,10 @@ def test_what_is_printed_is_readable_and_safe(path):
     assert rubbish == "line 3 is not what was written"
 
 
+def test_a_log_that_cannot_be_read_is_said_so(path):
+    assert list(shown(path)) == [f"{path}: the log cannot be read: No such file or directory"]
+
+
 def test_the_verdict_counts_the_records_and_gives_the_last_hash(path):
     written(path, 2)
     lines, is_sound = verified(path)

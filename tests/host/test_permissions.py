@@ -541,10 +541,12 @@ async def test_the_same_question_is_asked_once_for_all_who_wait(root):
     assert len(asked) == 2
 
 
-async def test_a_question_nobody_waits_for_any_more_is_taken_away(root):
+async def test_a_question_nobody_waits_for_any_more_is_taken_away_and_asked_anew(root):
     shown, gone = asyncio.Event(), asyncio.Event()
 
     async def asker(question):
+        if shown.is_set():
+            return "allow_once"
         shown.set()
         try:
             await asyncio.Event().wait()
@@ -556,11 +558,10 @@ async def test_a_question_nobody_waits_for_any_more_is_taken_away(root):
     async with asyncio.timeout(5):
         await shown.wait()
         task.cancel()
+        assert await permissions.decide("s", read(root), workspace=root)
         await gone.wait()
-    assert task.cancelled() or await asyncio.wait([task])
-    screen = permissions._questions.asker = Screen("allow_once")
-    assert await permissions.decide("s", read(root), workspace=root)
-    assert len(screen.seen) == 1
+        await asyncio.wait([task])
+    assert task.cancelled()
 
 
 async def test_cancelling_a_session_answers_its_questions_cancelled(root):
@@ -588,6 +589,7 @@ async def test_denying_the_rest_of_a_turn_denies_all_that_waits_and_all_that_com
     deletions = [FileDelete(path=f"{root}/{number}") for number in range(10)]
     decisions = await asyncio.gather(*(permissions.decide("s", each, workspace=root) for each in deletions))
     assert not any(decisions)
+    assert not any(decision.cancelled for decision in decisions)
     assert not await permissions.decide("s", read(root), workspace=root)
     assert not permits(await permissions.answer(request()), request())
     assert len(screen.seen) == 1
@@ -627,6 +629,22 @@ async def test_whatever_fails_nothing_is_allowed(tmp_path):
     assert allowed == []
     assert tried == 2 * (len(FAULTS) + len(DISK_FAULTS)) + 1
     assert tried >= 60
+
+
+@pytest.mark.parametrize("attempt", [by_decide, by_answer])
+async def test_a_yes_that_came_too_late_is_never_written_down_as_one(attempt):
+    written = []
+
+    async def asker(question):
+        permissions.preset = "deny"
+        return YES[attempt]
+
+    async def audit(event):
+        written.append(event["decision"])
+
+    permissions = Permissions(asker=asker, audit=audit)
+    assert not await attempt(permissions)
+    assert written == ["deny"]
 
 
 async def test_a_disk_that_fails_while_an_approval_is_kept_leaves_it_for_this_once(root, tmp_path):
@@ -747,8 +765,9 @@ async def test_always_is_thirty_days_unless_said_otherwise(root, store):
     (approval,) = permissions.approvals()
     assert 29.9 < (approval.expires - time.time()) / 86400 < 30.1
     brief = Permissions(asker=Screen("allow_always"), store=store, lifetime=0.0)
-    await brief.decide("s", read(root, "b"), workspace=root)
+    assert await brief.decide("s", read(root, "b"), workspace=root)
     assert len(permissions.approvals()) == 1
+    assert not await Permissions(store=store).decide("s", read(root, "b"), workspace=root)
 
 
 async def test_approvals_are_in_a_file_only_the_user_can_read(root, store):

@@ -1,7 +1,9 @@
 """Rules: how they are written, what they are about, and which of them wins."""
 
 import os
+import re
 import time
+from pathlib import Path
 
 import pytest
 from torture.shell_tricks import BENIGN, CWD, RULES
@@ -114,7 +116,7 @@ def test_files_are_where_xdg_says(monkeypatch, tmp_path):
     assert user_file() == tmp_path / "dragoman" / "permissions.toml"
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     assert user_file().parts[-3:] == (".config", "dragoman", "permissions.toml")
-    assert workspace_file("/a") == tmp_path.__class__("/a/.dragoman/permissions.toml")
+    assert workspace_file("/a") == Path("/a/.dragoman/permissions.toml")
 
 
 # Paths
@@ -409,3 +411,9 @@ def test_a_mistake_in_the_third_rule_names_the_third_rule(load):
     fine = '[[deny]]\noperation = "file_read"\n\n'
     with pytest.raises(RulesError, match=r"user\.toml:7 \(deny rule 3\)"):
         load(fine * 2 + '[[deny]]\noperation = "file_reed"\n')
+
+
+def test_the_rules_of_the_documentation_are_rules(load):
+    page = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(load(text).rules) == 6

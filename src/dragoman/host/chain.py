@@ -129,10 +129,13 @@ def verified(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> tu
 def shown(*paths: str | os.PathLike[str]) -> Iterator[str]:
     """What `dragoman audit` prints: one readable line for each record."""
     for path in paths:
-        with open(path, "rb") as file:
-            for number, line in enumerate(_lines(file), 1):
-                record = read_line(line)
-                yield _shown(record.fields) if record else f"line {number} is not what was written"
+        try:
+            with open(path, "rb") as file:
+                for number, line in enumerate(_lines(file), 1):
+                    record = read_line(line)
+                    yield _shown(record.fields) if record else f"line {number} is not what was written"
+        except OSError as exc:
+            yield f"{visible(str(path))}: the log cannot be read: {exc.strerror}"
 
 
 def _shown(fields: Mapping[str, Any]) -> str:

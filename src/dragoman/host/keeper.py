@@ -75,10 +75,12 @@ def keep(control: socket.socket, owner: int | None) -> None:
             fds = receive(control)
             if not fds:
                 break
+            go, going = os.pipe()
             if (pid := fork_or_none()) == 0:
                 control.close()
-                run_supervisor(fds, owner)
-            for fd in fds:
+                os.close(going)
+                run_supervisor(go, fds, owner)
+            for fd in (*fds, go, going):
                 os.close(fd)
             if pid is not None:
                 supervisors.add(pid)
@@ -105,9 +107,11 @@ def bury(supervisors: set[int], woken: Woken) -> None:
             woken.wait(0.05)
 
 
-def run_supervisor(fds: list[int], owner: int | None) -> NoReturn:
+def run_supervisor(go: int, fds: list[int], owner: int | None) -> NoReturn:
     status = 1
     try:
+        os.read(go, 1)  # until the keeper has closed its copies: the command's streams end with the command
+        os.close(go)
         Supervisor(socket.socket(fileno=fds[0]), fds[1:], owner).run()
         status = 0
     finally:

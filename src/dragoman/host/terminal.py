@@ -160,6 +160,8 @@ class Terminal:
 
     def begin(self, child: Child, timeout: float | None) -> None:
         self._child = child
+        if self.status is not None:  # now that we have closed its ends, too, its streams are at theirs
+            self._output.end()
         if timeout is not None and not self._gone.is_set():
             self._later(timeout, self._time_is_up)
 

@@ -58,12 +58,13 @@ class ProcessTransport(StdioTransport):
                 async with asyncio.timeout(PATIENCE):
                     await self._exited.wait()
                     break
-        self._signal(signal.SIGKILL)
         await super().close()
         if self.stderr_reader:
             self.stderr_reader.close()
 
     def _signal(self, number: int) -> None:
+        if self._exited.is_set():
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
@@ -77,6 +78,7 @@ class ProcessTransport(StdioTransport):
         def exited() -> None:
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
+            self._signal(signal.SIGKILL)  # whoever is left of its group, while its number is still its own
             self.process.poll()
             self._note_exit()
 
