@@ -22,7 +22,7 @@ bench: .venv/dev
 	$(BIN)/python -m bench
 
 torture: .venv/dev
-	$(BIN)/pytest -m torture -s tests/torture
+	$(BIN)/pytest -m torture -s --timeout 0 tests/torture
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -360,6 +360,26 @@ def test_what_was_opened_is_what_is_read(workspace: Workspace, ws: Path) -> None
         assert file.read() == "the one that was allowed"
 
 
+def test_a_file_replaced_while_it_is_opened_is_not_taken_for_the_other(
+    workspace: Workspace, ws: Path, monkeypatch
+) -> None:
+    """What `path` says and what is read are of one file."""
+    (ws / "f").write_text("moved away")
+    (ws / "new").write_text("at its place")
+    open_file = os.open
+
+    def hurry(path: object, *arguments: object, **options: object) -> int:
+        fd = open_file(path, *arguments, **options)
+        if path == "f" and (ws / "new").exists():
+            (ws / "f").rename(ws / "g")
+            (ws / "new").rename(ws / "f")
+        return fd
+
+    monkeypatch.setattr(os, "open", hurry)
+    with workspace.reading(str(ws / "f")) as file:
+        assert (file.path, file.read()) == (str(ws / "f"), "at its place")
+
+
 def test_a_fifo_with_somebody_at_its_other_end_is_left_alone(workspace: Workspace, ws: Path) -> None:
     os.mkfifo(ws / "fifo")
     reader = os.open(ws / "fifo", os.O_RDONLY | os.O_NONBLOCK)

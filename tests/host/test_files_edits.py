@@ -1,14 +1,18 @@
 """Several files are changed at once: all of them or none."""
 
+import contextlib
 import hashlib
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman.errors import InternalError, InvalidParams, ResourceNotFound, RpcError
+from dragoman.host import linux
 from dragoman.host.extensions import DeleteEdit, FileEdit, ReplaceEdit, Replacement, WriteEdit
 from dragoman.host.files import Workspace
 
@@ -163,6 +167,52 @@ def test_a_file_that_changes_between_looking_and_doing_undoes_all(workspace: Wor
             several.commit()
     assert kind_of(caught) == "changed"
     assert tree(ws) == {"a": "old a\n", "b": "theirs\n", "c": "old c\n"}
+
+
+def test_of_those_who_change_the_same_files_one_at_a_time_gets_through(workspace: Workspace, ws: Path) -> None:
+    """Each adds one to the number in both files; no addition is lost, and both always say the same."""
+    for name in ("a", "b"):
+        (ws / name).write_text("0")
+
+    def count() -> None:
+        done = 0
+        while done < 5:
+            number = (ws / "a").read_text()
+            replacements = [Replacement(old_text=number, new_text=str(int(number) + 1))]
+            with contextlib.suppress(InvalidParams):
+                apply(workspace, *(ReplaceEdit(path=f"{ws}/{name}", replacements=replacements) for name in "ab"))
+                done += 1
+
+    threads = [threading.Thread(target=count) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tree(ws) == {"a": "15", "b": "15", "c": "old c\n"}
+
+
+@pytest.mark.parametrize("edit", [WriteEdit(path="", content="new"), DeleteEdit(path="")], ids=["write", "delete"])
+@pytest.mark.parametrize("call", ["rename_new", "exchange"])
+def test_a_file_that_changes_at_the_last_moment_is_put_back(
+    workspace: Workspace, ws: Path, monkeypatch, call: str, edit: FileEdit
+) -> None:
+    """Somebody replaces the file when it has been looked at for the last time."""
+    rename = getattr(linux, call)
+
+    def hurry(dir_fd: int, old: str, new: str) -> None:
+        if (ws / "a").exists() and "old a" in (ws / "a").read_text():
+            (ws / "theirs").write_text("theirs\n")
+            (ws / "theirs").replace(ws / "a")
+        rename(dir_fd, old, new)
+
+    monkeypatch.setattr(linux, call, hurry)
+    with workspace.editing([msgspec.structs.replace(edit, path=f"{ws}/a")]) as several:
+        if call == ("exchange" if isinstance(edit, WriteEdit) else "rename_new"):
+            with pytest.raises(InvalidParams):
+                several.commit()
+            assert tree(ws) == {"a": "theirs\n", "b": "old b\n", "c": "old c\n"}
+        else:
+            several.commit()
 
 
 def test_a_file_with_unsaved_changes_is_left_to_its_editor(ws: Path) -> None:

@@ -1,6 +1,8 @@
 """Rules: how they are written, what they are about, and which of them wins."""
 
+import grp
 import os
+import pwd
 import re
 import time
 from pathlib import Path
@@ -95,11 +97,27 @@ def test_a_workspace_file_that_is_no_plain_file_is_refused(tmp_path):
             Rules.load(None, tmp_path / name)
 
 
-def test_a_file_others_can_write_to_allows_nothing(tmp_path):
+@pytest.mark.parametrize("mode", [0o666, 0o602, 0o646])
+def test_a_file_others_can_write_to_allows_nothing(tmp_path, mode):
     (tmp_path / "mine.toml").write_text("")
-    (tmp_path / "mine.toml").chmod(0o666)
+    (tmp_path / "mine.toml").chmod(mode)
     with pytest.raises(RulesError, match="chmod go-w"):
         Rules.load(tmp_path / "mine.toml")
+
+
+def test_a_group_can_write_to_the_rules_only_when_it_is_the_users_own(tmp_path):
+    (tmp_path / "mine.toml").write_text("")
+    (tmp_path / "mine.toml").chmod(0o664)
+    status = (tmp_path / "mine.toml").stat()
+    if grp.getgrgid(status.st_gid).gr_name == pwd.getpwuid(status.st_uid).pw_name:
+        assert Rules.load(tmp_path / "mine.toml").rules == ()
+    else:
+        with pytest.raises(RulesError, match="chmod go-w"):
+            Rules.load(tmp_path / "mine.toml")
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "mine.toml", -1, 1)
+        with pytest.raises(RulesError, match="chmod go-w"):
+            Rules.load(tmp_path / "mine.toml")
 
 
 def test_a_huge_file_is_refused(tmp_path):

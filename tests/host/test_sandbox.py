@@ -449,11 +449,13 @@ async def test_a_killed_host_leaves_no_placeholders(workspace: Path) -> None:
     tests = Path(__file__).parents[1]
     async with pulse.felt() as felt, asyncio.timeout(20):
         host = await asyncio.create_subprocess_exec(*argv, cwd=tests, stderr=asyncio.subprocess.PIPE)
-        await felt.begun(1)
-        assert (workspace / ".vscode").is_dir()
-        keeper = os.pidfd_open(int(Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text()))
-        host.kill()
-        await host.wait()
+        try:
+            await felt.begun(1)
+            assert (workspace / ".vscode").is_dir()
+            keeper = os.pidfd_open(int(Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text()))
+        finally:
+            host.kill()
+            await host.wait()
         await felt.ended()
         await readable(keeper)
         os.close(keeper)

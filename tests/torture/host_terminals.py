@@ -9,7 +9,6 @@ import contextlib
 import functools
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -101,9 +100,11 @@ async def kill_hosts(directory: Path, kinds: Sequence[str], cycles: int, sandbox
         async with pulse.felt() as felt, asyncio.timeout(PATIENCE):
             argv = [sys.executable, "-m", __name__, str(directory), *flags, *map(pulse.command, kinds)]
             host = await asyncio.create_subprocess_exec(*argv, cwd=Path(__file__).parents[1])
-            await felt.begun(len(kinds))
-            host.send_signal(signal.SIGKILL)
-            await host.wait()
+            try:
+                await felt.begun(len(kinds))
+            finally:
+                host.kill()
+                await host.wait()
             await felt.ended()
 
 

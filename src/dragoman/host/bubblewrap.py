@@ -159,7 +159,7 @@ class Plan:
         self.args += ["--remount-ro", "/", "--chdir", cwd]
         if program := seccomp_filter():
             self.args += ["--seccomp", self._keep(_in_memory(program))]
-        arguments = self._keep(_in_memory(b"".join(arg.encode() + b"\0" for arg in self.args)))
+        arguments = self._keep(_in_memory(b"".join(os.fsencode(arg) + b"\0" for arg in self.args)))
         self.wrapped.argv = [*prefix, bwrap, "--args", arguments, "--", *argv]
         return self.wrapped
 

@@ -5,6 +5,7 @@ fork of this process, which may be large and have threads.
 """
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+
+from .keeper import MOST_DESCRIPTORS
 
 PROGRAM = Path(__file__).with_name("keeper.py")
 LOST = -9  # how a command ended whose supervisor was killed: so was the command
@@ -87,7 +90,8 @@ class Child(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._link = transport
-        transport.write(msgspec.json.encode(self._order) + b"\n")
+        # Not msgspec's JSON: a variable of ours need not be UTF-8, and has to arrive as it is.
+        transport.write(json.dumps(msgspec.structs.asdict(self._order)).encode() + b"\n")
 
     def data_received(self, data: bytes) -> None:
         *lines, self._heard = (self._heard + data).split(b"\n")
@@ -106,6 +110,7 @@ class Child(asyncio.Protocol):
                 self._exit(code)
             case {"left": left}:
                 self._left = left
+                self._link.close()  # there is nothing to wait for
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(_NotTaken("it was ended before it began"))
@@ -151,6 +156,8 @@ class Keeper:
             raise
 
     async def _start(self, child: Child, fds: Sequence[int]) -> Child:
+        if len(fds) >= MOST_DESCRIPTORS:
+            raise StartError("it would need too many descriptors")
         try:
             if self._control is None:
                 self._launch()

@@ -7,11 +7,12 @@ What is done, and what is on the disk before the next step begins:
     2  the new contents are written under the first names; the old files get the second as a further hard link (or
        are copied, where there are no hard links), and are compared with what was expected
     3  "prepared" is added to the record, with the digests of all old and new contents
-    4  each new content is renamed to its file's name; each file to be deleted is removed
-    5  "done" is added; then the old files' second names go, then the record
+    4  each new content takes its file's name, and each file to be deleted loses it; should one turn out to be
+       another file than in 2, it is put back, and so is everything
+    5  "done" is added; then all further names go, then the record
 
 Killed before 3, no file has been touched; what lies about is removed.  Killed between 3 and 5, every file that has
-its new content already gets its old one back.  Killed after 5, only second names are left, and are removed.  The
+its new content already gets its old one back.  Killed after 5, only further names are left, and are removed.  The
 next workspace that is made does this, before anything else; so does this process, when a step fails.  A file that
 holds neither its old nor its new content by then was changed by somebody else, and is left alone.
 """
@@ -43,11 +44,13 @@ from .writing import (
     is_there,
     make_directories,
     opened,
+    put_over,
     read_chunks,
     remove,
     remove_directories,
     rename_new,
     sync_directory,
+    take_away,
     write_new,
 )
 
@@ -166,17 +169,17 @@ class Edit:
     def apply(self) -> None:
         names, fd = self._names, self._fd
         try:
-            now = os.stat(names.name, dir_fd=fd, follow_symlinks=False)
-        except FileNotFoundError:
-            now = None
-        if (now and identity(now)) != (self._seen and identity(self._seen)):
-            raise Refused("changed")
-        if self.content is None:
-            os.unlink(names.name, dir_fd=fd)
-        elif self._seen is None:
-            rename_new(fd, names.temp, names.name)
-        else:
-            os.rename(names.temp, names.name, src_dir_fd=fd, dst_dir_fd=fd)
+            now = os.stat(names.name, dir_fd=fd, follow_symlinks=False) if self._seen else None
+            if now and self._seen and identity(now) != identity(self._seen):
+                raise Refused("changed")
+            if self._seen is None:
+                rename_new(fd, names.temp, names.name)
+            elif self.content is None:
+                take_away(fd, names.temp, names.name, self._seen)
+            else:
+                put_over(fd, names.temp, names.name, self._seen)
+        except (FileNotFoundError, FileExistsError) as exc:
+            raise Refused("changed") from exc
         sync_directory(fd)
 
     def undo(self, digests: _Digests | None) -> None:

@@ -73,7 +73,7 @@ def keep(control: socket.socket, owner: int | None) -> None:
             break
         if control.fileno() in ready:
             fds = receive(control)
-            if not fds:
+            if fds is None:
                 break
             go, going = os.pipe()
             if (pid := fork_or_none()) == 0:
@@ -122,7 +122,8 @@ class Supervisor:
     def __init__(self, link: socket.socket, fds: list[int], owner: int | None) -> None:
         self._link, self._fds, self._owner = link, fds, owner
         self._woken = Woken()
-        self._command = 0
+        self._command = 0  # while it runs
+        self._group = 0
         self._skipped = 0  # levels of the tree that are not the command but what it was wrapped in
         self._placeholders: list[tuple[int, str]] = []  # where each is, and its name
 
@@ -136,6 +137,7 @@ class Supervisor:
         parents = self._fds[len(self._fds) - len(names) :]
         self._placeholders = [(os.dup(parent), name) for parent, name in zip(parents, names, strict=True)]
         self._command, problem = start(order, self._fds)
+        self._group = self._command
         for fd in self._fds:
             os.close(fd)
         if problem:
@@ -189,7 +191,7 @@ class Supervisor:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return False
+                return not LINUX and group_exists(self._group)  # nobody adopts there
             if pid == 0:
                 return True
             if pid == self._command:
@@ -200,15 +202,15 @@ class Supervisor:
         if LINUX:
             found = descendants()
             send_to([entry for entry in found if entry[2] >= self._skipped] or found, number)
-        elif self._command:
-            send_to_group(self._command, number)
+        else:
+            send_to_group(self._group, number)
 
     def _end(self) -> None:
         """Kill everything, also what forks meanwhile; tell what could not be."""
         deadline = time.monotonic() + PATIENCE
         while self._reap():
-            if self._command:
-                send_to_group(self._command, signal.SIGKILL)
+            if self._command or not LINUX:
+                send_to_group(self._group, signal.SIGKILL)
             found = descendants()
             send_to(found, signal.SIGKILL)
             if time.monotonic() > deadline:
@@ -386,6 +388,14 @@ def send_to_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
+def group_exists(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except OSError:
+        return False
+    return True
+
+
 def fork_or_none() -> int | None:
     try:
         return os.fork()
@@ -401,8 +411,8 @@ def polling(*fds: int | None) -> select.poll:
     return poll
 
 
-def receive(control: socket.socket) -> list[int]:
-    """The descriptors that came with one byte; none at the end."""
+def receive(control: socket.socket) -> list[int] | None:
+    """The descriptors that came with one byte; None at the end."""
     fds = array.array("i")
     space = socket.CMSG_SPACE(253 * fds.itemsize)
     data, ancillary, _, _ = control.recvmsg(1, space, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -411,7 +421,7 @@ def receive(control: socket.socket) -> list[int]:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
     for fd in fds:
         os.set_inheritable(fd, False)
-    return list(fds) if data else []
+    return list(fds) if data else None
 
 
 def main() -> None:

@@ -16,8 +16,10 @@ file of a workspace can only make things stricter until the user trusts it.
 """
 
 import difflib
+import grp
 import hashlib
 import os
+import pwd
 import re
 import stat
 import tomllib
@@ -151,9 +153,20 @@ def _contents(path: Path, *, own: bool) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
             raise RulesError(f"{path}: rules are a plain file of at most {MAX_FILE // 1024} KiB")
-        if own and (status.st_mode & 0o022 or status.st_uid not in (0, os.geteuid())):
+        if own and (status.st_uid not in (0, os.geteuid()) or _others_can_write(status)):
             raise RulesError(f"{path}: others can write to this file, so it cannot allow anything; chmod go-w it")
         return file.read(MAX_FILE)
+
+
+def _others_can_write(status: os.stat_result) -> bool:
+    """Whether more than the owner can write to a file; a group of the owner's own name has nobody else in it."""
+    if status.st_mode & 0o020:
+        try:
+            if grp.getgrgid(status.st_gid).gr_name != pwd.getpwuid(status.st_uid).pw_name:
+                return True
+        except KeyError:
+            return True
+    return bool(status.st_mode & 0o002)
 
 
 def _headers(text: str, effect: str) -> list[int]:

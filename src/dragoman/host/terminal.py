@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 import secrets
-import signal
+import signal as signals
 import struct
 import termios
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
@@ -114,19 +114,22 @@ class Terminal:
                 await self._ended.wait()
         return self.status
 
-    async def kill(self, number: str | int | None = None, *, force: bool = False) -> None:
+    async def kill(self, signal: str | int | None = None, *, force: bool = False) -> None:
         """End it and all it has started; what it printed can still be read.
 
         It is asked first and killed if it does not go; at once with `force`.  A signal given by name or number is
         sent, and nothing more.
         """
-        if number is not None and not force and (chosen := _signal(number)) != signal.SIGKILL:
+        chosen = signals.SIGTERM if signal is None else _number(signal)
+        if self._gone.is_set():
+            return
+        if force or chosen == signals.SIGKILL:
+            self._kill()
+        elif signal is None:
+            self._terminate()
+        else:
             self._send(chosen)
             return
-        if force or number is not None:
-            self._kill()
-        else:
-            self._terminate()
         await self._gone.wait()
 
     async def input(self, text: str) -> None:
@@ -206,7 +209,7 @@ class Terminal:
         self._terminate()
 
     def _terminate(self) -> None:
-        self._send(signal.SIGTERM)
+        self._send(signals.SIGTERM)
         self._later(self._grace, self._kill)
 
     def _kill(self) -> None:
@@ -273,17 +276,17 @@ def _status(code: int, sent: Collection[int]) -> s.TerminalExitStatus:
     if code >= 0:
         return s.TerminalExitStatus(exit_code=code)
     try:
-        return s.TerminalExitStatus(signal=signal.Signals(-code).name)
+        return s.TerminalExitStatus(signal=signals.Signals(-code).name)
     except ValueError:
-        return s.TerminalExitStatus(signal=f"SIGRTMIN+{-code - signal.SIGRTMIN}")
+        return s.TerminalExitStatus(signal=f"SIGRTMIN+{-code - signals.SIGRTMIN}")
 
 
-def _signal(number: str | int) -> int:
-    """The signal of a name or a number."""
+def _number(signal: str | int) -> int:
+    """The number of a signal that was named, or numbered."""
     try:
-        if isinstance(number, int):
-            return signal.Signals(number)
-        name = number.upper()
-        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
+        if isinstance(signal, int):
+            return signals.Signals(signal)
+        name = signal.upper()
+        return signals.Signals[name if name.startswith("SIG") else f"SIG{name}"]
     except (KeyError, ValueError):
-        raise InvalidParams(f"there is no signal {number!r}", {"kind": "unknown_signal"}) from None
+        raise InvalidParams(f"there is no signal {signal!r}", {"kind": "unknown_signal"}) from None

@@ -137,22 +137,40 @@ def install(dir_fd: int, temp: str, name: str, expected: "Expected | Anything", 
 
 
 def _replace(dir_fd: int, temp: str, name: str, seen: os.stat_result, expected: "Expected | Anything") -> None:
+    if put_over(dir_fd, temp, name, None if expected is ANYTHING else seen):
+        _settle(dir_fd, lambda: linux.exchange(dir_fd, temp, name))
+        with suppress(OSError):  # the new file is there; what is left over is swept some time
+            remove(dir_fd, temp)
+    else:
+        _settle(dir_fd, None)
+
+
+def put_over(dir_fd: int, temp: str, name: str, seen: os.stat_result | None) -> bool:
+    """Put a finished file in another's place, which goes by the first one's name then.
+
+    What is replaced must be the file that was `seen`: it is looked at afterwards and put back if it is another, so
+    that there is no gap.  Where names cannot be exchanged there is one, the old file is gone, and this gives false.
+    """
     try:
         linux.exchange(dir_fd, temp, name)
     except OSError as exc:
         if exc.errno not in _UNSUPPORTED:
             raise
         os.rename(temp, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-        _settle(dir_fd, None)
-        return
+        return False
     old = os.stat(temp, dir_fd=dir_fd, follow_symlinks=False)
-    # What came out must be what was looked at: so there is no gap between looking and replacing.
-    if not stat.S_ISREG(old.st_mode) or (expected is not ANYTHING and identity(old) != identity(seen)):
+    if not stat.S_ISREG(old.st_mode) or (seen and identity(old) != identity(seen)):
         linux.exchange(dir_fd, temp, name)
         raise Refused("changed")
-    _settle(dir_fd, lambda: linux.exchange(dir_fd, temp, name))
-    with suppress(OSError):  # the new file is there; what is left over is swept some time
-        remove(dir_fd, temp)
+    return True
+
+
+def take_away(dir_fd: int, temp: str, name: str, seen: os.stat_result) -> None:
+    """Give a file another name nothing has; it must be the file that was `seen`, else it is put back."""
+    rename_new(dir_fd, name, temp)
+    if identity(os.stat(temp, dir_fd=dir_fd, follow_symlinks=False)) != identity(seen):
+        rename_new(dir_fd, temp, name)
+        raise Refused("changed")
 
 
 def _settle(dir_fd: int, undo: Callable[[], None] | None) -> None:
