@@ -19,7 +19,7 @@ types: .venv/dev
 	$(BIN)/mypy
 
 bench: .venv/dev
-	$(BIN)/python -m bench
+	$(BIN)/python bench/run.py
 
 torture: .venv/dev
 	$(BIN)/pytest -m torture -s --timeout 0 tests/torture

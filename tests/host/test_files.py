@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import Error, InternalError, InvalidParams, ResourceNotFound, RpcError
+from dragoman.host import extensions as x
 from dragoman.host import linux
 from dragoman.host.files import Workspace
 
@@ -305,6 +306,10 @@ def test_what_the_user_may_not_do_is_refused() -> None:
                 for path in (ws / "secret", ws / "read only", ws / "new"):
                     with pytest.raises(InvalidParams) as caught:
                         write(workspace, path, "y")
+                    assert kind_of(caught) == "access_denied"
+                for edit in (x.WriteEdit(path=f"{ws}/read only", content=""), x.DeleteEdit(path=f"{ws}/read only")):
+                    with pytest.raises(InvalidParams) as caught:
+                        workspace.editing([edit])
                     assert kind_of(caught) == "access_denied"
                 with pytest.raises(InvalidParams) as caught:
                     workspace.reading(str(ws / "secret"))

@@ -249,7 +249,7 @@ def test_an_old_file_without_a_second_name_is_copied(workspace: Workspace, ws: P
     monkeypatch.setattr(os, "link", no_links)
     (ws / "a").chmod(0o640)
     with workspace.editing([WriteEdit(path=f"{ws}/a", content="new"), DeleteEdit(path=f"{ws}/b")]) as several:
-        monkeypatch.setattr(os, "unlink", lambda *_, **__: no_links())
+        monkeypatch.setattr(linux, "rename_new", no_links)  # so that nothing can be deleted either
         with pytest.raises(InvalidParams):
             several.commit()
         monkeypatch.undo()
@@ -282,8 +282,12 @@ def names(ws: Path, **changes: object) -> dict[str, object]:
     return {**found, **changes}
 
 
+def contents(ws: Path, new: str) -> dict[str, object]:
+    return {"contents": [{"old": sha256("older\n"), "new": sha256(new), "inode": (ws / "a").stat().st_ino}]}
+
+
 def test_what_somebody_has_changed_since_the_crash_is_left_alone(ws: Path, caplog) -> None:
-    plant(ws, [names(ws)], {"digests": [{"old": sha256("older\n"), "new": sha256("newer\n")}]})
+    plant(ws, [names(ws)], contents(ws, "newer\n"))
     (ws / ".k").write_text("older\n")
     (ws / "a").write_text("the user's own\n")
     Workspace(ws, state=ws.parent / "state").close()
@@ -301,7 +305,7 @@ def test_a_record_cut_short_is_nothing(ws: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_now_is_waited_for(ws: Path, caplog) -> None:
-    record = plant(ws, [names(ws)], {"digests": [{"old": sha256("older\n"), "new": sha256("old a\n")}]})
+    record = plant(ws, [names(ws)], contents(ws, "old a\n"))
     (ws / ".k").write_text("older\n")
     ws.rename(ws.parent / "unmounted")
     ws.mkdir()
@@ -323,8 +327,8 @@ def test_recovery_follows_no_link(ws: Path) -> None:
     (outside / "a").write_text("old a\n")
     (outside / ".k").write_text("older\n")
     (ws / "way").symlink_to(outside)
-    digests = {"digests": [{"old": sha256("older\n"), "new": sha256("old a\n")}]}
-    record = plant(ws, [names(ws, directory=f"{ws}/way", inode=outside.stat().st_ino)], digests)
+    there = names(ws, directory=f"{ws}/way", inode=outside.stat().st_ino)
+    record = plant(ws, [there], contents(outside, "old a\n"))
     Workspace(ws, state=ws.parent / "state").close()
     assert (outside / "a").read_text() == "old a\n"
     record.unlink()

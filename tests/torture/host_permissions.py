@@ -372,12 +372,6 @@ def _dotted(root: Path, name: str) -> Path:
     return Path(f"{root}/src/../{name}")
 
 
-def _hard_linked(root: Path, name: str) -> Path:
-    target = _existing(root, Path(name).name if "/" in name and not name.startswith(".git/") else name)
-    os.link(target, root / "innocent.txt")
-    return root / "innocent.txt"
-
-
 FORMS = (_existing, _missing, _linked, _linked_directory, _upper, _veiled, _dotted)
 
 

@@ -6,7 +6,7 @@ What is done, and what is on the disk before the next step begins:
        directory, one for the new content and one to keep the old file under
     2  the new contents are written under the first names; the old files get the second as a further hard link (or
        are copied, where there are no hard links), and are compared with what was expected
-    3  "prepared" is added to the record, with the digests of all old and new contents
+    3  the digests of all old and new contents are added to the record: everything is prepared
     4  each new content takes its file's name, and each file to be deleted loses it; should one turn out to be
        another file than in 2, it is put back, and so is everything
     5  "done" is added; then all further names go, then the record
@@ -14,13 +14,12 @@ What is done, and what is on the disk before the next step begins:
 Killed before 3, no file has been touched; what lies about is removed.  Killed between 3 and 5, every file that has
 its new content already gets its old one back.  Killed after 5, only further names are left, and are removed.  The
 next workspace that is made does this, before anything else; so does this process, when a step fails.  A file that
-holds neither its old nor its new content by then was changed by somebody else, and is left alone.
+is no longer the one of step 2, or no longer holds what it held, was changed by somebody else, and is left alone.
 """
 
 import errno
 import logging
 import os
-import stat
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from types import TracebackType
@@ -38,10 +37,10 @@ from .writing import (
     ANYTHING,
     Anything,
     Expected,
+    check_writable,
     digest_at,
     digest_of,
     identity,
-    is_there,
     make_directories,
     opened,
     put_over,
@@ -68,15 +67,16 @@ class _Names(Struct, frozen=True):
     kept: str
 
 
-class _Digests(Struct, frozen=True):
-    """Step 3: what a file held and is to hold; None is no file."""
+class _Contents(Struct, frozen=True):
+    """Step 3: the digests of what a file held and is to hold, and the inode of that; None is no file."""
 
     old: str | None
     new: str | None
+    inode: int | None
 
 
 class _Prepared(Struct, frozen=True):
-    digests: list[_Digests]
+    contents: list[_Contents]
 
 
 class Edit:
@@ -97,10 +97,7 @@ class Edit:
         self.exists = place.status is not None
         self._place = place
         self._expected = expected.lower() if isinstance(expected, str) else expected
-        if not place.root.writable:
-            raise Refused("read_only")
-        if not place.name or (place.status and not stat.S_ISREG(place.status.st_mode)):
-            raise Refused("not_a_file")
+        check_writable(place)
         if content is None and not self.exists:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if self.exists and not overwrite:
@@ -134,17 +131,18 @@ class Edit:
         )
         return self._names
 
-    def prepare(self, mode: int) -> _Digests:
+    def prepare(self, mode: int) -> _Contents:
         names = self._names
         with self._place as fd:
             self._fd, self._made = make_directories(fd, names.missing)
         old = self._keep_old(mode)
         if self._expected is not ANYTHING and not self._is_expected(old):
             raise Refused("changed")
-        if self.content is not None:
-            write_new(self._fd, names.temp, [self.content], names.name, mode)
+        if self.content is None:
+            return _Contents(old, None, None)
+        write_new(self._fd, names.temp, [self.content], names.name, mode)
         sync_directory(self._fd)
-        return _Digests(old, None if self.content is None else digest_of([self.content]))
+        return _Contents(old, digest_of([self.content]), os.stat(names.temp, dir_fd=self._fd).st_ino)
 
     def _is_expected(self, old: str | None) -> bool:
         if isinstance(self._expected, int):
@@ -182,10 +180,10 @@ class Edit:
             raise Refused("changed") from exc
         sync_directory(fd)
 
-    def undo(self, digests: _Digests | None) -> None:
+    def undo(self, contents: _Contents | None) -> None:
         if self._fd < 0:
             return
-        _restore(self._fd, self._names, digests)
+        _restore(self._fd, self._names, contents)
         with self._place as fd:
             remove_directories(fd, self._names.missing, self._made)
 
@@ -245,21 +243,21 @@ class EditSet:
         ]
 
     def _carry_out(self, record: Record) -> None:
-        digests: list[_Digests] | None = None
+        contents: list[_Contents] | None = None
         try:
             self._write(record, [edit.names(self._journal) for edit in self.edits])
             prepared = []
             for edit in self.edits:
                 with answering(edit.named):
                     prepared.append(edit.prepare(self._mode))
-            digests = prepared
+            contents = prepared
             self._write(record, _Prepared(prepared))
             for edit in self.edits:
                 with answering(edit.named):
                     edit.apply()
             self._write(record, "done")
         except BaseException:
-            self._undo(record, digests)
+            self._undo(record, contents)
             raise
         try:
             for edit in self.edits:
@@ -274,10 +272,10 @@ class EditSet:
         with answering(self.edits[0].named):
             record.write(msgspec.to_builtins(line))
 
-    def _undo(self, record: Record, digests: list[_Digests] | None) -> None:
+    def _undo(self, record: Record, contents: list[_Contents] | None) -> None:
         try:
             for index, edit in reversed(list(enumerate(self.edits))):
-                edit.undo(digests[index] if digests else None)
+                edit.undo(contents[index] if contents else None)
         except OSError:
             log.error("a change could not be undone; the next start will try again", exc_info=True)
             record.leave()
@@ -289,7 +287,7 @@ def recover_edits(lines: list[Any]) -> bool:
     """Undo what a process that is gone has begun, or clean up after it; false when that is not possible now."""
     try:
         files = msgspec.convert(lines[0], list[_Names])
-        digests = msgspec.convert(lines[1], _Prepared).digests if len(lines) > 1 else None
+        contents = msgspec.convert(lines[1], _Prepared).contents if len(lines) > 1 else None
     except msgspec.ValidationError:
         log.error("the record of a change cannot be read; it is left where it is")
         return False
@@ -297,30 +295,32 @@ def recover_edits(lines: list[Any]) -> bool:
     complete = True
     for index, names in enumerate(files):
         try:
-            _recover(names, digests[index] if digests else None, is_done)
+            _recover(names, contents[index] if contents else None, is_done)
         except (OSError, Refused) as exc:
             log.warning("a change that was cut short cannot be undone in %s: %s", names.directory, exc)
             complete = False
     return complete
 
 
-def _recover(names: _Names, digests: _Digests | None, is_done: bool) -> None:
+def _recover(names: _Names, contents: _Contents | None, is_done: bool) -> None:
     top = open_real(names.directory)
     try:
         if os.stat(top).st_ino != names.inode:
             raise FileNotFoundError(errno.ENOENT, "another directory has taken its place")
-        with suppress(FileNotFoundError, NotADirectoryError):
+        try:
             fd = _descend(top, names.missing)
-            try:
-                if is_done:
-                    _tidy(fd, names)
-                else:
-                    _restore(fd, names, digests)
-            finally:
-                os.close(fd)
+        except (FileNotFoundError, NotADirectoryError):  # nothing was made, or nothing of it is left
+            return
+        try:
+            if is_done:
+                _tidy(fd, names)
+            else:
+                _restore(fd, names, contents)
+        finally:
+            os.close(fd)
+    finally:
         if not is_done:
             remove_directories(top, names.missing, range(len(names.missing)))
-    finally:
         os.close(top)
 
 
@@ -337,33 +337,37 @@ def _descend(dir_fd: int, names: Sequence[str]) -> int:
     return fd
 
 
-def _restore(fd: int, names: _Names, digests: _Digests | None) -> None:
+def _restore(fd: int, names: _Names, contents: _Contents | None) -> None:
     """Have a file hold what it held before; to do it twice, or half and then again, does no harm."""
-    if digests is not None and digests.old != digests.new:
-        now = _content_at(fd, names.name)
-        if now == digests.new:
-            _put_back(fd, names, digests)
-        elif now != digests.old:
+    if contents is not None:
+        if contents.new is None:
+            with suppress(FileNotFoundError, FileExistsError):  # not taken away; or there is another by now
+                rename_new(fd, names.temp, names.name)
+        elif _is_ours(fd, names.name, contents):
+            if contents.old is None:
+                remove(fd, names.name)
+            else:
+                os.rename(names.kept, names.name, src_dir_fd=fd, dst_dir_fd=fd)
+        elif _digest(fd, names.name) != contents.old:
             log.warning("%s was changed by somebody else and is left as it is", names.name)
     _tidy(fd, names)
     sync_directory(fd)
 
 
-def _content_at(fd: int, name: str) -> str | None:
+def _is_ours(fd: int, name: str, contents: _Contents) -> bool:
+    """Whether a name stands for the very file that was made in step 2, unchanged."""
+    try:
+        inode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_ino
+    except FileNotFoundError:
+        return False
+    return inode == contents.inode and _digest(fd, name) == contents.new
+
+
+def _digest(fd: int, name: str) -> str | None:
     try:
         return digest_at(fd, name)
     except (Refused, OSError):
-        return ""  # no content of ours
-
-
-def _put_back(fd: int, names: _Names, digests: _Digests) -> None:
-    if digests.new is None:
-        with suppress(FileNotFoundError, FileExistsError):
-            rename_new(fd, names.kept, names.name)
-    elif digests.old is not None:
-        os.rename(names.kept, names.name, src_dir_fd=fd, dst_dir_fd=fd)
-    elif not is_there(fd, names.temp):  # else it was never renamed, and this is somebody else's
-        remove(fd, names.name)
+        return ""  # of nothing that was ever ours
 
 
 def _tidy(fd: int, names: _Names) -> None:

@@ -26,6 +26,7 @@ from .writing import (
     READ,
     Anything,
     Expected,
+    check_writable,
     digest_at,
     digest_of,
     install,
@@ -40,8 +41,6 @@ from .writing import (
 
 MAX_BINARY = 10 * 1024 * 1024  # bytes in one answer
 MAX_ENTRIES = 10_000
-
-_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 Overlay = Callable[[str], str | None]
 Save = Callable[[str, str], bool]
@@ -211,22 +210,13 @@ class Target(Handle):
         self._check(create_directories)
 
     def _check(self, create_directories: bool) -> None:
-        place = self._place
-        if not place.root.writable:
-            raise Refused("read_only")
-        if self._named.endswith(("/", "/.")) or not place.name:
+        if self._named.endswith(("/", "/.")):
             raise Refused("not_a_file")
-        if place.missing and not create_directories:
+        check_writable(self._place)
+        if self._place.missing and not create_directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        if place.status is None:
-            return
-        if not stat.S_ISREG(place.status.st_mode):
-            raise Refused("not_a_file")
-        if not self._overwrite:
+        if self.exists and not self._overwrite:
             raise Refused("exists")
-        with place as dir_fd:
-            if not os.access(place.name, os.W_OK, dir_fd=dir_fd, effective_ids=_EFFECTIVE_IDS):
-                raise Refused("access_denied")
 
     def operation(self, content: str | bytes, *, encoding: str | None = None) -> FileWrite:
         """What writing this content is, for whoever decides about permissions."""

@@ -129,7 +129,7 @@ class Sandbox:
             return ()
         owner = os.fstat(root)
         uid, gid = self.user or (owner.st_uid, owner.st_gid)
-        if uid == 0 or gid == 0:
+        if uid == 0:
             raise SandboxUnavailable(
                 "nothing in it runs as root: give the workspace to another user, or name one with user=(uid, gid)"
             )

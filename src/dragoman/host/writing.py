@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from . import linux
 from .file_errors import Refused
-from .paths import DIRECTORY, MAX_TRIES
+from .paths import DIRECTORY, MAX_TRIES, Place
 
 log = logging.getLogger("dragoman")
 
@@ -24,6 +24,7 @@ CHUNK = 256 * 1024
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
+_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 _NOT_KEPT = ("security.capability", "security.ima", "security.evm")  # vouch for the old content
 
 Expected = str | int | None  # the SHA-256 of what is there, or when it was changed in ns; None: nothing is there
@@ -69,6 +70,17 @@ def digest_at(dir_fd: int, name: str) -> str | None:
             return digest_of(read_chunks(fd))
     except FileNotFoundError:
         return None
+
+
+def check_writable(place: Place) -> None:
+    """Refuse where no file may be written or replaced; a file that is read-only is so on purpose."""
+    if not place.root.writable:
+        raise Refused("read_only")
+    if not place.name or (place.status and not stat.S_ISREG(place.status.st_mode)):
+        raise Refused("not_a_file")
+    with place as dir_fd:
+        if place.status and not os.access(place.name, os.W_OK, dir_fd=dir_fd, effective_ids=_EFFECTIVE_IDS):
+            raise Refused("access_denied")
 
 
 def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode: int) -> None:
