@@ -13,9 +13,7 @@ ECHO = f"{sys.executable} -m dragoman agent echo"
 
 
 def dragoman(*arguments: str, input: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DRAGOMAN, *arguments], input=input, capture_output=True, text=True, timeout=30, cwd=cwd
-    )
+    return subprocess.run([*DRAGOMAN, *arguments], input=input, capture_output=True, text=True, timeout=30, cwd=cwd)
 
 
 def test_help_names_every_command() -> None:

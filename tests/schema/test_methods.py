@@ -66,5 +66,7 @@ def test_a_method_takes_and_gives_what_the_schema_says(key: tuple[str, str, str]
 
 
 @pytest.mark.parametrize("key", sorted(OURS), ids=lambda key: " ".join(key))
-def test_a_method_is_marked_unstable_exactly_when_only_the_unstable_schema_has_it(key: tuple[str, str, str]) -> None:
+def test_a_method_is_marked_unstable_exactly_when_only_the_unstable_schema_has_it(
+    key: tuple[str, str, str],
+) -> None:
     assert OURS[key].unstable is not described()[key]["stable"]
