@@ -1,6 +1,7 @@
 """Changes below a directory are told as they happen, and nothing outside it is."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -31,8 +32,12 @@ def ws(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def workspace(ws: Path, nothing_left):
+    before = len(os.listdir("/proc/self/fd"))
     with Workspace(ws, state=ws.parent / "state") as workspace:
         yield workspace
+    async with asyncio.timeout(10):
+        while len(os.listdir("/proc/self/fd")) > before:  # watchfiles closes its own in a thread of its own
+            await asyncio.to_thread(os.sched_yield)
 
 
 def request(path: Path, *, recursive: bool = True) -> WatchRequest:
