@@ -35,8 +35,7 @@ MEASURES = (
     Measure("memory.session.client", "memory per session, client", "KiB", less_is_better=True),
     Measure("memory.session.agent", "memory per session, agent", "KiB", less_is_better=True),
 )
-_SCALE = {"ms": 1e3, "KiB": 1 / 1024, "MiB": 1 / 1024**2}
-_MADE_OF_BYTES = "memory."
+_SCALE = {"ms": 1e3, "KiB": 1 / 1024, "MiB": 1 / 1024**2}  # figures come in seconds and bytes
 
 
 class Row(Struct, frozen=True):
@@ -68,7 +67,7 @@ class Row(Struct, frozen=True):
         if value is None:
             return ""
         unit = self.measure.unit
-        scaled = value * _SCALE[unit] if unit == "ms" or self.measure.name.startswith(_MADE_OF_BYTES) else value
+        scaled = value * _SCALE.get(unit, 1)
         return f"{scaled:,.1f} {unit}" if scaled < 100 else f"{scaled:,.0f} {unit}"
 
 

@@ -40,7 +40,7 @@ MAX_PAGES = 1000
 Target = str | Sequence[str] | Transport | App
 
 
-class Workspace(TypedDict, total=False):
+class SessionOptions(TypedDict, total=False):
     """What a session may be given besides its directory."""
 
     mcp_servers: Sequence[s.McpServer]
@@ -76,32 +76,32 @@ class Client(ClientRole):
 
     # Sessions
 
-    async def new_session(self, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]) -> Session:
+    async def new_session(self, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]) -> Session:
         """Start a conversation in a directory."""
-        response = await self.agent.new_session(s.NewSessionRequest(**_placed(cwd, workspace)))
+        response = await self.agent.new_session(s.NewSessionRequest(**_placed(cwd, options)))
         return self._session(response.session_id, response)
 
     async def load_session(
-        self, session_id: str, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """Bring a conversation back; its whole history is in the session's `backlog`."""
         self._forget(session_id)
         self._know(session_id)  # its history comes before the answer does
-        request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, workspace))
+        request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, options))
         return self._session(session_id, await self.agent.load_session(request))
 
     async def resume_session(
-        self, session_id: str, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """Go on with a conversation without having its history told again."""
-        request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, workspace))
+        request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, options))
         return self._session(session_id, await self.agent.resume_session(request))
 
     async def fork_session(
-        self, session_id: str, cwd: str | os.PathLike[str] = ".", **workspace: Unpack[Workspace]
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """A new conversation that starts out knowing what another one knows."""
-        request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, workspace))
+        request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, options))
         response = await self.agent.fork_session(request)
         return self._session(response.session_id, response)
 
@@ -316,10 +316,10 @@ def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
     return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
 
 
-def _placed(cwd: str | os.PathLike[str], workspace: Workspace) -> dict[str, Any]:
-    """A workspace as requests want it: absolute paths, and the servers always named."""
-    placed: dict[str, Any] = {"mcp_servers": [], **workspace, "cwd": os.path.abspath(cwd)}
-    if directories := workspace.get("additional_directories"):
+def _placed(cwd: str | os.PathLike[str], options: SessionOptions) -> dict[str, Any]:
+    """What a session is given, as requests want it: absolute paths, and the servers always named."""
+    placed: dict[str, Any] = {"mcp_servers": [], **options, "cwd": os.path.abspath(cwd)}
+    if directories := options.get("additional_directories"):
         placed["additional_directories"] = [os.path.abspath(directory) for directory in directories]
     return placed
 

@@ -13,7 +13,7 @@ from .roles import AgentRole, methods
 from .rpc import Reply
 
 if TYPE_CHECKING:
-    from .client import Client, Workspace
+    from .client import Client, SessionOptions
 
 PROMPT = methods(AgentRole)["prompt"]
 
@@ -92,9 +92,9 @@ class Session:
         request = s.SetSessionTitleRequest(session_id=self.id, title=title)
         return (await self.client.agent.set_title(request)).title
 
-    async def fork(self, cwd: str | os.PathLike[str] = ".", **workspace: "Unpack[Workspace]") -> "Session":
+    async def fork(self, cwd: str | os.PathLike[str] = ".", **options: "Unpack[SessionOptions]") -> "Session":
         """A new session that starts out knowing what this one knows."""
-        return await self.client.fork_session(self.id, cwd, **workspace)
+        return await self.client.fork_session(self.id, cwd, **options)
 
     async def close(self) -> None:
         """End the conversation; the agent may keep it for later."""
