@@ -357,10 +357,11 @@ class Peer:
     def _receive_garbage(self, frame: bytes, why: Exception) -> Event | None:
         if not frame.strip():
             return None
-        if (mended := codec.mend(frame)) != frame:
+        if isinstance(why, codec.TooDeep):
+            if reply := self._fail_reply(frame[:HEAD], str(why)):
+                return reply
+        elif (mended := codec.mend(frame)) != frame:
             return self.receive(mended)
-        if isinstance(why, codec.TooDeep) and (reply := self._fail_reply(frame[:HEAD], str(why))):
-            return reply
         if not self._quiet:
             self._refuse(None, ParseError(str(why)))
         return Noise(f"not JSON: {why}", frame[:HEAD])

@@ -53,11 +53,11 @@ async def test_01_a_million_frames_nobody_should_send(role: str, wire: str, coun
     assert figures["grown"] < 20 * MIB
 
 
-def test_02_depth_up_to_ten_million_in_every_field() -> None:
+def test_02_depth_up_to_what_fits_into_a_frame_in_every_field() -> None:
     figures = nest([1000, 10_001, 100_000, 1_000_001])
     report("T02", figures)
-    deepest = nest([10_000_000], forms=("arrays",))
-    report("T02 ten million", deepest)
+    deepest = nest([7_000_000], forms=("arrays",))  # as deep as fits into a frame
+    report("T02 as deep as a frame", deepest)
     assert figures["slowest"] < 0.05
     assert deepest["slowest"] < 0.05
 
