@@ -105,6 +105,7 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
+_CLOSED = State.CLOSED  # looking up an enum's member costs as much as a call
 _EMPTY, _NULL = Raw(b"{}"), Raw(b"null")
 
 
@@ -198,7 +199,11 @@ class Peer:
         return id
 
     def note(self, method: Method, params: Any) -> None:
-        self._put(_Notification(method.name, params))
+        if self.state is _CLOSED:
+            raise LocalProtocolError("the connection is closed")
+        frame = codec.encode(_Notification(method.name, params))
+        self._outbox.append(frame)
+        self.queued += len(frame)
 
     def cancel(self, id: int) -> None:
         """Tell the peer we no longer want an answer; whatever it still answers is given to nobody."""
@@ -244,7 +249,7 @@ class Peer:
         self._owed.clear()
 
     def _put(self, message: Any) -> None:
-        if self.state is State.CLOSED:
+        if self.state is _CLOSED:
             raise LocalProtocolError("the connection is closed")
         frame = codec.encode(message)
         self._outbox.append(frame)

@@ -128,21 +128,24 @@ class Turn:
 
     async def say(self, content: str | s.ContentBlock) -> None:
         """Say something to the user; what follows without a pause is the same message."""
-        await self._speak(s.AgentMessageChunk, content)
+        self._speak(s.AgentMessageChunk, content)
+        if self.client.wire.is_full:
+            await self.client.wire.room()
 
     async def think(self, content: str | s.ContentBlock) -> None:
         """Think aloud."""
-        await self._speak(s.AgentThoughtChunk, content)
+        self._speak(s.AgentThoughtChunk, content)
+        if self.client.wire.is_full:
+            await self.client.wire.room()
 
-    async def _speak(
-        self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock
-    ) -> None:
+    def _speak(self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock) -> None:
         if self.ended:
             raise LocalProtocolError("the turn has ended; nothing can be added to it")
         if self._speaker is not kind:
             self._speaker, self._message_id = kind, os.urandom(6).hex()  # need only differ from the others
         block = s.TextContent(text=content) if isinstance(content, str) else content
-        await self.session.update(kind(content=block, message_id=self._message_id))
+        update = kind(content=block, message_id=self._message_id)
+        self.client.update(s.SessionNotification(session_id=self.session.id, update=update))
 
     async def plan(self, *entries: str | s.PlanEntry) -> None:
         """Show the whole plan as it is now; a bare string is a step not yet begun."""

@@ -19,7 +19,8 @@ from ..errors import ConnectionClosed, LocalProtocolError
 from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
 from . import HIGH_WATER, LOW_WATER, Hear
 
-PIPE_SIZE = 1024 * 1024
+PIPE_SIZE = 256 * 1024
+READ_SIZE = 120 * 1024  # with asyncio's 256 KiB malloc maps and unmaps fresh pages for every single read
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
 
 
@@ -54,6 +55,7 @@ class StdioTransport:
             source = os.fdopen(read_fd, "rb", buffering=0)
             self._reader, _ = await self._loop.connect_read_pipe(lambda: _Incoming(self), source)
             self._reader.pause_reading()
+            self._reader.max_size = READ_SIZE  # type: ignore[attr-defined]
         else:
             self._reader = _ReaderThread(read_fd, self)
         if _is_pipe(write_fd):
@@ -270,7 +272,7 @@ class _FileWriter:
 
 
 def _widen(fd: int) -> None:
-    """Let a pipe hold a megabyte, where the system allows: sixteen times fewer wake-ups for a large message."""
+    """Let a pipe hold more, where the system allows: fewer wake-ups for a large message."""
     with contextlib.suppress(AttributeError, OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
