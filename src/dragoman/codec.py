@@ -9,9 +9,11 @@ The guard in `check` comes before any parsing: no depth, encoding or digit trick
 """
 
 import functools
+import itertools
 import re
 import types
 import typing
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +39,9 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _NULL = Raw(b"null")
 _COUNTABLE = 4096  # bytes; counting brackets pays in short frames only
+_PEELED = 6  # levels; more than messages of the protocol have around a long text
+_STEPS = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
+_NO_STEPS = bytes(set(range(256)) - set(b"[]{}"))
 _ESCAPES = rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 _MARKS = rb"\A(?:\xef\xbb\xbf)+"
 
@@ -53,28 +58,47 @@ def check(frame: bytes) -> None:
 
 
 def _check_depth(frame: bytes) -> None:
-    """Peel the nesting off level by level; msgspec skips what is inside without building it, at memory speed."""
+    """Peel off the outer levels: msgspec skips what is inside, at memory speed.  What is left is counted."""
     if len(frame) < _COUNTABLE and frame.count(b"[") + frame.count(b"{") <= MAX_DEPTH:
         return
-    level = [Raw(frame.lstrip())]
+    level, peeled = [Raw(frame.lstrip())], _PEELED
     try:
-        for depth in range(MAX_DEPTH + 1):
+        for depth in range(peeled):
             room = 2 * (MAX_DEPTH - depth)  # what is shorter cannot hold the levels that are left
-            level = [inner for value in level for inner in _inside(value) if len(inner) > room]
+            level = [inner for value in level for inner in _inside(value, room) if len(inner) >= room]
             if not level:
                 return
-    except RecursionError:
-        pass
-    raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
+    except (RecursionError, _Hidden):
+        level, peeled = [Raw(frame)], 0
+    for value in level:
+        text = bytes(value)
+        _count_depth(text[:_COUNTABLE], peeled)  # mostly enough to know
+        _count_depth(text, peeled)
 
 
-def _inside(value: Raw) -> Iterable[Raw]:
+class _Hidden(Exception):
+    """A member that is there twice: the parser gives the last one only."""
+
+
+def _inside(value: Raw, room: int) -> Iterable[Raw]:
     match memoryview(value)[0]:
         case 0x7B:  # {
-            return _OBJECT.decode(value).values()
+            members = _OBJECT.decode(value)
+            if len(value) - sum(len(name) + len(inner) + 4 for name, inner in members.items()) >= room:
+                raise _Hidden
+            return members.values()
         case 0x5B:  # [
             return _ARRAY.decode(value)
     return ()
+
+
+def _count_depth(text: bytes, depth: int) -> None:
+    """Count brackets outside of strings; only what is good JSON is counted right, and the rest nobody reads."""
+    outside = b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+    steps = outside.translate(_STEPS, _NO_STEPS)  # one byte a bracket: 1 in, -1 out
+    deepest = MAX_DEPTH - depth
+    if b"\1" * (deepest + 1) in steps or max(itertools.accumulate(array("b", steps)), default=0) > deepest:
+        raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def mend(frame: bytes) -> bytes:

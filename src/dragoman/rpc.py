@@ -15,16 +15,31 @@ Ids: ours are integers we count; theirs are whatever they like.  The two never m
 with one and the same id are still two: inside, an incoming request is known by a number of our own (`Call.key`).
 """
 
-import contextlib
 import enum
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct
 
 from . import codec
+from .envelope import (
+    EMPTY,
+    NULL,
+    CancelParams,
+    Envelope,
+    Error,
+    Failure,
+    Notification,
+    Request,
+    Result,
+    complaint,
+    has_duplicates,
+    peek,
+    read_envelope,
+    speaks_rpc,
+)
 from .errors import (
     InvalidParams,
     InvalidRequest,
@@ -105,63 +120,10 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-_CLOSED = State.CLOSED  # looking up an enum's member costs as much as a call
-_EMPTY, _NULL = Raw(b"{}"), Raw(b"null")
-
-
-class _Envelope(Struct):
-    jsonrpc: str = ""
-    id: RequestId | UnsetType = UNSET
-    method: str | None = None
-    params: Raw = _EMPTY
-    result: Raw = _NULL
-    error: Raw = _NULL
-
-
-# The envelope's tag puts `"jsonrpc":"2.0"` first on the wire.
-
-
-class _Request(Struct, tag_field="jsonrpc", tag="2.0"):
-    id: int
-    method: str
-    params: Any
-
-
-class _Notification(Struct, tag_field="jsonrpc", tag="2.0"):
-    method: str
-    params: Any
-
-
-class _Result(Struct, tag_field="jsonrpc", tag="2.0"):
-    id: RequestId
-    result: Any
-
-
-class _Error(Struct, omit_defaults=True):
-    code: int
-    message: str
-    data: Any = None
-
-
-class _Failure(Struct, tag_field="jsonrpc", tag="2.0"):
-    id: RequestId
-    error: _Error
-
-
-class _CancelParams(Struct, rename="camel"):
-    request_id: RequestId
-
-
-_read_envelope = msgspec.json.Decoder(_Envelope).decode
-_NOTE = len(b'{"jsonrpc":"2.0","method":"","params":}')
-_CALL = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}')
-_RESULT = len(b'{"jsonrpc":"2.0","id":,"result":}')
-_MEMBERS = tuple(f'"{name}"'.encode() for name in _Envelope.__struct_fields__)
-_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
-# Patterns for rare frames; re compiles them when they are first used.
-_NAME = rb'(?s)[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*'
-_END = rb"\s*}\s*"
-_TOKENS = rb'(?s)"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+'
+_OPEN, _CLOSED = State.OPEN, State.CLOSED  # looking up an enum's member costs as much as a call
+_NOTE = b'{"jsonrpc":"2.0","method":"%s","params":'
+_USUAL = re.compile(rb'\{"jsonrpc":"2\.0","id":(0|[1-9]\d{0,14}),(?:"result"|"method":"([^"\\]+)","params"):')
+_NO_HABIT = b"\xff"  # nothing in UTF-8 begins like this
 
 
 class Peer:
@@ -180,20 +142,23 @@ class Peer:
         self._owed: dict[int, tuple[RequestId, Method]] = {}  # they asked, we owe an answer
         self._last_id = 0
         self._last_key = 0
+        self._habit = _NO_HABIT
+        self._habitual: Method
+        self._read_habitual: Callable[[bytes], Any]
         self._outbox: list[bytes] = []
         self.queued = 0  # bytes in the outbox
         self.state = State.OPEN
 
     def answer(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
         """Say which methods this side answers, by name."""
-        self._requests, self._notifications = requests, notifications
+        self._requests, self._notifications, self._habit = requests, notifications, _NO_HABIT
         self.state = State.NEW if any(m.opens for m in requests.values()) else State.OPEN
 
     # Sending: each of these adds one frame to the outbox.
 
     def call(self, method: Method, params: Any) -> int:
         id = self._last_id + 1
-        self._put(_Request(id, method.name, params))
+        self._put(Request(id, method.name, params))
         self._last_id = id
         self._pending[id] = method
         return id
@@ -201,7 +166,7 @@ class Peer:
     def note(self, method: Method, params: Any) -> None:
         if self.state is _CLOSED:
             raise LocalProtocolError("the connection is closed")
-        frame = codec.encode(_Notification(method.name, params))
+        frame = codec.encode(Notification(method.name, params))
         self._outbox.append(frame)
         self.queued += len(frame)
 
@@ -213,7 +178,7 @@ class Peer:
     def hurry(self, id: int) -> None:
         """Tell the peer to cancel a call whose answer we still wait for."""
         if id in self._pending and self.state is not State.CLOSED:
-            self._put(_Notification(CANCEL, {"requestId": id}))
+            self._put(Notification(CANCEL, {"requestId": id}))
 
     def reply(self, key: int, result: Any) -> None:
         """Answer a call; the second answer to the same call is nothing.  What cannot be sent is still owed."""
@@ -221,7 +186,7 @@ class Peer:
             return
         id, method = owed
         try:
-            self._put(_Result(id, {} if result is None else result))
+            self._put(Result(id, {} if result is None else result))
         except (TypeError, ValueError, OverflowError, RecursionError) as exc:
             raise LocalProtocolError(f"the result of {method.name} cannot be sent: {exc}") from exc
         del self._owed[key]
@@ -263,19 +228,57 @@ class Peer:
         try:
             if len(frame) > codec.SHALLOW or not frame.isascii():
                 codec.check(frame)
-            message = _read_envelope(frame)
+            if event := self._receive_usual(frame):
+                return event
+            message = read_envelope(frame)
         except codec.Invalid:
             return self._receive_malformed(frame)
         except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
             return self._receive_garbage(frame, exc)
         name, id = message.method, message.id
-        if message.jsonrpc != "2.0" or not (_is_bare(frame, message) or not _has_duplicates(frame)):
+        if message.jsonrpc != "2.0" or has_duplicates(frame):
             return self._receive_malformed(frame)
         if name is None:
             return self._receive_reply(message, frame)
         if id is UNSET:
+            self._learn(name, frame)
             return self._receive_note(name, message.params)
         return self._receive_call(id, name, message.params)
+
+    def _receive_usual(self, frame: bytes) -> Event | None:
+        """A message as nearly every peer writes it; None where it takes a closer look.
+
+        A known head, one value, a bracket: there is no room for a member that is there twice.
+        """
+        if frame[-1:] != b"}":
+            return None
+        try:
+            if frame.startswith(self._habit):
+                return Note(self._habitual, self._read_habitual(frame[len(self._habit) : -1]))
+            if (head := _USUAL.match(frame)) is None:
+                return None
+            id, name, value = int(head[1]), head[2], memoryview(frame)[head.end() : -1]  # a view: it may be large
+            if name is None:
+                if (method := self._pending.get(id)) is None:
+                    return None
+                result = codec.decoder(method.result).decode(value)
+                del self._pending[id]
+                return Reply(id, result)
+            called = self._requests.get(name.decode())
+            if called is None or called.opens or called.params is Raw:
+                return None
+            if self.state is not _OPEN or len(self._owed) >= self._max_owed:
+                return None
+            return self._owe(id, called, codec.decoder(called.params).decode(value))
+        except (codec.Malformed, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _learn(self, name: str, frame: bytes) -> None:
+        """Most frames are notifications that begin as the one before did."""
+        method, head = self._notifications.get(name), _NOTE % name.encode()
+        if method and method.params is not Raw and self.state is _OPEN and frame.startswith(head):
+            self._habit, self._habitual = head, method
+            self._read_habitual = codec.decoder(method.params).decode
 
     def _receive_call(self, id: RequestId, name: str, raw: Raw) -> Event | None:
         method = self._requests.get(name)
@@ -293,6 +296,9 @@ class Peer:
             return self._refuse(id, InvalidParams(str(exc)))
         except RpcError as exc:
             return self._refuse(id, exc)
+        return self._owe(id, method, params)
+
+    def _owe(self, id: RequestId, method: Method, params: Any) -> Call:
         self._last_key += 1
         self._owed[self._last_key] = id, method
         return Call(self._last_key, id, method, params)
@@ -310,7 +316,7 @@ class Peer:
 
     def _receive_cancel(self, raw: Raw) -> Event | None:
         try:
-            target = codec.decode(raw, _CancelParams).request_id
+            target = codec.decode(raw, CancelParams).request_id
         except codec.Invalid as exc:
             return Noise(f"{CANCEL} does not fit: {exc}", bytes(raw)[:HEAD])
         for key, (id, _) in self._owed.items():
@@ -318,17 +324,17 @@ class Peer:
                 return Cancel(key)
         return None
 
-    def _receive_reply(self, message: _Envelope, frame: bytes) -> Event | None:
+    def _receive_reply(self, message: Envelope, frame: bytes) -> Event | None:
         id, result, error = message.id, message.result, message.error
         if type(id) is not int or id not in self._pending:
             return Noise("a response to nothing we asked", frame[:HEAD])
         method = self._pending[id]
-        if error != _NULL:
+        if error != NULL:
             try:
-                failure = codec.decode(error, _Error)
+                failure = codec.decode(error, Error)
             except codec.Invalid as exc:
                 return Noise(f"a malformed error response: {exc}", frame[:HEAD])
-            if result != _NULL:
+            if result != NULL:
                 return Noise("a response with both a result and an error", frame[:HEAD])
             del self._pending[id]
             rpc_error = RpcError.of(failure.code, failure.message, failure.data)
@@ -336,7 +342,7 @@ class Peer:
             return Reply(id, error=rpc_error)
         del self._pending[id]
         try:
-            return Reply(id, result=codec.decode_result(result if result != _NULL else None, method.result))
+            return Reply(id, result=codec.decode_result(result if result != NULL else None, method.result))
         except codec.Invalid as exc:
             return Reply(id, error=RemoteProtocolError(f"the answer to {method.name} does not fit: {exc}"))
 
@@ -346,7 +352,7 @@ class Peer:
             value = msgspec.json.decode(frame)
         except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:  # further on it is not even JSON
             return self._receive_garbage(frame, exc)
-        speaks = _speaks_rpc(value)
+        speaks = speaks_rpc(value)
         if self._quiet and not speaks:
             return Noise("not a message", frame[:HEAD])
         if isinstance(value, list):
@@ -356,8 +362,8 @@ class Peer:
         if value.get("method") is None and ("result" in value or "error" in value or self._quiet):
             return Noise("a malformed response", frame[:HEAD])
         id = value.get("id")
-        legal = type(id) in (int, str) and not _has_duplicates(frame)
-        return self._refuse(id if legal else None, InvalidRequest(_complaint(value)))
+        legal = type(id) in (int, str) and not has_duplicates(frame)
+        return self._refuse(id if legal else None, InvalidRequest(complaint(value)))
 
     def _receive_garbage(self, frame: bytes, why: Exception) -> Event | None:
         if not frame.strip():
@@ -375,7 +381,7 @@ class Peer:
         too_large = f"a message of {frame.size} bytes is too large"
         if reply := self._fail_reply(frame.head, too_large):
             return reply
-        seen = _peek(frame.head)
+        seen = peek(frame.head)
         if ("method" in seen or "params" in seen) and type(seen.get("id")) in (int, str):
             return self._refuse(seen["id"], InvalidRequest(too_large))
         if not self._quiet:
@@ -384,7 +390,7 @@ class Peer:
 
     def _fail_reply(self, head: bytes, why: str) -> Reply | None:
         """A response that cannot be read fails its call: there will be no other."""
-        seen = _peek(head)
+        seen = peek(head)
         id = seen.get("id")
         if "method" in seen or not ("result" in seen or "error" in seen) or type(id) is not int:
             return None
@@ -394,9 +400,9 @@ class Peer:
 
     def _refuse(self, id: RequestId, error: RpcError) -> Noise:
         try:
-            self._put(_Failure(id, _Error(error.code, error.message, error.data)))
+            self._put(Failure(id, Error(error.code, error.message, error.data)))
         except (TypeError, ValueError, OverflowError, RecursionError):  # data nothing says can be encoded
-            self._put(_Failure(id, _Error(error.code, error.message)))
+            self._put(Failure(id, Error(error.code, error.message)))
         return Noise(f"refused: {error}", b"")
 
 
@@ -405,71 +411,7 @@ def _read_params(raw: Raw, method: Method) -> Any:
         return codec.decode_params(raw, method.params)
     data = bytes(raw)
     if data == b"null":
-        return _EMPTY
+        return EMPTY
     if data[0] not in b"{[":
         raise codec.Invalid("Expected `object` - at `$`")
     return Raw(data.replace(b"\n", b" "))  # passed on as it came, on one line
-
-
-def _is_bare(frame: bytes, message: _Envelope) -> bool:
-    """Whether a frame has room for nothing but what was read from it: then no member is there twice."""
-    if message.id is UNSET:
-        return message.method is not None and len(frame) == _NOTE + len(message.method) + len(message.params)
-    if type(message.id) is not int:
-        return False
-    if message.method is None:
-        return len(frame) == _RESULT + len(str(message.id)) + len(message.result)
-    return len(frame) == _CALL + len(str(message.id)) + len(message.method) + len(message.params)
-
-
-def _has_duplicates(frame: bytes) -> bool:
-    """Whether an object has a member of the envelope twice, also one that is spelt with escapes."""
-    if b"\\u00" not in frame and all(frame.count(name) < 2 for name in _MEMBERS):
-        return False
-    at = frame.index(b"{") + 1
-    for name, value in _read_members(frame).items():  # each once: a second one is found where the next should be
-        if (found := re.compile(_NAME).match(frame, at)) is None or msgspec.json.decode(found[1]) != name:
-            return True
-        if not frame.startswith(bytes(value), found.end()):
-            return True
-        at = found.end() + len(value)
-    return not re.compile(_END).fullmatch(frame, at)
-
-
-def _peek(head: bytes) -> dict[str, Any]:
-    """The members of an object that is cut off, read as far as it goes: scalars as they are, others as None."""
-    members: dict[str, Any] = {}
-    depth, name, tokens = 0, "", re.finditer(_TOKENS, head)
-    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-        for token in tokens:
-            text = token[0]
-            if text in (b"{", b"["):
-                depth += 1
-            elif text in (b"}", b"]"):
-                depth -= 1
-            elif depth == 1 and text == b":":
-                value = next(tokens, None)
-                if value is None or (value.end() == len(head) and value[0] not in (b"{", b"[")):
-                    break  # cut off in the middle
-                opens = value[0] in (b"{", b"[")
-                members[name] = None if opens else msgspec.json.decode(value[0])
-                depth += opens
-            elif depth == 1 and text.startswith(b'"'):
-                name = msgspec.json.decode(text)
-    return members
-
-
-def _speaks_rpc(value: object) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return any(isinstance(item, dict) and item.get("jsonrpc") == "2.0" for item in items)
-
-
-def _complaint(value: dict[str, Any]) -> str:
-    """What is wrong with an object that is no message, in words the peer's author can act on."""
-    if value.get("jsonrpc") != "2.0":
-        return '"jsonrpc" must be "2.0"'
-    if not isinstance(value.get("method"), str):
-        return '"method" must be a string'
-    if "id" in value and type(value["id"]) not in (int, str):
-        return '"id" must be a string or an integer'
-    return "a member of the message is there twice"
