@@ -1,7 +1,9 @@
 """Bytes to values and back: what the parser is guarded from, and what is always sent as one clean line."""
 
 import json
-import time
+import sys
+from types import FrameType
+from typing import Any
 
 import msgspec
 import pytest
@@ -123,10 +125,39 @@ def test_a_result_that_lacks_what_is_required_is_refused() -> None:
         codec.decode_result(None, s.NewSessionResponse)
 
 
-def test_a_long_list_of_items_that_do_not_fit_is_read_in_time() -> None:
+def test_reading_twice_as_long_a_list_of_items_that_do_not_fit_is_twice_the_work() -> None:
     """Leniency reads item by item; it may not take a long list apart again for each of them."""
+    assert bytes_read_of(bad_items=400) < 3 * bytes_read_of(bad_items=200)
+
+
+def bytes_read_of(bad_items: int) -> int:
+    """How many bytes are handed to a parser in all while such a list is read."""
     bad, good = (b'{"type":"content","content":{"type":"text","text":%s}}' % text for text in (b"5", b'"kept"'))
-    frame = b'{"toolCallId":"t","title":"x","content":[' + b",".join([*[bad] * 2000, good]) + b"]}"
-    started = time.process_time()
-    assert codec.decode(frame, s.ToolCall).content == [s.Content(content=s.TextContent(text="kept"))]
-    assert time.process_time() - started < 2
+    frame = b'{"toolCallId":"t","title":"x","content":[' + b",".join([*[bad] * bad_items, good]) + b"]}"
+    read = 0
+
+    def count(caller: FrameType, event: str, called: Any) -> None:
+        nonlocal read
+        if event == "c_call" and called.__name__ == "decode":
+            read += max(len(value) for value in caller.f_locals.values() if isinstance(value, bytes | Raw))
+
+    sys.setprofile(count)
+    try:
+        content = codec.decode(frame, s.ToolCall).content
+    finally:
+        sys.setprofile(None)
+    assert content == [s.Content(content=s.TextContent(text="kept"))]
+    return read
+
+
+@pytest.mark.parametrize("frame", [b'{"a":%s,"a":1}', b'{"x":{"a":%s,"a":1}}', b'{"x":[{"\\u0061":%s,"a":"%s"}]}'])
+def test_a_depth_hidden_by_a_second_member_of_the_same_name_is_found(frame: bytes) -> None:
+    hidden = b"[" * 500 + b"]" * 500
+    with pytest.raises(codec.TooDeep):
+        codec.check(frame.replace(b"%s", hidden, 1).replace(b"%s", b"long" * 5000))
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "\\" + "[" * 5000, '\\"' + "{" * 5000, '"' * 3 + "[" * 5000])
+@pytest.mark.parametrize("depth", [1, 7, 120])
+def test_brackets_in_a_text_are_no_nesting(text: str, depth: int) -> None:
+    codec.check(b"[" * depth + codec.encode({"text": text}) + b"]" * depth)

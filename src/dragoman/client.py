@@ -67,6 +67,7 @@ class Client(ClientRole):
         self.auth_methods: Sequence[s.AuthMethod] = ()
         self._inboxes: dict[str, Inbox] = {}
         self._known: set[str] = set()  # the sessions somebody here has opened
+        self._strangers: dict[str, None] = {}  # those that have an inbox all the same, in the order they came
         self._questions: dict[str, set[asyncio.Task[Any]]] = {}
 
     @property
@@ -272,12 +273,12 @@ class Client(ClientRole):
         """Where a session's updates wait, also before its `session/new` is answered."""
         if inbox := self._inboxes.get(session_id):
             return inbox
-        strangers = [id for id in self._inboxes if id not in self._known]
-        if len(strangers) >= MAX_STRANGERS:
-            self._forget(strangers[0])
         if session_id in self._known:
             inbox = Inbox(self.connection.hold, self.connection.resume)
         else:
+            if len(self._strangers) >= MAX_STRANGERS:
+                self._forget(next(iter(self._strangers)))
+            self._strangers[session_id] = None
             forget = functools.partial(self._forget, session_id)  # nobody may ever read it
             inbox = Inbox(forget, forget, memory=STRANGER_ROOM, disk=STRANGER_ROOM)
         self._inboxes[session_id] = inbox
@@ -285,11 +286,13 @@ class Client(ClientRole):
 
     def _know(self, session_id: str) -> None:
         self._known.add(session_id)
+        self._strangers.pop(session_id, None)
         if inbox := self._inboxes.get(session_id):
             inbox.widen(self.connection.hold, self.connection.resume)
 
     def _forget(self, session_id: str) -> None:
         self._known.discard(session_id)
+        self._strangers.pop(session_id, None)
         if inbox := self._inboxes.pop(session_id, None):
             inbox.close()
 
