@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from . import schema as s
 from .errors import ConnectionClosed, Error, LocalProtocolError
@@ -342,6 +343,14 @@ class ToolRun:
     ) -> None:
         """Change what the client knows of the call."""
         self._status = status or self._status
+        call = self._call  # a question asked later shows what the client knows by then
+        self._call = replace(
+            call,
+            title=title or call.title,
+            kind=kind or call.kind,
+            locations=call.locations if locations is None else locations,
+            raw_input=call.raw_input if raw_input is s.UNSET else raw_input,
+        )
         await self._send(
             s.ToolCallUpdated(
                 tool_call_id=self.id,
