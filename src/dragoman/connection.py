@@ -46,6 +46,8 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()  # the peer has hung up
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
+        self._deadlines: dict[int, tuple[float, Method]] = {}  # those of our calls that may not take for ever
+        self._watchdog: asyncio.TimerHandle | None = None  # set for the first of them
         self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
         self._afterwards: dict[asyncio.Task[Any], list[Callable[[], None]]] = {}
         self._due = False  # a flush is scheduled
@@ -77,15 +79,15 @@ class Connection:
                 answer.set_exception(reply.error)
 
         id = self.submit(method, params, settle)
-        timer = method.timeout and self._loop.call_later(method.timeout, self._expire, id, method)
+        if method.timeout:
+            self._watch(id, method)
         try:
             return await answer
         except asyncio.CancelledError:
             self.withdraw(id)
             raise
         finally:
-            if timer:
-                timer.cancel()
+            self._deadlines.pop(id, None)
 
     def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
         """Ask without waiting: `settle` is called with the answer, in its order among all that arrives."""
@@ -148,11 +150,29 @@ class Connection:
             waiting = self._transport.queued
             self._congested, self._choked = waiting > HIGH_WATER, waiting > HARD_LIMIT
 
-    def _expire(self, id: int, method: Method) -> None:
-        if settle := self._waiting.pop(id, None):
-            self.peer.cancel(id)
-            self._flush_soon()
-            settle(Reply(id, error=RequestTimeout(f"{method.name} was not answered in {method.timeout:g} s")))
+    def _watch(self, id: int, method: Method) -> None:
+        """Give a call up when its time is over; one timer serves all of them, for most are answered long before."""
+        assert method.timeout
+        due = self._loop.time() + method.timeout
+        self._deadlines[id] = due, method
+        if self._watchdog is None or due < self._watchdog.when():
+            self._set_watchdog(due)
+
+    def _set_watchdog(self, due: float) -> None:
+        if self._watchdog:
+            self._watchdog.cancel()
+        self._watchdog = self._loop.call_at(due, self._expire)
+
+    def _expire(self) -> None:
+        self._watchdog = None
+        for id, (due, method) in list(self._deadlines.items()):
+            if due <= self._loop.time() and (settle := self._waiting.pop(id, None)):
+                del self._deadlines[id]
+                self.peer.cancel(id)
+                self._flush_soon()
+                settle(Reply(id, error=RequestTimeout(f"{method.name} was not answered in {method.timeout:g} s")))
+        if self._deadlines:
+            self._set_watchdog(min(due for due, _ in self._deadlines.values()))
 
     # Receiving
 
@@ -263,6 +283,8 @@ class Connection:
     async def _wind_down(self, why: Exception, grace: float) -> None:
         """Fail what is pending, let what is owed finish or be cancelled, flush, hang up."""
         self.closed = why
+        if self._watchdog:
+            self._watchdog.cancel()
         for reply in self.peer.lose(why):
             self._dispatch(reply)
         if self.on_close:

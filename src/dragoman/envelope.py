@@ -16,7 +16,7 @@ from .schema.base import RequestId
 EMPTY, NULL = Raw(b"{}"), Raw(b"null")
 
 
-class Envelope(Struct):
+class Envelope(Struct, gc=False):
     jsonrpc: str = ""
     id: RequestId | UnsetType = UNSET
     method: str | None = None
@@ -28,18 +28,18 @@ class Envelope(Struct):
 # The envelope's tag puts `"jsonrpc":"2.0"` first on the wire.
 
 
-class Request(Struct, tag_field="jsonrpc", tag="2.0"):
+class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     id: int
     method: str
     params: Any
 
 
-class Notification(Struct, tag_field="jsonrpc", tag="2.0"):
+class Notification(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     method: str
     params: Any
 
 
-class Result(Struct, tag_field="jsonrpc", tag="2.0"):
+class Result(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     id: RequestId
     result: Any
 
@@ -50,7 +50,7 @@ class Error(Struct, omit_defaults=True):
     data: Any = None
 
 
-class Failure(Struct, tag_field="jsonrpc", tag="2.0"):
+class Failure(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     id: RequestId
     error: Error
 

@@ -74,7 +74,7 @@ class Method(Struct, frozen=True):
 # Events: all that a peer can do to us.
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """The peer asks; `Peer.reply` or `Peer.fail` with this key owes it exactly one answer."""
 
     key: int
@@ -83,14 +83,14 @@ class Call(Struct, frozen=True):
     params: Any
 
 
-class Note(Struct, frozen=True):
+class Note(Struct, frozen=True, gc=False):
     """The peer tells."""
 
     method: Method
     params: Any
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, frozen=True, gc=False):
     """The peer answers a call of ours: a result, or the error to raise."""
 
     id: int
@@ -98,13 +98,13 @@ class Reply(Struct, frozen=True):
     error: Exception | None = None
 
 
-class Cancel(Struct, frozen=True):
+class Cancel(Struct, frozen=True, gc=False):
     """The peer no longer wants the answer to its call with this key; it is still owed one."""
 
     key: int
 
 
-class Noise(Struct, frozen=True):
+class Noise(Struct, frozen=True, gc=False):
     """Something that is no message of ours to answer: `why` says what, `data` how it began."""
 
     why: str
