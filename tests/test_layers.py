@@ -16,7 +16,8 @@ LAYERS = (
     {"errors"},
     {"schema"},
     {"codec", "framing", "envelope"},
-    {"rpc", "transcript", "transports", "dialects"},
+    {"dialects"},
+    {"rpc", "transcript", "transports"},
     {"roles"},
     {"connection"},
     {"agent", "turn", "client", "session", "inbox", "proxy"},
@@ -25,7 +26,7 @@ LAYERS = (
     {"cli"},
     {"__main__"},
 )
-SIDES = 6  # the layer whose members may know each other
+SIDES = 7  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 LATE = {"gateway": {"ui"}}  # the gateway shows the page that is a client itself
 

@@ -19,6 +19,7 @@ from .connection import Connection, cancel_once
 from .errors import InvalidParams, InvalidRequest, MethodNotFound, RequestCancelled, ResourceNotFound
 from .roles import AgentRole, RemoteClient, Wire, overrides
 from .transports import Transport
+from .transports.translating import TranslatingTransport
 from .turn import AgentSession, Turn, new_id, shown_options
 
 log = logging.getLogger("dragoman")
@@ -326,9 +327,12 @@ def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
             yield entry.value
 
 
-async def serve_on(app: App, transport: Transport) -> None:
-    """Offer an agent to whoever is at the other end of a wire, until they hang up."""
-    connection = Connection(transport)
+async def serve_on(app: App, transport: Transport, *, dialect: str | None = None) -> None:
+    """Offer an agent to whoever is at the other end of a wire, until they hang up.
+
+    Which dialect they speak shows when they greet, unless `dialect` says so beforehand.
+    """
+    connection = Connection(TranslatingTransport(transport, "client", dialect))
     try:
         async with app(RemoteClient(connection)) as agent:
             connection.answer_with(*agent.answers(AgentRole))
@@ -337,7 +341,7 @@ async def serve_on(app: App, transport: Transport) -> None:
         await transport.close()
 
 
-def serve(app: App) -> None:
+def serve(app: App, *, dialect: str | None = None) -> None:
     """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program."""
     from .transports.stdio import StdioTransport, claimed_stdio
 
@@ -348,7 +352,7 @@ def serve(app: App) -> None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         transport = StdioTransport()
         await transport.open(read_fd, write_fd)
-        await serve_on(app, transport)
+        await serve_on(app, transport, dialect=dialect)
 
     with claimed_stdio() as (read_fd, write_fd):
         try:

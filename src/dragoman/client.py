@@ -30,6 +30,7 @@ from .roles import ClientRole, RemoteAgent, overrides
 from .session import Session
 from .transports import Transport
 from .transports.memory import MemoryTransport, pipe
+from .transports.translating import TranslatingTransport
 
 log = logging.getLogger("dragoman")
 
@@ -60,6 +61,7 @@ class Client(ClientRole):
 
     agent: RemoteAgent
     connection: Connection
+    dialect = "v1"  # what the agent speaks; it is translated
 
     def __init__(self) -> None:
         self.agent_info: s.Implementation | None = None
@@ -334,18 +336,22 @@ async def connect(
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    dialect: str | None = None,
 ) -> AsyncIterator[Client]:
     """Reach an agent and shake hands: a command, a transport, or an agent class in this process.
 
+    Which dialect it speaks shows in its answer, unless `dialect` says so beforehand.
     Leaving the block hangs up; an agent that was started here is ended with it.
     """
     client = client or Client()
     async with reach(target, cwd=cwd, env=env) as transport:
-        connection = Connection(transport, quiet=True)
+        wire = TranslatingTransport(transport, "agent", dialect)
+        connection = Connection(wire, quiet=True)
         client.attach(connection)
         running = asyncio.create_task(connection.run(), name="connection")
         try:
             await _shake_hands(client)
+            client.dialect = wire.dialect
             yield client
         finally:
             running.cancel()

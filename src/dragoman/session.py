@@ -40,6 +40,11 @@ class Session:
         self.config_options = config_options or ()
         self._inbox = inbox
 
+    @property
+    def dialect(self) -> str:
+        """What the agent speaks on the wire; `v1` is not translated."""
+        return self.client.dialect
+
     def prompt(
         self,
         prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]",

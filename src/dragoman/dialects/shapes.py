@@ -1,0 +1,207 @@
+"""How one kind of value is said in two ways: small pieces that dialects build their tables of.
+
+A shape knows both directions, so that a table has each fact once.  What version 1 has no place for is carried in
+`_meta` and found again there; what had to be made up is marked, and left out again on the way back.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .translator import Translator
+
+CARRIED = "dragoman.dialect"  # the member of `_meta`
+MADE_UP = "+"  # in what is carried: the members that were not said but made up
+
+
+class Shape:
+    """A value that is said the same way in both."""
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        """As version 1 says it."""
+        return value
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        """As the dialect says it."""
+        return value
+
+
+SAME = Shape()
+Turn = Callable[[Any, Any], Any]  # a value and the translator -> the value, said the other way
+
+
+class Pair(Shape):
+    """Two functions."""
+
+    def __init__(self, inward: Turn, outward: Turn) -> None:
+        self._inward, self._outward = inward, outward
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        return self._inward(value, t)
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        return self._outward(value, t)
+
+
+class Empty(Shape):
+    """A result that says nothing: an object in version 1, null in the dialect."""
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        return {} if value is None else value
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        return None if value == {} else value
+
+
+class Items(Shape):
+    """A list of one kind of value."""
+
+    def __init__(self, item: Shape) -> None:
+        self._item = item
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        return [self._item.inward(item, t) for item in value] if isinstance(value, list) else value
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        return [self._item.outward(item, t) for item in value] if isinstance(value, list) else value
+
+
+class Words(Shape):
+    """Words of an enumeration; a word of version 1 the dialect lacks becomes the nearest, and is a loss."""
+
+    def __init__(self, inward: Mapping[Any, Any], lost: Mapping[Any, Any] | None = None, row: str = "") -> None:
+        self._inward = dict(inward)
+        self._outward = {canonical: word for word, canonical in reversed(list(inward.items()))}
+        self._lost, self._row = lost or {}, row
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        return self._inward.get(value, value) if isinstance(value, str) else value
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        if isinstance(value, str) and value in self._lost:
+            t.lose(self._row)
+        return self.nearest(value)
+
+    def nearest(self, value: Any) -> Any:
+        """The dialect's word, whatever is lost by it."""
+        if not isinstance(value, str):
+            return value
+        return self._lost[value] if value in self._lost else self._outward.get(value, value)
+
+
+class Fields(Shape):
+    """An object, member by member.
+
+    `names` are those called differently, dialect first; `shapes` go by the name in version 1.  `carried` members
+    have no home in version 1, `lost` members of version 1 none in the dialect: each with its row of the losses.
+    `given` members are made up inward when they are missing, `said` outward: a value, or a function of the object.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[str, str] | None = None,
+        shapes: Mapping[str, Shape] | None = None,
+        *,
+        carried: Sequence[str] = (),
+        lost: Mapping[str, str] | None = None,
+        given: Mapping[str, Any] | None = None,
+        said: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._names = names or {}
+        self._back = {canonical: word for word, canonical in self._names.items()}
+        self._shapes = shapes or {}
+        self._carried, self._lost = frozenset(carried), lost or {}
+        self._given, self._said = given or {}, said or {}
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        if not isinstance(value, dict):
+            return value
+        canonical: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
+        for name, member in value.items():
+            if name in self._carried:
+                kept[name] = member
+                continue
+            home = self._names.get(name, name)
+            if shape := self._shapes.get(home):
+                canonical[home] = shape.inward(member, t)
+                if isinstance(shape, Words) and shape.nearest(canonical[home]) != member:
+                    kept[name] = member
+            else:
+                canonical[home] = member
+        made_up = [name for name in self._given if name not in canonical]
+        for name in made_up:
+            canonical[name] = _made(self._given[name], value, t)
+        if made_up:
+            kept[MADE_UP] = made_up
+        return carry(canonical, kept, t) if kept else canonical
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        if not isinstance(value, dict):
+            return value
+        value, kept = carried(value, t)
+        made_up = kept.pop(MADE_UP, ())
+        said: dict[str, Any] = {}
+        for name, member in value.items():
+            if name in made_up:
+                continue
+            if name in self._lost:
+                if member is not None and member != [] and member != {}:
+                    t.lose(self._lost[name])
+                continue
+            shape, word = self._shapes.get(name), self._back.get(name, name)
+            if isinstance(shape, Words) and word in kept and shape.inward(kept[word], t) == member:
+                said[word] = kept.pop(word)
+            else:
+                said[word] = shape.outward(member, t) if shape else member
+        for name, default in self._said.items():
+            if name not in said and name not in kept:
+                said[name] = _made(default, value, t)
+        return {**said, **kept}
+
+
+class Variants(Shape):
+    """An object that is one of several kinds; one of a kind nobody listed stays as it is."""
+
+    def __init__(self, tag: str, kinds: Mapping[str, Shape]) -> None:
+        self._tag, self._kinds = tag, kinds
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        return self._kind(value).inward(value, t)
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        return self._kind(value).outward(value, t)
+
+    def _kind(self, value: Any) -> Shape:
+        tag = value.get(self._tag) if isinstance(value, dict) else None
+        return self._kinds.get(tag, SAME) if isinstance(tag, str) else SAME
+
+
+def carry(value: dict[str, Any], kept: dict[str, Any], t: "Translator") -> dict[str, Any]:
+    """Put into `_meta` what version 1 has no place for."""
+    meta = value.get("_meta")
+    meta = dict(meta) if isinstance(meta, dict) else {}
+    others = meta.get(CARRIED)
+    meta[CARRIED] = {**(others if isinstance(others, dict) else {}), t.name: kept}
+    return {**value, "_meta": meta}
+
+
+def carried(value: dict[str, Any], t: "Translator") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take out of `_meta` what this dialect had put there; gives the object without it, and what it was."""
+    meta = value.get("_meta")
+    ours = meta.get(CARRIED) if isinstance(meta, dict) else None
+    if not isinstance(ours, dict) or not isinstance(ours.get(t.name), dict):
+        return value, {}
+    assert isinstance(meta, dict)
+    others = {name: kept for name, kept in ours.items() if name != t.name}
+    meta = {name: member for name, member in meta.items() if name != CARRIED}
+    if others:
+        meta[CARRIED] = others
+    rest = {name: member for name, member in value.items() if name != "_meta"}
+    if meta:
+        rest["_meta"] = meta
+    return rest, dict(ours[t.name])
+
+
+def _made(default: Any, value: Any, t: "Translator") -> Any:
+    return default(value, t) if callable(default) else default

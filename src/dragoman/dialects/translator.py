@@ -1,0 +1,339 @@
+"""The engine every dialect runs on: calls and their answers matched, tables applied, flows carried on.
+
+Most of a dialect is a table: `Call`s, each with the `Shape` of its params and of its result.  What a table cannot
+say is a *flow*: a generator that yields what it needs (`Ask` somebody, `Tell` somebody, `Pause`, `Start` another)
+and returns the answer to the call it stands for.  So a dialect that lacks a call, or turns one round, is
+written as the story it is, and still waits for nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from .shapes import SAME, Shape
+
+Message = dict[str, Any]
+Peer = Literal["agent", "client"]
+Flow = Generator[Any, Any, Any]
+
+MAX_CALLS = 10_000  # a peer asks more at once than it may; ours refuse far earlier
+MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool calls
+MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading a wrong shape raises
+
+
+class Translation:
+    """What became of one message."""
+
+    __slots__ = ("back", "onward", "wakes")
+
+    def __init__(
+        self,
+        onward: list[Message] | None = None,
+        back: list[Message] | None = None,
+        wakes: list[tuple[float, int]] | None = None,
+    ) -> None:
+        self.onward = onward or []  # to the other side of the translator
+        self.back = back or []  # to whoever sent the message
+        self.wakes = wakes or []  # seconds, and the key `woken` wants to be called with after them
+
+
+class Surroundings(NamedTuple):
+    """What a translator cannot know by itself."""
+
+    now: Callable[[], str] = lambda: "1970-01-01T00:00:00Z"  # the time as ISO 8601
+    directory: str = "/"  # where a session is when nobody says
+
+
+class Call(NamedTuple):
+    """One row of a dialect's method table, under its name in version 1."""
+
+    params: Shape = SAME
+    result: Shape = SAME
+    name: str = ""  # in the dialect, where it has another
+    inward: str = ""  # the flow that answers it when the peer asks
+    outward: str = ""  # the flow that answers it when we ask
+
+
+class Ask(NamedTuple):
+    """Ask somebody; the flow goes on with the response, or with None when it took too long."""
+
+    method: str
+    params: Any
+    to_peer: bool = False  # us otherwise
+    timeout: float | None = None
+
+
+class Tell(NamedTuple):
+    """Send somebody a message, as it is."""
+
+    message: Message
+    to_peer: bool = False
+
+
+class Pause(NamedTuple):
+    """Go on later."""
+
+    seconds: float
+
+
+class Start(NamedTuple):
+    """Have another flow run beside this one; its answer is nobody's."""
+
+    flow: Flow
+
+
+class Fault(Exception):
+    """Raised in a flow or a shape: the call is answered with this error of version 1."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        self.error: Message = {"code": code, "message": message}
+        if data is not None:
+            self.error["data"] = data
+        super().__init__(message)
+
+
+class Kept(dict[Any, Any]):
+    """What is remembered of a connection; of too much the oldest is forgotten."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        if len(self) > MAX_KEPT:
+            del self[next(iter(self))]
+
+
+class _Running:
+    """A flow under way, and the call it will answer."""
+
+    __slots__ = ("asked", "flow", "from_peer", "id", "is_call")
+
+    def __init__(self, flow: Flow, from_peer: bool = False, id: Any = None, is_call: bool = False) -> None:
+        self.flow, self.from_peer, self.id, self.is_call = flow, from_peer, id, is_call
+        self.asked: tuple[bool, str] | None = None  # whom it waits for, and under which id
+
+
+class Translator:
+    """Stands at the edge of a connection whose peer, an agent or a client, speaks the dialect.
+
+    `inward` and `outward` take a decoded JSON-RPC message and give what becomes of it: `onward` goes where the
+    message was going, `back` to where it came from, and `woken` is to be called when one of `wakes` is due; what
+    `woken` gives is directed as if it had come from the peer.  `is_idle` says that nothing needs translation any
+    more, for good: the wire may step out of the way.
+    """
+
+    name: ClassVar[str]
+    losses: ClassVar[Mapping[str, str]] = {}  # the rows of `report`, and what each of them loses
+    to_agent: ClassVar[Mapping[str, Call]] = {}  # what clients call, by its name in version 1
+    to_client: ClassVar[Mapping[str, Call]] = {}  # what agents call
+    is_idle = False
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        self.peer: Peer = peer
+        self.surroundings = surroundings or Surroundings()
+        self.report: Counter[str] = Counter()  # what was lost, by row
+        theirs, ours = (self.to_agent, self.to_client) if peer == "client" else (self.to_client, self.to_agent)
+        self._theirs = {call.name or name: (name, call) for name, call in theirs.items()}  # what the peer calls
+        self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
+        self._pending: tuple[dict[Any, Call], dict[Any, Call]] = ({}, {})  # open calls: ours, the peer's
+        self._asking: dict[tuple[bool, str], _Running] = {}
+        self._calls: dict[tuple[bool, Any], _Running] = {}  # calls that a flow will answer
+        self._sleeping: dict[int, tuple[_Running, tuple[bool, str] | None]] = {}
+        self._count = 0
+        self._to_us: list[Message] = []
+        self._to_peer: list[Message] = []
+        self._wakes: list[tuple[float, int]] = []
+
+    # What the wire calls
+
+    def inward(self, message: Message) -> Translation:
+        """What the peer sent, as version 1 says it."""
+        self._take(message, from_peer=True)
+        return Translation(*self._outbox())
+
+    def outward(self, message: Message) -> Translation:
+        """What we send, as the peer says it."""
+        self._take(message, from_peer=False)
+        to_us, to_peer, wakes = self._outbox()
+        return Translation(to_peer, to_us, wakes)
+
+    def woken(self, key: int) -> Translation:
+        """The time of a wake has come."""
+        running, asked = self._sleeping.pop(key, (None, None))
+        if running is None or (asked and asked not in self._asking):
+            return Translation()
+        if asked:
+            del self._asking[asked]
+            self._send(asked[0], {"method": "$/cancel_request", "params": {"requestId": asked[1]}})
+        self._carry_on(running, None)
+        return Translation(*self._outbox())
+
+    def lose(self, row: str) -> None:
+        """Note that something could not be said."""
+        self.report[row] += 1
+
+    # What a dialect may override
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        """A notification of the peer as the notifications of version 1 it stands for."""
+        if (row := self._theirs.get(method)) is None:
+            return [(method, params)]
+        return [(row[0], row[1].params.inward(params, self))]
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        """A notification of ours as the notifications the peer understands."""
+        if (row := self._ours.get(method)) is None:
+            return [(method, params)]
+        return [(row[0], row[1].params.outward(params, self))]
+
+    def error_inward(self, error: Any, method: str) -> Any:
+        return error
+
+    def error_outward(self, error: Any, method: str) -> Any:
+        return error
+
+    # Calls
+
+    def _take(self, message: Message, from_peer: bool) -> None:
+        method = message.get("method")
+        if not isinstance(method, str):
+            self._answer(message, from_peer)
+        elif "id" in message:
+            self._call(message, method, from_peer)
+        elif method == "$/cancel_request":
+            self._cancel(message, from_peer)
+        else:
+            self._note(message, method, from_peer)
+
+    def _note(self, message: Message, method: str, from_peer: bool) -> None:
+        translate = self.note_inward if from_peer else self.note_outward
+        try:
+            notes = translate(method, message.get("params"))
+        except (*MALFORMED, Fault):
+            notes = [(method, message.get("params"))]  # whoever gets it will say what is wrong with it
+        for name, params in notes:
+            self._send(not from_peer, {"method": name, "params": params})
+
+    def _call(self, message: Message, method: str, from_peer: bool) -> None:
+        name, call = (self._theirs if from_peer else self._ours).get(method, (method, None))
+        id, params = message["id"], message.get("params")
+        if call is None:
+            self._send(not from_peer, message)
+            return
+        pending = self._pending[from_peer]
+        if len(pending) + len(self._calls) >= MAX_CALLS:
+            self._fail(from_peer, id, {"code": -32001, "message": "Too many requests in flight"}, method)
+        elif flow := (call.inward if from_peer else call.outward):
+            running = _Running(getattr(self, flow)(params), from_peer, id, is_call=True)
+            self._calls[from_peer, id] = running
+            self._carry_on(running, None)
+        else:
+            try:
+                shaped = call.params.inward(params, self) if from_peer else call.params.outward(params, self)
+            except Fault as fault:
+                self._fail(from_peer, id, fault.error, method)
+            except MALFORMED:
+                self._fail(from_peer, id, _unreadable(method), method)
+            else:
+                pending[id] = call._replace(name=method)
+                self._send(not from_peer, {"id": id, "method": name, "params": shaped})
+
+    def _answer(self, message: Message, from_peer: bool) -> None:
+        id = message.get("id")
+        key = (from_peer, id)
+        if isinstance(id, str) and key in self._asking:
+            running = self._asking.pop(key)
+            self._carry_on(running, message)
+        elif isinstance(id, int | str) and (call := self._pending[not from_peer].pop(id, None)):
+            self._send(not from_peer, {"id": id, **self._answered(call, message, from_peer)})
+        elif not (isinstance(id, str) and id.startswith(self._prefix)):  # the late answer to a flow is nobody's
+            self._send(not from_peer, message)
+
+    def _answered(self, call: Call, message: Message, from_peer: bool) -> Message:
+        if "error" in message:
+            turn = self.error_inward if from_peer else self.error_outward
+            return {"error": turn(message["error"], call.name)}
+        result = message.get("result")
+        try:
+            shaped = call.result.inward(result, self) if from_peer else call.result.outward(result, self)
+            return {"result": shaped}
+        except Fault as fault:
+            return {"error": fault.error if from_peer else self.error_outward(fault.error, call.name)}
+        except MALFORMED:
+            return {"error": {"code": -32603, "message": f"the answer to {call.name} cannot be understood"}}
+
+    def _cancel(self, message: Message, from_peer: bool) -> None:
+        params = message.get("params")
+        id = params.get("requestId") if isinstance(params, dict) else None
+        running = self._calls.get((from_peer, id)) if isinstance(id, int | str) else None
+        if running is None:
+            self._send(not from_peer, message)
+        elif running.asked:
+            to_peer, asked = running.asked
+            self._send(to_peer, {"method": "$/cancel_request", "params": {"requestId": asked}})
+
+    # Flows
+
+    def _carry_on(self, running: _Running, value: Any) -> None:
+        """Let a flow run until it waits for something, or is done."""
+        running.asked = None
+        try:
+            while True:
+                step, value = running.flow.send(value), None
+                match step:
+                    case Tell(message, to_peer):
+                        self._send(to_peer, message)
+                    case Start(flow):
+                        self._carry_on(_Running(flow), None)
+                    case Ask():
+                        self._ask(running, step)
+                        return
+                    case Pause(seconds):
+                        self._sleep(running, seconds, None)
+                        return
+        except StopIteration as done:
+            self._finish(running, {"result": done.value})
+        except Fault as fault:
+            self._finish(running, {"error": fault.error})
+        except MALFORMED:
+            self._finish(running, {"error": _unreadable("the request")})
+
+    def _ask(self, running: _Running, step: Ask) -> None:
+        self._count += 1
+        running.asked = key = (step.to_peer, f"{self._prefix}{self._count}")
+        self._asking[key] = running
+        self._send(step.to_peer, {"id": key[1], "method": step.method, "params": step.params})
+        if step.timeout is not None:
+            self._sleep(running, step.timeout, key)
+
+    def _sleep(self, running: _Running, seconds: float, asked: tuple[bool, str] | None) -> None:
+        self._count += 1
+        self._sleeping[self._count] = (running, asked)
+        self._wakes.append((seconds, self._count))
+
+    def _finish(self, running: _Running, outcome: Message) -> None:
+        if not running.is_call:
+            return
+        del self._calls[running.from_peer, running.id]
+        if "error" in outcome:
+            self._fail(running.from_peer, running.id, outcome["error"], "")
+        else:
+            self._send(running.from_peer, {"id": running.id, **outcome})
+
+    def _fail(self, to_peer: bool, id: Any, error: Message, method: str) -> None:
+        """Answer a call with an error of version 1."""
+        self._send(to_peer, {"id": id, "error": self.error_outward(error, method) if to_peer else error})
+
+    def _send(self, to_peer: bool, message: Message) -> None:
+        (self._to_peer if to_peer else self._to_us).append({"jsonrpc": "2.0", **message})
+
+    def _outbox(self) -> tuple[list[Message], list[Message], list[tuple[float, int]]]:
+        out = self._to_us, self._to_peer, self._wakes
+        self._to_us, self._to_peer, self._wakes = [], [], []
+        return out
+
+    @property
+    def _prefix(self) -> str:
+        return f"dragoman:{self.name}:{self.peer}:"
+
+
+def _unreadable(what: str) -> Message:
+    return {"code": -32602, "message": f"Invalid params: {what} does not have the shape it must have"}
