@@ -181,7 +181,9 @@ def _build(raw: Raw, tp: Any, path: str) -> Any:
     if reading is not None:
         return _build(raw, inner, path)
     if (item := _item_type(tp)) is not None and _starts(raw, b"["):
-        return [_build(value, item, f"{path}[{i}]") for i, value in enumerate(_ARRAY.decode(raw))]
+        values = _ARRAY.decode(raw)
+        if len(values) >= _shortest(tp):
+            return [_build(value, item, f"{path}[{i}]") for i, value in enumerate(values)]
     if (held := _value_type(tp)) is not None and _starts(raw, b"{"):
         return {key: _build(value, held, f"{path}.{key}") for key, value in _OBJECT.decode(raw).items()}
     if typing.get_origin(tp) in _UNIONS:
@@ -218,14 +220,13 @@ def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
             if field.required:
                 raise Invalid(f"Object missing required field `{field.wire_name}` - at `{path}`")
             continue
-        lenient = field.reading == "lenient" or (not field.required and field.reading is None)
-        read = _items if lenient else _build
+        read = _items if field.sifts else _build
         try:
             kept[field.name] = read(value, field.type, f"{path}.{field.wire_name}")
         except Invalid:
             if field.reading == "lenient" or (field.reading == "nullable" and value == _NULL):
                 kept[field.name] = _empty(field.type)
-            elif not lenient:
+            elif not field.forgives:
                 raise
     return kept
 
@@ -236,6 +237,16 @@ class _Field(Struct):
     required: bool
     reading: str | None
     type: Any
+
+    @property
+    def sifts(self) -> bool:
+        """Whether items of a list that do not fit are left out."""
+        return self.reading in ("lenient", "sifted") or (not self.required and self.reading is None)
+
+    @property
+    def forgives(self) -> bool:
+        """Whether a value that does not fit is as good as none."""
+        return not self.required and self.reading in (None, "whole")
 
 
 _readables: dict[type[Struct], list[_Field]] = {}
@@ -272,7 +283,17 @@ def _item_type(tp: Any) -> Any:
     """What a list holds, also one that may be null; None for anything else."""
     if typing.get_origin(tp) in _UNIONS:
         return next((item for arm in typing.get_args(tp) if (item := _item_type(arm))), None)
+    if typing.get_origin(tp) is typing.Annotated:
+        return _item_type(typing.get_args(tp)[0])
     return typing.get_args(tp)[0] if typing.get_origin(tp) is Sequence else None
+
+
+def _shortest(tp: Any) -> int:
+    """How many items a list must have at least."""
+    if typing.get_origin(tp) in _UNIONS:
+        return max(map(_shortest, typing.get_args(tp)))
+    notes = typing.get_args(tp)[1:] if typing.get_origin(tp) is typing.Annotated else ()
+    return max((note.min_length or 0 for note in notes if isinstance(note, msgspec.Meta)), default=0)
 
 
 def _value_type(tp: Any) -> Any:

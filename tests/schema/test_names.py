@@ -3,9 +3,12 @@
 import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from dragoman import schema
-from dragoman.schema import base
+from dragoman.schema import base, v2
 
 MODULES = sorted(Path(schema.__file__).parent.glob("[a-z]*.py"))
 
@@ -31,6 +34,12 @@ def test_every_public_name_can_be_imported_from_the_package() -> None:
     assert sorted(names) == sorted(set(schema.__all__) - set(base.__all__))
 
 
-def test_the_names_are_in_order_and_each_is_there() -> None:
-    assert schema.__all__ == sorted(schema.__all__, key=lambda name: (not name.isupper(), name))
-    assert all(hasattr(schema, name) for name in schema.__all__)
+@pytest.mark.parametrize("package", [schema, v2], ids=["v1", "v2"])
+def test_the_names_are_in_order_and_each_is_there(package: Any) -> None:
+    assert package.__all__ == sorted(package.__all__, key=lambda name: (not name.isupper(), name))
+    assert all(hasattr(package, name) for name in package.__all__)
+
+
+def test_what_has_the_same_shape_in_v2_is_the_type_of_v1() -> None:
+    shared = {name for name in v2.__all__ if getattr(v2, name) is getattr(schema, name, None)}
+    assert {"Notice", "Usage", "ListProvidersRequest", "MessageMcpRequest", "SessionStatusRequest"} <= shared

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from dragoman import codec, schema
+from dragoman.schema import v2
 from dragoman.schema.base import Shape
 
 STRUCTS = {
-    name: tp for name in schema.__all__ if isinstance(tp := getattr(schema, name), type) and issubclass(tp, Struct)
+    f"{tp.__module__.removeprefix('dragoman.schema.')}.{name}": tp
+    for package in (schema, v2)
+    for name in package.__all__
+    if isinstance(tp := getattr(package, name), type) and issubclass(tp, Struct)
 }
 TAGS = sorted({str(tp.__struct_config__.tag_field) for tp in STRUCTS.values() if tp.__struct_config__.tag})
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -53,7 +57,7 @@ def values(tp: Any) -> st.SearchStrategy[Any]:
         return messages(tp)
     origin, args = typing.get_origin(tp), typing.get_args(tp)
     if origin is typing.Annotated:
-        return within(args[0], args[1])
+        return within(args[0], args[1:])
     if origin is typing.Literal:
         return st.sampled_from(args)
     if origin is Sequence:
@@ -64,11 +68,17 @@ def values(tp: Any) -> st.SearchStrategy[Any]:
     return st.one_of([values(arm) for arm in args])
 
 
-def within(tp: Any, limits: msgspec.Meta) -> st.SearchStrategy[Any]:
+def within(tp: Any, notes: Sequence[msgspec.Meta]) -> st.SearchStrategy[Any]:
+    lowest = next((note.ge for note in notes if note.ge is not None), None)
+    highest = next((note.le for note in notes if note.le is not None), None)
+    shortest = next((note.min_length for note in notes if note.min_length is not None), 0)
     if tp is int:
-        highest = 2**64 - 1 if limits.le is None else int(limits.le)
-        return st.integers(int(limits.ge or 0), highest)
-    return st.text(min_size=limits.min_length) if limits.min_length else values(tp)
+        return st.integers(int(lowest or 0), 2**64 - 1 if highest is None else int(highest))
+    if tp is float:
+        return st.floats(lowest, highest, allow_nan=False)
+    if typing.get_origin(tp) is Sequence:
+        return st.lists(values(typing.get_args(tp)[0]), min_size=shortest, max_size=2)
+    return st.text(min_size=shortest) if shortest else values(tp)
 
 
 def messages(tp: type[Struct]) -> st.SearchStrategy[Any]:

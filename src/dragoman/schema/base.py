@@ -1,12 +1,14 @@
 """What every message type is made of.
 
-Three words say how a field is read when its value does not fit, as the protocol's own notes do:
+Five words say how a field is read when its value does not fit, as the protocol's own notes do:
 
     (nothing)    optional: falls back to its default, list items that do not fit are left out
                  required: the message is refused
     Exact        optional, yet a value that does not fit refuses the message
     Lenient      required to be there, yet a value that does not fit becomes empty
     Nullable     null means empty; anything else that does not fit refuses the message
+    Sifted       required to be a list; items that do not fit are left out  (v2)
+    Whole        an optional list that one item that does not fit makes fall back to its default  (v2)
 """
 
 from collections.abc import Mapping
@@ -27,10 +29,12 @@ __all__ = [
     "Raw",
     "RequestId",
     "Shape",
+    "Sifted",
     "UInt16",
     "UInt32",
     "UInt64",
     "UnsetType",
+    "Whole",
 ]
 
 T = TypeVar("T")
@@ -38,6 +42,8 @@ T = TypeVar("T")
 Exact = Annotated[T, Meta(extra={"reading": "exact"})]
 Lenient = Annotated[T, Meta(extra={"reading": "lenient"})]
 Nullable = Annotated[T, Meta(extra={"reading": "nullable"})]
+Sifted = Annotated[T, Meta(extra={"reading": "sifted"})]
+Whole = Annotated[T, Meta(extra={"reading": "whole"})]
 
 UInt16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -57,7 +63,7 @@ class _Keywords(StructMeta):
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class Bare(Struct, metaclass=_Keywords, rename="camel", omit_defaults=True, frozen=True):
+class Bare(Struct, metaclass=_Keywords, rename="camel", omit_defaults=True, frozen=True, gc=False):
     """A part of a message that has no `_meta` of its own."""
 
 

@@ -1,0 +1,44 @@
+"""Who the user is to the agent: `auth/login` and `auth/logout`, both there whenever a method is offered."""
+
+from collections.abc import Sequence
+
+from ..auth import AuthMethodId
+from ..base import Model, Nullable, Raw
+from ..terminals import EnvVariable
+
+
+class AuthMethodAgent(Model, tag_field="type", tag="agent"):
+    """The agent sees to the login itself when asked with `auth/login`."""
+
+    method_id: AuthMethodId
+    name: str
+    description: str | None = None
+
+
+class AuthMethodTerminal(Model, tag_field="type", tag="terminal"):
+    """The client runs the agent's own program with these arguments in a terminal for the user to log in."""
+
+    method_id: AuthMethodId
+    name: str
+    description: str | None = None
+    args: Nullable[Sequence[str]] = []
+    env: Nullable[Sequence[EnvVariable]] = []
+
+
+AuthMethod = AuthMethodTerminal | AuthMethodAgent | Raw
+
+
+class LoginAuthRequest(Model):
+    method_id: AuthMethodId
+
+
+class LoginAuthResponse(Model):
+    """Nothing to say."""
+
+
+class LogoutAuthRequest(Model):
+    """Nothing to ask for."""
+
+
+class LogoutAuthResponse(Model):
+    """Nothing to say."""

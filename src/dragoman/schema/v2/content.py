@@ -1,0 +1,96 @@
+"""What is said: blocks of text, pictures, sound and files, shaped as MCP shapes them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from ..base import Model, Raw, Shape, UInt64
+from .base import MediaType
+
+Role = Literal["assistant", "user"] | str
+IconTheme = Literal["light", "dark"] | str
+
+
+class Annotations(Model):
+    """Hints for whoever shows a block: for whom it is, how much it matters (0 to 1), how fresh it is."""
+
+    audience: Sequence[Role] | None = None
+    last_modified: str | None = None
+    priority: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class TextContent(Model, tag_field="type", tag="text"):
+    text: str
+    annotations: Annotations | None = None
+
+
+class ImageContent(Model, tag_field="type", tag="image"):
+    """A picture, base64 in `data`."""
+
+    data: str
+    mime_type: MediaType
+    uri: str | None = None
+    annotations: Annotations | None = None
+
+
+class AudioContent(Model, tag_field="type", tag="audio"):
+    """A sound, base64 in `data`."""
+
+    data: str
+    mime_type: MediaType
+    annotations: Annotations | None = None
+
+
+class Icon(Model):
+    """A picture to show beside a link, in the sizes it is good for."""
+
+    src: str
+    mime_type: MediaType | None = None
+    sizes: Sequence[str] | None = None
+    theme: IconTheme | None = None
+
+
+class ResourceLink(Model, tag_field="type", tag="resource_link"):
+    """Points at something the receiver can fetch itself."""
+
+    name: str
+    uri: str
+    title: str | None = None
+    description: str | None = None
+    icons: Sequence[Icon] | None = None
+    mime_type: MediaType | None = None
+    size: UInt64 | None = None
+    annotations: Annotations | None = None
+
+
+class TextResourceContents(Model):
+    uri: str
+    text: str
+    mime_type: MediaType | None = None
+
+
+class BlobResourceContents(Model):
+    """Bytes of a resource, base64 in `blob`."""
+
+    uri: str
+    blob: str
+    mime_type: MediaType | None = None
+
+
+if TYPE_CHECKING:
+    EmbeddedResourceResource = TextResourceContents | BlobResourceContents
+else:
+
+    class EmbeddedResourceResource(Shape, keys={"text": TextResourceContents, "blob": BlobResourceContents}):
+        """Text or bytes: nothing but the key that holds them tells the two apart."""
+
+
+class EmbeddedResource(Model, tag_field="type", tag="resource"):
+    """Brings the contents of a resource along."""
+
+    resource: EmbeddedResourceResource
+    annotations: Annotations | None = None
+
+
+ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | Raw

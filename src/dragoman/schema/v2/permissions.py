@@ -1,0 +1,56 @@
+"""Asking the user before something is done: what is asked, about what, and the answer."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ..base import Exact, Model, Raw
+from ..permissions import PermissionOptionId, SelectedPermissionOutcome
+from ..protocol import SessionId
+from ..terminals import TerminalId
+from ..tools import ToolCallId
+from .base import AbsolutePath
+from .tools import ToolCallUpdate
+
+PermissionOptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str
+
+
+class PermissionOption(Model):
+    option_id: PermissionOptionId
+    name: str
+    kind: PermissionOptionKind
+
+
+class ToolCallPermissionSubject(Model, tag_field="type", tag="tool_call"):
+    tool_call: ToolCallUpdate
+
+
+class CommandPermissionSubject(Model, tag_field="type", tag="command"):
+    command: str
+    cwd: AbsolutePath
+    tool_call_id: ToolCallId | None = None
+    terminal_id: TerminalId | None = None
+
+
+RequestPermissionSubject = ToolCallPermissionSubject | CommandPermissionSubject | Raw
+
+
+class RequestPermissionRequest(Model):
+    session_id: SessionId
+    title: str
+    options: Annotated[Sequence[PermissionOption], Meta(min_length=1)]
+    description: str | None = None
+    subject: Exact[RequestPermissionSubject | None] = None
+
+
+class CancelledPermissionOutcome(Model, tag_field="outcome", tag="cancelled"):
+    """Nothing was chosen: the user looked away, the work was cancelled, or a rule said no."""
+
+
+# An outcome nobody knows is kept, and is never a yes.
+RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcome | Raw
+
+
+class RequestPermissionResponse(Model):
+    outcome: RequestPermissionOutcome

@@ -1,0 +1,107 @@
+"""A session's life: new, resume, fork, list; what happens to one by its id alone is as in v1."""
+
+from collections.abc import Sequence
+
+from ..base import Exact, Lenient, Model, Nullable, Raw
+from ..protocol import SessionId
+from ..sessions import SessionArchiveFilter, SessionStatus, SystemPromptMode
+from .base import AbsolutePath
+from .commands import AvailableCommand
+from .config_options import SessionConfigOption
+from .content import ContentBlock
+from .mcp import McpServer
+from .states import StateUpdate
+
+SessionListCursor = str
+
+
+class SystemPrompt(Model):
+    """Text for the agent's system prompt, added to it or put in its place.  Unstable."""
+
+    mode: SystemPromptMode
+    content: Sequence[ContentBlock]
+
+
+class _Opened(Model):
+    """What the client learns of a session it opened."""
+
+    config_options: Sequence[SessionConfigOption] = []
+    available_commands: Sequence[AvailableCommand] = []
+
+
+class NewSessionRequest(Model):
+    """`cwd` and the additional directories are the roots the agent works in."""
+
+    cwd: AbsolutePath
+    mcp_servers: Nullable[Sequence[McpServer]] = []
+    additional_directories: Nullable[Sequence[AbsolutePath]] = []
+    system_prompt: Exact[SystemPrompt | None] = None
+
+
+class NewSessionResponse(_Opened):
+    session_id: SessionId
+
+
+class ReplayFromStart(Model, tag_field="type", tag="start"):
+    """From the first thing the agent still knows."""
+
+
+ReplayFrom = ReplayFromStart | Raw
+
+
+class ResumeSessionRequest(Model):
+    """Opens a past session; with `replay_from` the agent repeats what was said from there on, then answers."""
+
+    session_id: SessionId
+    cwd: AbsolutePath
+    mcp_servers: Nullable[Sequence[McpServer]] = []
+    additional_directories: Nullable[Sequence[AbsolutePath]] = []
+    replay_from: Exact[ReplayFrom | None] = None
+    system_prompt: Exact[SystemPrompt | None] = None
+
+
+class ResumeSessionResponse(_Opened):
+    """The session is open."""
+
+
+class ForkSessionRequest(Model):
+    """Opens a new session that remembers what this one does.  Unstable."""
+
+    session_id: SessionId
+    cwd: AbsolutePath
+    mcp_servers: Nullable[Sequence[McpServer]] = []
+    additional_directories: Nullable[Sequence[AbsolutePath]] = []
+    system_prompt: Exact[SystemPrompt | None] = None
+
+
+class ForkSessionResponse(_Opened):
+    session_id: SessionId
+
+
+class ListSessionsRequest(Model):
+    """One page of the sessions there are; `cursor` is the `next_cursor` of the page before."""
+
+    cwd: Exact[AbsolutePath | None] = None
+    cursor: Exact[SessionListCursor | None] = None
+    archived: Exact[SessionArchiveFilter | None] = None
+
+
+class SessionInfo(Model):
+    session_id: SessionId
+    cwd: AbsolutePath
+    additional_directories: Nullable[Sequence[AbsolutePath]] = []
+    title: str | None = None
+    updated_at: str | None = None
+    archived: bool | None = None
+
+
+class ListSessionsResponse(Model):
+    sessions: Lenient[Sequence[SessionInfo]]
+    next_cursor: Exact[SessionListCursor | None] = None
+
+
+class SessionStatusResponse(Model):
+    """Whether a session is open, and what it does if the agent can tell.  Unstable."""
+
+    status: SessionStatus
+    state: StateUpdate | None = None

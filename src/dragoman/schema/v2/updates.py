@@ -1,0 +1,126 @@
+"""What the agent reports while it works: `session/update` and all its variants."""
+
+from collections.abc import Sequence
+
+from ..base import UNSET, Model, Raw, Sifted, UInt64, UnsetType
+from ..plans import PlanRemoved
+from ..protocol import MessageId, SessionId
+from ..updates import CompactionId, CompactionStatus, Cost, Notice
+from .base import Patch
+from .commands import AvailableCommandsUpdate
+from .config_options import SessionConfigOption
+from .content import ContentBlock
+from .plans import PlanUpdate
+from .states import StateUpdated
+from .subagents import SessionMessage, SessionMessageChunk, SubagentUpdate
+from .terminals import TerminalOutputChunk, TerminalUpdate
+from .tools import ToolCallContentChunk, ToolCallUpdated
+
+
+class ContentChunk(Model):
+    """One more block of the message of that id."""
+
+    message_id: MessageId
+    content: ContentBlock
+
+
+# One shape under three tags, hence a class for each.
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    """Said by the user, as the agent echoes it."""
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    """Said by the agent."""
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    """Thought by the agent."""
+
+
+class _Message(Patch):
+    """A whole message, new or in place of the one of that id; later chunks add to it."""
+
+    message_id: MessageId
+    content: Sequence[ContentBlock] | UnsetType | None = UNSET
+
+
+class UserMessage(_Message, tag_field="sessionUpdate", tag="user_message"):
+    """Said by the user."""
+
+
+class AgentMessage(_Message, tag_field="sessionUpdate", tag="agent_message"):
+    """Said by the agent."""
+
+
+class AgentThought(_Message, tag_field="sessionUpdate", tag="agent_thought"):
+    """Thought by the agent."""
+
+
+class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update"):
+    """All options as they are now."""
+
+    config_options: Sifted[Sequence[SessionConfigOption]]
+
+
+class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update"):
+    """What changed in a session's description."""
+
+    title: str | UnsetType | None = UNSET
+    updated_at: str | UnsetType | None = UNSET
+
+
+class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update"):
+    """How many tokens of the context window are `used`; a cost left out stays as it was, null clears it."""
+
+    used: UInt64
+    size: UInt64
+    cost: Cost | UnsetType | None = UNSET
+
+
+class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"):
+    """The agent shortens its context."""
+
+    compaction_id: CompactionId
+    status: CompactionStatus
+    summary: Sequence[ContentBlock] | UnsetType | None = UNSET
+    error: str | UnsetType | None = UNSET
+
+
+class CompactionSummaryChunk(Model, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
+    """One more block of the summary."""
+
+    compaction_id: CompactionId
+    content: ContentBlock
+
+
+SessionUpdate = (
+    UserMessageChunk
+    | UserMessage
+    | AgentMessageChunk
+    | AgentMessage
+    | AgentThoughtChunk
+    | AgentThought
+    | StateUpdated
+    | ToolCallContentChunk
+    | ToolCallUpdated
+    | TerminalUpdate
+    | TerminalOutputChunk
+    | PlanUpdate
+    | PlanRemoved
+    | AvailableCommandsUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | Notice
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | SubagentUpdate
+    | SessionMessage
+    | SessionMessageChunk
+    | Raw
+)
+
+
+class UpdateSessionNotification(Model):
+    session_id: SessionId
+    update: SessionUpdate
