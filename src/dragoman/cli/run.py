@@ -1,34 +1,93 @@
-"""`dragoman run PROMPT`: one turn of an agent, printed."""
+"""`dragoman run PROMPT`: one turn of an agent, shown."""
 
 import argparse
+import math
 import sys
 from typing import Any
 
 from .complaint import AGENT_FAILED, complain
 
+PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")
+EXITS = (
+    "exit codes: 0 done, 2 the agent refused, 3 a limit was reached, 4 done but something was denied, "
+    "5 the agent failed, 64 wrong usage, 130 interrupted"
+)
+
 
 def add_to(commands: Any) -> None:
-    run = commands.add_parser("run", help="run one turn of an agent and print it")
-    run.add_argument("--agent", metavar="CMD", help="the command that starts the agent (default: the echo agent)")
-    run.add_argument("--cwd", default=".", metavar="DIR", help="the directory to work in (default: this one)")
-    run.add_argument("prompt", metavar="PROMPT", help="what to say to the agent; - reads it from stdin")
+    run = commands.add_parser("run", help="run one turn of an agent and show it", epilog=EXITS)
+    add = run.add_argument
+    add("--agent", default="echo", metavar="NAME|CMD|URL", help="who is to do it; see dragoman agents list")
+    add("--cwd", default=".", metavar="DIR", help="the directory to work in (default: this one)")
+    add(
+        "--permissions",
+        default="ask",
+        choices=PRESETS,
+        metavar="PRESET",
+        help=f"what is allowed: {', '.join(PRESETS)}",
+    )
+    add("--mode", help="the mode to work in, one the agent has")
+    add("--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option the agent has")
+    add("--file", action="append", default=[], metavar="FILE", help="send a file along")
+    which = run.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="ID", help="go on with an earlier session")
+    which.add_argument("--continue", action="store_true", dest="latest", help="go on with the latest session here")
+    add("--timeout", type=_seconds, metavar="SECONDS", help="cancel the turn when it takes longer")
+    add("--json", action="store_true", help="print every event as a line of JSON")
+    add("--sandbox", action="store_true", help="run the agent's commands in a sandbox, or not at all")
+    add("prompt", metavar="PROMPT", help="what to say to the agent; - reads it from stdin")
     run.set_defaults(command=_run)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
 
 
 def _run(arguments: argparse.Namespace) -> int:
     import asyncio
+    import os
     from pathlib import Path
 
     from ..errors import Error
+    from ..host.processes import find_agent
     from ..ui import headless
 
-    if not Path(arguments.cwd).is_dir():
+    if not os.path.isdir(arguments.cwd):
         return complain(f"--cwd: there is no directory {arguments.cwd!r}")
-    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    options = [option.partition("=") for option in arguments.set]
+    if wrong := [option + sign for option, sign, _ in options if not (option and sign)]:
+        return complain(f"--set wants OPTION=VALUE, not {wrong[0]!r}")
+    if missing := [file for file in arguments.file if not os.path.isfile(file)]:
+        return complain(f"--file: there is no file {missing[0]!r}")
+    try:
+        prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    except UnicodeDecodeError:
+        return complain("the prompt on stdin is not UTF-8 text")
     if not prompt.strip():
         return complain("the prompt is empty; say something to the agent")
-    agent = arguments.agent or [sys.executable, "-m", "dragoman", "agent", "echo"]
     try:
-        return asyncio.run(headless.run(agent, prompt, cwd=arguments.cwd))
+        agent = find_agent(arguments.agent)
     except Error as exc:
         return complain(str(exc), AGENT_FAILED)
+    order = headless.Order(
+        agent=agent,
+        prompt=prompt,
+        cwd=os.path.abspath(arguments.cwd),
+        preset=arguments.permissions,
+        mode=arguments.mode,
+        options=[(option, value) for option, _, value in options],
+        files=[Path(file) for file in arguments.file],
+        session=arguments.session,
+        latest=arguments.latest,
+        timeout=arguments.timeout,
+        sandbox=arguments.sandbox,
+        json=arguments.json,
+        interactive=sys.stderr.isatty() and (sys.stdin.isatty() or arguments.prompt == "-"),
+    )
+    return asyncio.run(headless.run(order))

@@ -1,0 +1,79 @@
+"""A turn as JSON, one event per line, for programs."""
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import msgspec
+
+from ... import schema as s
+from ...client import Client
+from ...host.audit import Redactor
+from ...host.permissions import Question
+from .outcome import Outcome
+
+TOLD = ("operation", "path", "creates", "argv", "cwd", "shell", "url", "server", "tool", "arguments", "claims")
+ASKED = ("title", "text", "warnings", "detail", "operation", "options")
+
+
+class Events:
+    """Tells a program everything that happens; `type` says what kind of event a line is.
+
+    What the host itself adds, questions and decisions, comes without the secrets a command may have in it.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._redactor = Redactor()
+        self._session_id: str | None = None
+
+    def began(self, client: Client, session_id: str, cwd: str) -> None:
+        self._session_id = session_id
+        self._tell("session", sessionId=session_id, cwd=cwd, agent=client.agent_info)
+
+    def recall(self, update: s.SessionUpdate) -> None:
+        """History is not told again."""
+
+    def show(self, event: s.SessionUpdate | s.PromptResponse) -> None:
+        if not isinstance(event, s.PromptResponse):
+            self._tell("update", sessionId=self._session_id, update=event)
+
+    def asked_about(self, call: s.ToolCallUpdate) -> None:
+        """What the agent asks about is part of the question."""
+
+    def asked(self, question: Question) -> None:
+        told = {name: getattr(question, name) or None for name in ASKED}
+        self._tell("question", sessionId=question.session_id, **self._redactor.value(msgspec.to_builtins(told)))
+
+    def decided(self, event: Mapping[str, Any]) -> None:
+        about = {name: event[name] for name in TOLD if name in event}
+        more = {name: event.get(name) for name in ("decision", "why", "scope", "asked")}
+        if "env" in event:
+            about["env"] = list(event["env"])  # what they are set to is nobody's business
+        self._tell("decision", sessionId=event.get("session"), **self._redactor.value({**about, **more}))
+
+    def terminal(self, id: str, command: str) -> None:
+        self._tell("terminal", terminalId=id, command=command)
+
+    def output(self, id: str, text: str, stream: str) -> None:
+        self._tell("output", terminalId=id, stream=stream, text=text)
+
+    def terminal_ended(self, id: str, how: s.TerminalExitStatus | None) -> None:
+        self._tell("terminal_exit", terminalId=id, exitStatus=how)
+
+    def remark(self, words: str) -> None:
+        self._tell("remark", text=words)
+
+    def ended(self, outcome: Outcome) -> None:
+        self._tell(
+            "result",
+            exitCode=outcome.exit_code,
+            stopReason=outcome.stop_reason,
+            usage=outcome.usage,
+            denied=outcome.denied,
+            error=outcome.error,
+        )
+
+    def _tell(self, type: str, **fields: Any) -> None:
+        known = {name: value for name, value in fields.items() if value is not None}
+        self._out.write(msgspec.json.encode({"type": type, **known}).decode() + "\n")
+        self._out.flush()

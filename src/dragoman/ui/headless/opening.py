@@ -1,0 +1,82 @@
+"""The session a run takes place in: a new one or an earlier one, set as the user wants it."""
+
+from collections.abc import Sequence
+
+from ... import schema as s
+from ...client import Client
+from ...roles import offered
+from ...session import Session
+from .outcome import WrongArgument
+
+TRUE, FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
+
+
+async def open_session(client: Client, cwd: str, session_id: str | None, latest: bool) -> Session:
+    """A new session, the one with this id, or the latest of this directory."""
+    if latest:
+        session_id = await _latest(client, cwd)
+    if session_id is None:
+        return await client.new_session(cwd)
+    if offered(client.agent_capabilities, "session_capabilities.resume"):
+        return await client.resume_session(session_id, cwd)
+    if offered(client.agent_capabilities, "load_session"):
+        return await client.load_session(session_id, cwd)
+    raise WrongArgument("this agent cannot go on with an earlier session; leave out --session and --continue")
+
+
+async def _latest(client: Client, cwd: str) -> str:
+    if not offered(client.agent_capabilities, "session_capabilities.list"):
+        raise WrongArgument("this agent does not list its sessions; name the one to go on with by --session ID")
+    sessions = [session for session in await client.list_sessions(cwd) if session.cwd == cwd]
+    if not sessions:
+        raise WrongArgument(f"this agent knows no session in {cwd}; leave out --continue to begin one")
+    # Where no time is told, agents list the latest first, and max keeps the first of equals.
+    return max(sessions, key=lambda session: session.updated_at or "").session_id
+
+
+async def set_mode(session: Session, mode: str) -> None:
+    """Set the session's mode, which newer agents have among their options."""
+    modes = [available.id for available in session.modes.available_modes] if session.modes else []
+    option = next((option for option in _selects(session) if option.category == "mode"), None)
+    if not modes and option is not None:
+        await _set(session, option, mode)
+        return
+    if mode not in modes:
+        raise WrongArgument(f"this agent has no mode {mode!r}; {_known('modes', modes)}")
+    await session.set_mode(mode)
+
+
+async def set_option(session: Session, id: str, value: str) -> None:
+    """Set one of the session's options."""
+    known = [option for option in session.config_options if not isinstance(option, s.Raw)]
+    option = next((option for option in known if option.id == id), None)
+    if option is None:
+        raise WrongArgument(f"this agent has no option {id!r}; {_known('options', [o.id for o in known])}")
+    await _set(session, option, value)
+
+
+async def _set(session: Session, option: s.SessionConfigSelect | s.SessionConfigBoolean, value: str) -> None:
+    if isinstance(option, s.SessionConfigBoolean):
+        if value.lower() not in (*TRUE, *FALSE):
+            raise WrongArgument(f"the option {option.id!r} is on or off, not {value!r}")
+        await session.set_config_option(option.id, value.lower() in TRUE)
+        return
+    values = _values(option.options)
+    if value not in values:
+        raise WrongArgument(f"the option {option.id!r} has no value {value!r}; {_known('values', values)}")
+    await session.set_config_option(option.id, value)
+
+
+def _selects(session: Session) -> list[s.SessionConfigSelect]:
+    return [option for option in session.config_options if isinstance(option, s.SessionConfigSelect)]
+
+
+def _values(entries: Sequence[s.SessionConfigSelectEntry]) -> list[str]:
+    found = []
+    for entry in entries:
+        found += _values(entry.options) if isinstance(entry, s.SessionConfigSelectGroup) else [entry.value]
+    return found
+
+
+def _known(what: str, names: Sequence[str]) -> str:
+    return f"its {what} are {', '.join(names)}" if names else f"it has no {what}"

@@ -1,0 +1,333 @@
+"""A turn as text: what the agent says goes to one stream, everything else to another.
+
+Lines are added and never changed, so that scrolling back shows what happened; but for one: where nothing has come
+after the line of a tool call, its end takes the place of its beginning.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+from ... import schema as s
+from ...host.diffs import unified
+from ...host.permissions import Question
+from ...transcript import UNFINISHED, Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd
+from ..legible import Lines, Stream, legible, one_line
+from ..style import Style, is_terminal, width_of
+from .outcome import Outcome
+
+INDENT = "  "
+SHOWN_LINES = 12  # of what a tool has to say
+DIFF_LINES = 400
+MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
+COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
+SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
+DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
+DOINGS = {
+    "file_read": "read {path}",
+    "file_write": "write {path}",
+    "file_delete": "delete {path}",
+    "network_access": "reach {url}",
+    "mcp_tool": "call {tool} of {server}",
+}
+
+
+class _Shown:
+    """How much of a tool call has been shown."""
+
+    def __init__(self) -> None:
+        self.line = ""
+        self.ended = False
+        self.diffs: set[tuple[str, str | None, str]] = set()
+
+
+class Screen:
+    """Shows a turn as it happens, to a person or in a pipe."""
+
+    def __init__(self, said: TextIO, aside: TextIO) -> None:
+        self._said, self._aside = said, aside
+        self.style = Style.of(aside)
+        self._is_terminal = is_terminal(aside)
+        self._transcript = Transcript()
+        self._speaking: Message | None = None
+        self._stream: Stream | None = None  # makes what is said legible, where it is read on a terminal
+        self._ends_line = True  # whether what was said last ends with a line break
+        self._topic = ""  # what the last lines were about
+        self._tools: dict[str, _Shown] = {}
+        self._last_tool: str | None = None  # whose line is the last one there is
+        self._steps: dict[str, str] = {}
+        self._terminals: dict[str, Lines] = {}
+
+    # What happens
+
+    def began(self, client: Any, session_id: str, cwd: str) -> None:
+        """Nothing to say yet."""
+
+    def recall(self, update: s.SessionUpdate) -> None:
+        """Take something in that was shown long ago."""
+        self._transcript.apply(update)
+
+    def show(self, event: s.SessionUpdate | s.PromptResponse) -> None:
+        match self._transcript.apply(event):
+            case Message(speaker="agent" | "thought") as message:
+                self._speak(message)
+            case ToolCallEntry() as call:
+                self._tool(call)
+            case PlanEntries(plan=plan) if plan is not None:
+                self._plan(plan)
+            case s.Notice(severity=severity, title=title, description=description):
+                words = one_line(f"{title}: {description}" if description else title)
+                self._line("notice", self.style(f"! {words}", SEVERITIES.get(severity, "yellow")))
+            case Compaction(status=status) if isinstance(event, s.CompactionUpdate):
+                self._line("notice", self.style(f"memory being shortened: {status}", "dim"))
+            case Subagent() as subagent if isinstance(event, s.SubagentUpdate) and event.state:
+                self._subagent(subagent)
+            case TurnEnd():
+                self._end_tools()
+            case None:
+                self._state(event)
+
+    def asked_about(self, call: s.ToolCallUpdate) -> None:
+        """The agent asks about a tool call: show what it would do, which it may not have told yet."""
+        fields = {name: getattr(call, name) for name in call.__struct_fields__}
+        entry = self._transcript.apply(s.ToolCallUpdated(**fields))
+        if isinstance(entry, ToolCallEntry):
+            self._diffs(entry)
+
+    def question(self, question: Question, keys: Mapping[str, str]) -> None:
+        """Put a question; `keys` has the label of each key."""
+        style, indent = self.style, INDENT
+        self._line("question", style(f"? {question.title}", "yellow", "bold"), apart=True)
+        self._lines(f"{indent}{line}" for line in question.text.split("\n"))
+        self._lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
+        self._lines(self._coloured(question.detail.split("\n") if question.detail else (), DIFF_LINES))
+        self._lines(f"{indent}{style(key, 'bold')}  {label}" for key, label in keys.items())
+
+    def prompt(self, words: str) -> None:
+        """Wait for a key on a line of its own."""
+        self._aside.write(f"{INDENT}{self.style(words, 'yellow')} ")
+        self._aside.flush()
+
+    def answered(self, words: str) -> None:
+        """End the line that waited for a key."""
+        self._aside.write(f"{words}\n")
+        self._aside.flush()
+
+    def asked(self, question: Question) -> None:
+        """A question comes up; who can answer it is shown it by `question`."""
+        self.finish_line()
+
+    def decided(self, event: Mapping[str, Any]) -> None:
+        """Something was decided; what the user was not asked about and may not have expected is shown."""
+        if event["decision"] == "deny" and not event.get("asked"):
+            why = self.style(f"({event['why']})", "dim")
+            self._line("denied", f"{self.style('✗', 'red')} denied: {_doing(event)} {why}")
+
+    def terminal(self, id: str, command: str) -> None:
+        """A command was started."""
+        self._terminals[id] = Lines()
+        self._line("terminal", f"{INDENT}{self.style('$', 'cyan')} {command}", apart=False)
+
+    def output(self, id: str, text: str, stream: str) -> None:
+        self._output(self._terminals[id].add(text))
+
+    def terminal_ended(self, id: str, how: s.TerminalExitStatus | None) -> None:
+        self._output(self._terminals.pop(id).end())
+        if how is not None and (how.signal or how.exit_code):
+            ended = f"ended by {how.signal}" if how.signal else f"exit {how.exit_code}"
+            self._line("terminal", self.style(f"{INDENT}  {ended}", "red"), apart=False)
+
+    def remark(self, words: str) -> None:
+        """Something to know, from us."""
+        self._line("remark", self.style(words, "dim"))
+
+    def ended(self, outcome: Outcome) -> None:
+        """The run is over."""
+        self.finish_line()
+        if outcome.error:
+            self._line("end", f"dragoman: {outcome.error}", apart=False)
+        elif words := self._summary(outcome):
+            self._line("end", self.style(words, "dim"))
+
+    # Speech
+
+    def _speak(self, message: Message) -> None:
+        is_aside = message.speaker == "thought"
+        out = self._aside if is_aside else self._said
+        if message is not self._speaking:
+            self._begin("thought" if is_aside else "message")
+            self._speaking, self._ends_line = message, True
+            self._stream = Stream() if out.isatty() or is_aside else None
+        text = plain(message.blocks[-1])
+        shown = self._stream.show(text) if self._stream else text
+        out.write(self.style(shown, "dim") if is_aside else shown)
+        out.flush()
+        self._ends_line = shown.endswith("\n") if shown else self._ends_line
+
+    def finish_line(self) -> None:
+        """End the message being shown."""
+        if self._speaking is not None:
+            if not self._ends_line:
+                out = self._aside if self._speaking.speaker == "thought" else self._said
+                out.write("\n")
+                out.flush()
+            self._speaking = None
+
+    # Tools
+
+    def _tool(self, call: ToolCallEntry) -> None:
+        shown = self._tools.setdefault(call.id, _Shown())
+        if call.status == "pending" or shown.ended:
+            return
+        line = self._tool_line(call)
+        shown.ended = call.status not in UNFINISHED
+        in_place = self._is_terminal and self._last_tool == call.id
+        if line != shown.line and (shown.ended or in_place or not shown.line):
+            self._begin("tool")
+            self._lines([f"\x1b[1A\r\x1b[2K{line}" if in_place else line])
+            self._last_tool, shown.line = call.id, line
+        self._diffs(call)
+        if shown.ended:
+            self._tell(call)
+
+    def _end_tools(self) -> None:
+        """Say of what was started and will not be finished that it was cancelled."""
+        for call in self._transcript.tool_calls:
+            if call.status == "cancelled" and call.id in self._tools:
+                self._tool(call)
+
+    def _tool_line(self, call: ToolCallEntry) -> str:
+        columns = width_of(self._aside)
+        title = one_line(call.title or call.name or call.kind, columns and columns - 2)
+        return f"{self.style(MARKS[call.status], COLOURS[call.status])} {title}"
+
+    def _diffs(self, call: ToolCallEntry) -> None:
+        shown = self._tools.setdefault(call.id, _Shown())
+        for content in call.content:
+            if isinstance(content, s.Diff):
+                change = (content.path, content.old_text, content.new_text)
+                if change not in shown.diffs:
+                    shown.diffs.add(change)
+                    self._diff(content)
+
+    def _diff(self, diff: s.Diff) -> None:
+        new = " (new)" if diff.old_text is None else ""
+        self._line("tool", self.style(f"{INDENT}{one_line(diff.path)}{new}", "bold"))
+        self._lines(self._coloured(unified(diff).split("\n"), DIFF_LINES))
+
+    def _coloured(self, lines: Iterable[str], most: int) -> list[str]:
+        shown = [(line, DIFF_COLOURS.get(line[:1], "")) for line in lines]
+        cut = [f"{INDENT}{self.style(legible(line), *filter(None, [colour]))}" for line, colour in shown[:most]]
+        return [*cut, *self._more(len(shown) - most)]
+
+    def _tell(self, call: ToolCallEntry) -> None:
+        """What a tool had to say for itself."""
+        texts = [plain(content.content) for content in call.content if isinstance(content, s.Content)]
+        lines = [line for text in texts for line in text.rstrip().split("\n") if text.strip()]
+        colour = "red" if call.status == "failed" else "dim"
+        if lines:
+            self._begin("tool")
+        self._lines(self.style(f"{INDENT}{legible(line)}", colour) for line in lines[:SHOWN_LINES])
+        self._lines(self._more(len(lines) - SHOWN_LINES))
+
+    def _more(self, count: int) -> list[str]:
+        return [self.style(f"{INDENT}… {count} more lines", "dim")] if count > 0 else []
+
+    def _output(self, lines: Iterable[str]) -> None:
+        bar = self.style("│", "dim")
+        for line in lines:
+            self._line("terminal", f"{INDENT}{bar} {line}", apart=False)
+
+    # The rest
+
+    def _plan(self, plan: s.Plan | s.PlanUpdateContent) -> None:
+        match plan:
+            case s.Plan(entries=steps) | s.PlanItems(entries=steps):
+                changed = [step for step in steps if self._steps.get(step.content) != step.status]
+                self._steps = {step.content: step.status for step in steps}
+                if changed and self._topic != "plan":
+                    done = sum(step.status == "completed" for step in steps)
+                    self._line("plan", self.style("Plan", "bold") + self.style(f" {done}/{len(steps)}", "dim"))
+                for step in changed:
+                    mark = self.style(MARKS[step.status], COLOURS[step.status])
+                    self._line("plan", f"{INDENT}{mark} {one_line(step.content)}")
+            case s.PlanFile(uri=uri):
+                self._line("plan", f"{self.style('Plan', 'bold')} {one_line(uri)}")
+            case s.PlanMarkdown(content=content):
+                self._line("plan", self.style("Plan", "bold"))
+                self._lines(f"{INDENT}{legible(line)}" for line in content.rstrip().split("\n"))
+
+    def _subagent(self, subagent: Subagent) -> None:
+        status = "completed" if isinstance(subagent.state, s.IdleStateUpdate) else "in_progress"
+        mark = self.style(MARKS[status], COLOURS[status])
+        self._line(
+            "notice", f"{mark} {one_line(subagent.title or subagent.session_id)} {self.style('(subagent)', 'dim')}"
+        )
+
+    def _state(self, event: s.SessionUpdate | s.PromptResponse) -> None:
+        if isinstance(event, s.CurrentModeUpdate):
+            self._line("notice", self.style(f"mode: {one_line(event.current_mode_id)}", "dim"))
+
+    def _summary(self, outcome: Outcome) -> str:
+        """What is worth a line at the end, to a person."""
+        words = []
+        if outcome.stop_reason not in (None, "end_turn"):
+            words.append(one_line(outcome.stop_reason or "").replace("_", " "))
+        if outcome.denied:
+            words.append(f"{outcome.denied} denied")
+        if self._is_terminal:
+            if (usage := self._transcript.usage) is not None:
+                words.append(f"{usage.used:,} of {usage.size:,} tokens")
+                if usage.cost is not None:
+                    words.append(f"{usage.cost.amount:.2f} {one_line(usage.cost.currency)}")
+            elif outcome.usage is not None:
+                words.append(f"{outcome.usage.total_tokens:,} tokens")
+        return " · ".join(words)
+
+    # Writing
+
+    def _begin(self, topic: str) -> None:
+        """What follows is about something else: end the line, and leave one empty where a person reads."""
+        self.finish_line()
+        self._last_tool = None
+        if self._is_terminal and self._topic and self._topic != topic:
+            self._aside.write("\n")
+        self._topic = topic
+
+    def _line(self, topic: str, line: str, *, apart: bool = True) -> None:
+        if apart:
+            self._begin(topic)
+        else:
+            self.finish_line()
+            self._last_tool, self._topic = None, topic
+        self._lines([line])
+
+    def _lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._aside.write(f"{line}\n")
+        self._aside.flush()
+
+
+def _doing(event: Mapping[str, Any]) -> str:
+    """What was decided on, in a few words."""
+    operation = event.get("operation")
+    if operation == "terminal_execute":
+        argv = event["argv"]
+        return one_line(f"run {argv[-1] if event['shell'] else ' '.join(argv)}", 200)
+    if operation == "claim":
+        return one_line(str(event["claims"]["title"] or "what the agent asked for"), 200)
+    return one_line(DOINGS[str(operation)].format_map(event), 200)
+
+
+def plain(block: s.ContentBlock) -> str:
+    """A content block in words."""
+    match block:
+        case s.TextContent(text=text):
+            return text
+        case s.ResourceLink(name=name, uri=uri):
+            return f"[{name}]({uri})"
+        case s.EmbeddedResource(resource=resource):
+            return f"[{resource.uri}]"
+        case s.ImageContent() | s.AudioContent():
+            return f"[{block.mime_type}]"
+        case _:
+            return "[content of an unknown kind]"

@@ -1,0 +1,88 @@
+"""What an agent says, as a terminal can show it: nothing in it acts on the terminal, nothing in it hides.
+
+`host.display` writes out whatever cannot be seen, as an approval needs it.  Prose needs a little less: its blanks
+may stay blanks, and the joiners that scripts and pictures are made with may stay between the letters they join.
+"""
+
+import re
+import unicodedata
+
+from ..host.display import visible
+
+CARRIED = 8  # characters looked back at, so that an accent at the start of a chunk finds its letter
+LONGEST = 1 << 20  # characters of a word or a line; a frame has room for sixteen of them
+
+_WORDS = re.compile(r"[^ \n\t]+")
+# Blanks, which have their width to be seen by; ZWNJ and ZWJ between two characters of a script or two pictures; the
+# selector that makes a picture of a character.
+_HARMLESS = re.compile(
+    "([\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
+    "|(?<=[^\x00-\u00a0])[\u200c\u200d](?=[^\x00-\u00a0])"
+    "|(?<=[0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f)"
+)
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+
+
+def legible(text: str) -> str:
+    """The text with line breaks, tabs and blanks as they are, and everything else that is invisible written out."""
+    return _WORDS.sub(lambda word: _word(word[0]), text)
+
+
+def one_line(text: str, columns: int | None = None) -> str:
+    """The text as one line that is at most so many columns wide."""
+    shown = legible(" ".join(text.split()))
+    if columns is None or width(shown) <= columns:
+        return shown
+    while shown and width(shown) > columns - 1:
+        shown = shown[: min(len(shown) - 1, columns)]
+    return f"{shown}…"
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes; letters of some scripts take two."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+class Stream:
+    """Prose that comes in chunks: what is shown does not depend on where they were cut, as far as can be."""
+
+    def __init__(self) -> None:
+        self._carried = ""
+
+    def show(self, chunk: str) -> str:
+        before, whole = legible(self._carried), legible(self._carried + chunk)
+        self._carried = (self._carried + chunk)[-CARRIED:]
+        return whole[len(before) :] if whole.startswith(before) else legible(chunk)
+
+
+class Lines:
+    """What a command prints, line by line and without its colours; of a line it wrote over, the last state."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+
+    def add(self, text: str) -> list[str]:
+        """The lines that are complete now."""
+        *complete, self._rest = (self._rest + text).split("\n")
+        if len(self._rest) > LONGEST:
+            complete.append(self._rest)
+            self._rest = ""
+        return [_plain(line) for line in complete]
+
+    def end(self) -> list[str]:
+        """The line that never was completed, if there is one."""
+        rest, self._rest = self._rest, ""
+        return [_plain(rest)] if rest else []
+
+
+def _plain(line: str) -> str:
+    return legible(_SEQUENCES.sub("", line).rstrip("\r").rpartition("\r")[2])
+
+
+def _word(word: str) -> str:
+    if word.isascii() and word.isprintable():
+        return visible(word, limit=LONGEST)
+    parts = _HARMLESS.split(word)
+    return "".join(part if number % 2 else visible(part, limit=LONGEST) for number, part in enumerate(parts))

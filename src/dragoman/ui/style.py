@@ -1,0 +1,47 @@
+"""Colours, where somebody sees them."""
+
+import os
+from collections.abc import Mapping
+from typing import TextIO
+
+CODES = {
+    "bold": 1,
+    "dim": 2,
+    "italic": 3,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "magenta": 35,
+    "cyan": 36,
+}
+
+
+class Style:
+    """Dresses words up: `style("done", "green", "bold")`; without colours they stay as they are."""
+
+    def __init__(self, colours: bool) -> None:
+        self.colours = colours
+
+    def __call__(self, words: str, *names: str) -> str:
+        if not (self.colours and words and names):
+            return words
+        return f"\x1b[{';'.join(str(CODES[name]) for name in names)}m{words}\x1b[0m"
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> "Style":
+        """Colours only on a terminal that can show them, and never where NO_COLOR is set."""
+        return cls(is_terminal(stream, environ) and not environ.get("NO_COLOR"))
+
+
+def is_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a stream leads to a terminal that understands more than lines."""
+    return stream.isatty() and environ.get("TERM") != "dumb"
+
+
+def width_of(stream: TextIO) -> int | None:
+    """How many columns a terminal has; None for what is none."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
