@@ -77,6 +77,7 @@ class Reception(Host):
         name = order.agent.name or order.agent.described()
         super().__init__(preset=order.preset, asker=self.ask, sandbox=order.sandbox, agent_name=name)
         self.denied = 0
+        self.unasked = False  # whether somebody should have been asked and nobody was there
         self.shown: Session | None = None
         self.floor = Floor(view.show)
         self._view, self._desk = view, desk
@@ -88,7 +89,10 @@ class Reception(Host):
             for update in self.shown.backlog() if self.shown else ():
                 self._view.show(update)
             self._view.asked(question)
-            return await self._desk.ask(question) if self._desk else None
+            if self._desk:
+                return await self._desk.ask(question)
+            self.unasked = True
+            return None
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
         await self.floor.free()
@@ -187,6 +191,8 @@ class Run:
                 await host.floor.free()
             self._session = None
             await host.follow_up()
+            if host.unasked:
+                self._view.remark("nobody could be asked; --permissions says what is allowed without asking")
             return outcome_of(turn.response, host.denied)
 
     def _interrupt(self, number: int) -> None:

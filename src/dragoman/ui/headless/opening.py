@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ... import schema as s
 from ...client import Client
+from ...errors import ResourceNotFound
 from ...roles import offered
 from ...session import Session
 from .outcome import WrongArgument
@@ -17,10 +18,13 @@ async def open_session(client: Client, cwd: str, session_id: str | None, latest:
         session_id = await _latest(client, cwd)
     if session_id is None:
         return await client.new_session(cwd)
-    if offered(client.agent_capabilities, "session_capabilities.resume"):
-        return await client.resume_session(session_id, cwd)
-    if offered(client.agent_capabilities, "load_session"):
-        return await client.load_session(session_id, cwd)
+    try:
+        if offered(client.agent_capabilities, "session_capabilities.resume"):
+            return await client.resume_session(session_id, cwd)
+        if offered(client.agent_capabilities, "load_session"):
+            return await client.load_session(session_id, cwd)
+    except ResourceNotFound:
+        raise WrongArgument(f"this agent knows no session {session_id!r}") from None
     raise WrongArgument("this agent cannot go on with an earlier session; leave out --session and --continue")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from ... import schema as s
+from ...client import Client
 from ...host.diffs import unified
 from ...host.permissions import Question
 from ...transcript import UNFINISHED, Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd
@@ -51,6 +52,7 @@ class Screen:
         self._speaking: Message | None = None
         self._stream: Stream | None = None  # makes what is said legible, where it is read on a terminal
         self._ends_line = True  # whether what was said last ends with a line break
+        self._cwd = ""
         self._topic = ""  # what the last lines were about
         self._tools: dict[str, _Shown] = {}
         self._last_tool: str | None = None  # whose line is the last one there is
@@ -59,8 +61,9 @@ class Screen:
 
     # What happens
 
-    def began(self, client: Any, session_id: str, cwd: str) -> None:
-        """Nothing to say yet."""
+    def began(self, client: Client, session_id: str, cwd: str) -> None:
+        """A session is open; from here on paths in its directory are shown short."""
+        self._cwd = cwd
 
     def recall(self, update: s.SessionUpdate) -> None:
         """Take something in that was shown long ago."""
@@ -211,7 +214,8 @@ class Screen:
 
     def _diff(self, diff: s.Diff) -> None:
         new = " (new)" if diff.old_text is None else ""
-        self._line("tool", self.style(f"{INDENT}{one_line(diff.path)}{new}", "bold"))
+        path = diff.path.removeprefix(f"{self._cwd}/") if self._cwd else diff.path
+        self._line("tool", self.style(f"{INDENT}{one_line(path)}{new}", "bold"))
         self._lines(self._coloured(unified(diff).split("\n"), DIFF_LINES))
 
     def _coloured(self, lines: Iterable[str], most: int) -> list[str]:

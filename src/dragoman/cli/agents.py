@@ -1,0 +1,76 @@
+"""`dragoman agents list|show NAME`: the agents that have a name."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .complaint import AGENT_FAILED, complain
+
+if TYPE_CHECKING:
+    from ..host.processes import Launch
+
+FETCHERS = ("npx", "uvx")  # there, they fetch the agent when it is first started
+
+
+def add_to(commands: Any) -> None:
+    agents = commands.add_parser("agents", help="list the agents that have a name, or show one")
+    verbs = agents.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listing = verbs.add_parser("list", help="all agents, and which of them can be started here")
+    listing.set_defaults(command=_list)
+    show = verbs.add_parser("show", help="how one agent is started")
+    show.add_argument("name", metavar="NAME")
+    show.set_defaults(command=_show)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from ..errors import Error
+    from ..host.processes import known_agents
+    from ..ui.legible import one_line
+    from ..ui.style import Style
+
+    try:
+        agents = known_agents()
+    except Error as exc:
+        return complain(str(exc), AGENT_FAILED)
+    style = Style.of(sys.stdout)
+    columns = [(one_line(name), one_line(agent.title)) for name, agent in agents.items()]
+    names, titles = (max(len(column) for column in side) for side in zip(*columns, strict=True))
+    for (name, title), agent in zip(columns, agents.values(), strict=True):
+        state, colour = _state(agent)
+        words = f"{title.ljust(titles)}  {one_line(agent.described())}"
+        print(f"{style(name.ljust(names), 'bold')}  {style(state.ljust(11), colour)}  {words}")
+    return 0
+
+
+def _state(agent: "Launch") -> tuple[str, str]:
+    """Whether an agent can be started here, and the colour to say it in."""
+    if not agent.is_installed:
+        return "not found", "dim"
+    return (f"by {agent.command}", "yellow") if agent.command in FETCHERS else ("installed", "green")
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from ..errors import Error
+    from ..host.processes import config_directory, known_agents
+    from ..ui.legible import one_line
+
+    try:
+        agents = known_agents()
+    except Error as exc:
+        return complain(str(exc), AGENT_FAILED)
+    if (agent := agents.get(arguments.name)) is None:
+        return complain(f"there is no agent {arguments.name!r}; there are: {', '.join(agents)}")
+    facts = {
+        "name": arguments.name,
+        "title": agent.title,
+        "url" if agent.url else "command": agent.described(),
+        "variables": ", ".join(agent.env),  # their names alone: a value may be a secret
+        "headers": ", ".join(agent.headers),
+        "installed": _state(agent)[0],
+        "install": "" if agent.is_installed else agent.install,
+        "to change": f"[{arguments.name}] in {config_directory() / 'agents.toml'}",
+    }
+    for name, value in facts.items():
+        if value:
+            print(f"{name:<10} {one_line(value)}")
+    return 0

@@ -1,0 +1,34 @@
+"""`dragoman audit [FILE…] [--verify]`: what was asked, decided and done, and whether the record of it is whole."""
+
+import argparse
+import sys
+from typing import Any
+
+from .complaint import complain
+
+NOT_WHOLE = 1
+
+
+def add_to(commands: Any) -> None:
+    audit = commands.add_parser("audit", help="show what agents asked for and what was decided")
+    audit.add_argument("files", nargs="*", metavar="FILE", help="a log, its older parts first (default: yours)")
+    audit.add_argument("--verify", action="store_true", help="check that no record was changed, moved or removed")
+    audit.set_defaults(command=_audit)
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    import os
+
+    from ..host.audit import default_path, shown, verified
+
+    if not arguments.files and not default_path().exists():
+        return complain(f"nothing has been recorded yet: there is no log at {default_path()}")
+    files = arguments.files or [default_path()]
+    if missing := [file for file in files if not os.path.isfile(file)]:
+        return complain(f"there is no log {str(missing[0])!r}")
+    if not arguments.verify:
+        sys.stdout.writelines(f"{line}\n" for line in shown(*files))
+        return 0
+    lines, is_whole = verified(*files)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0 if is_whole else NOT_WHOLE

@@ -1,0 +1,35 @@
+"""`dragoman setup EDITOR`: the configuration that makes an agent appear in an editor."""
+
+import argparse
+import sys
+from typing import Any
+
+from .complaint import complain
+
+EDITORS = ("zed", "jetbrains", "neovim", "emacs", "vscode")
+
+
+def add_to(commands: Any) -> None:
+    setup = commands.add_parser("setup", help="print what makes an agent appear in an editor")
+    setup.add_argument("editor", choices=EDITORS, metavar="EDITOR", help=", ".join(EDITORS))
+    setup.add_argument("--agent", default="echo", metavar="NAME", help="the agent (default: echo)")
+    setup.set_defaults(command=_setup)
+
+
+def _setup(arguments: argparse.Namespace) -> int:
+    from ..errors import Error
+    from ..host.processes import known_agents
+    from ..ui.editors import configuration
+
+    try:
+        agents = known_agents()
+    except Error as exc:
+        return complain(str(exc))
+    if (agent := agents.get(arguments.agent)) is None:
+        return complain(f"there is no agent {arguments.agent!r}; there are: {', '.join(agents)}")
+    if agent.url:
+        return complain(f"{arguments.agent} is reached at an address, and editors start programs")
+    where, text = configuration(arguments.editor, agent)
+    sys.stderr.write(f"{where}\n\n")
+    print(text)
+    return 0
