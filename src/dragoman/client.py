@@ -177,6 +177,9 @@ class Client(ClientRole):
         """Have the user agree to open a page; never open it unasked."""
         raise InvalidParams("this client opens no pages")
 
+    def begin_turn(self, session_id: str) -> None:
+        """A prompt is about to be sent; here that changes nothing."""
+
     def withdraw_questions(self, session_id: str) -> None:
         """Answer every open permission request of a session `cancelled`."""
         for task in self._questions.get(session_id, ()):
@@ -302,6 +305,9 @@ class Client(ClientRole):
         for inbox in self._inboxes.values():
             inbox.wake()
 
+    async def take_back(self) -> None:
+        """The connection is over: take back what was lent; here nothing was."""
+
     def detach(self) -> None:
         """The connection is over: let go of what nobody has read."""
         for session_id in list(self._inboxes):
@@ -356,6 +362,7 @@ async def connect(
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            await client.take_back()
             client.detach()
 
 

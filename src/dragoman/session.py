@@ -52,6 +52,7 @@ class Session:
         meta: Mapping[str, Any] | None = None,
     ) -> "Prompt":
         """Start a turn.  Iterate over its updates and, last, the response; or just await the response."""
+        self.client.begin_turn(self.id)
         return Prompt(self, s.PromptRequest(session_id=self.id, prompt=_blocks(prompt), meta=meta))
 
     def cancel(self) -> None:

@@ -384,7 +384,8 @@ async def test_an_interactive_command_has_its_terminal(terminals: Terminals, wor
     command = (
         "stty size; read x; echo got $x; trap 'echo stopped; exit 6' INT; echo ready; while :; do sleep 0.1; done"
     )
-    terminal = await terminals.create("s", execution(command, cwd=str(workspace)), size=Size(81, 25))
+    operation = execution(command, cwd=str(workspace), interactive=True)
+    terminal = await terminals.create("s", operation, size=Size(81, 25))
     await terminal.input("hello\n")
     said = ""
     async with asyncio.timeout(10):

@@ -87,7 +87,8 @@ async def terminals() -> AsyncIterator[Terminals]:
 
 async def run(terminals: Terminals, command: str, *args: str, cwd: Path | str = "/", **how: object) -> Terminal:
     """A command that has ended."""
-    terminal = await terminals.create("s", execution(command, args, cwd=str(cwd)), **how)  # type: ignore[arg-type]
+    operation = execution(command, args, cwd=str(cwd), interactive="size" in how)
+    terminal = await terminals.create("s", operation, **how)  # type: ignore[arg-type]
     await terminal.wait()
     return terminal
 
@@ -306,9 +307,8 @@ async def test_an_interactive_command_has_a_terminal_of_the_size_asked_for(termi
 
 
 async def test_what_is_typed_arrives_and_can_interrupt(terminals: Terminals) -> None:
-    operation = execution(
-        "read x; echo got $x; trap 'echo stopped; exit 6' INT; echo ready; while :; do sleep 0.1; done", cwd="/"
-    )
+    command = "read x; echo got $x; trap 'echo stopped; exit 6' INT; echo ready; while :; do sleep 0.1; done"
+    operation = execution(command, cwd="/", interactive=True)
     terminal = await terminals.create("s", operation, size=Size(80, 24))
     await terminal.input("hello\n")
     said = ""
@@ -323,7 +323,9 @@ async def test_what_is_typed_arrives_and_can_interrupt(terminals: Terminals) -> 
 
 
 async def test_a_change_of_size_reaches_the_command(terminals: Terminals) -> None:
-    operation = execution("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done", cwd="/")
+    operation = execution(
+        "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done", cwd="/", interactive=True
+    )
     terminal = await terminals.create("s", operation, size=Size(80, 24))
     async for chunk in terminal.follow():
         if "ready" in chunk.text:
@@ -342,7 +344,8 @@ async def test_a_terminal_without_a_size_takes_no_input(terminals: Terminals) ->
 
 @pytest.mark.parametrize("size", [(0, 24), (80, -1), (80, 1 << 16)])
 async def test_an_impossible_size_is_refused(terminals: Terminals, size: tuple[int, int]) -> None:
-    terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"), size=Size(80, 24))
+    operation = execution("sleep", ["100"], cwd="/", interactive=True)
+    terminal = await terminals.create("s", operation, size=Size(80, 24))
     with pytest.raises(InvalidParams):
         terminal.resize(*size)
 
@@ -355,7 +358,8 @@ async def test_nothing_can_be_typed_into_a_command_that_is_over(terminals: Termi
 
 
 async def test_typing_that_nobody_reads_ends_with_the_command(terminals: Terminals) -> None:
-    terminal = await terminals.create("s", execution("stty raw; echo ready; sleep 100", cwd="/"), size=Size(80, 24))
+    operation = execution("stty raw; echo ready; sleep 100", cwd="/", interactive=True)
+    terminal = await terminals.create("s", operation, size=Size(80, 24))
     async for _ in terminal.follow():
         break
     typing = asyncio.create_task(terminal.input("x" * 1_000_000))
@@ -389,7 +393,7 @@ from dragoman.host.terminals import Terminals, execution
 async def main():
     async with Terminals() as terminals:
         for size in (None, Size(80, 24)):
-            operation = execution(sys.executable, ["-c", sys.argv[1]], cwd="/")
+            operation = execution(sys.executable, ["-c", sys.argv[1]], cwd="/", interactive=size is not None)
             terminal = await terminals.create("s", operation, size=size)
             await terminal.wait()
             assert "evil" in terminal.output().output

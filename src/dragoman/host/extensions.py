@@ -7,7 +7,9 @@
     _dragoman/fs/list_directory     ListDirectoryRequest   -> ListDirectoryResponse
     _dragoman/fs/create_directory   CreateDirectoryRequest -> CreateDirectoryResponse
     _dragoman/fs/apply_edits        ApplyEditsRequest      -> ApplyEditsResponse
-    _dragoman/fs/watch              WatchRequest           -> changes as FilesChanged, until it is ended
+    _dragoman/fs/watch              WatchRequest           -> WatchResponse
+    _dragoman/fs/unwatch            UnwatchRequest         -> UnwatchResponse
+    _dragoman/fs/changed            WatchNews                 the other way: what has changed
 
 Paths are absolute.  `expectedSha256` is the SHA-256 of the file's bytes in hexadecimal digits: when the file is
 another one by then, nothing is written and the error's `data.kind` is "changed".
@@ -182,3 +184,26 @@ class FilesChanged(Model):
 
     changes: Sequence[FileChange]
     overflow: bool = False
+
+
+class WatchResponse(Model):
+    watch_id: str
+
+
+class UnwatchRequest(Model):
+    session_id: SessionId
+    watch_id: str
+
+
+class UnwatchResponse(Model):
+    ended: bool  # false: there was no such watch
+
+
+class WatchNews(Model):
+    """`ended` when there is nothing left to watch, and no more news."""
+
+    session_id: SessionId
+    watch_id: str
+    changes: Sequence[FileChange]
+    overflow: bool = False
+    ended: bool = False

@@ -94,6 +94,7 @@ class Workspace:
         roots: list[Root] = []
         try:
             roots += map(open_root, (cwd, *additional_directories))
+            self._count = len(roots)
             roots += (open_exception(exception.path, exception.writable) for exception in exceptions)
         except BaseException:
             for root in roots:
@@ -104,7 +105,12 @@ class Workspace:
     @property
     def directories(self) -> tuple[str, ...]:
         """Where `cwd` and the additional directories were, really, when they were opened."""
-        return tuple("/" + "/".join(root.real) for root in self._roots.roots if not root.only)
+        return tuple("/" + "/".join(root.real) for root in self._roots.roots[: self._count])
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The same, held open: for a sandbox, which shows what they are rather than what has their names now."""
+        return tuple(root.fd for root in self._roots.roots[: self._count])
 
     def close(self) -> None:
         self._roots.close()

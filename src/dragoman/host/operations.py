@@ -62,6 +62,7 @@ class Execute(_Operation, tag_field="operation", tag="terminal_execute"):
     env: tuple[tuple[str, str], ...] = ()
     shell: bool = False  # argv is a shell and one string for it
     dangerous_env: tuple[str, ...] = ()  # names among env that can change what runs
+    interactive: bool = False  # the agent types into it
 
     @property
     def subject(self) -> str:

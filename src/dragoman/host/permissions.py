@@ -119,6 +119,7 @@ class Permissions:
         self._protected = tuple(os.path.realpath(path) for path in own)
         self._lifetime = lifetime
         self._in_session: dict[str, list[Approval]] = {}
+        self._session_rules: dict[str, Rules] = {}
         self._epochs: dict[str, int] = {}  # counts what made the answers in the works worthless
         self._closed: dict[str, None] = {}
 
@@ -134,9 +135,10 @@ class Permissions:
 
     # Sessions
 
-    def open_session(self, session_id: str) -> None:
-        """A session that had been closed is there again."""
+    def open_session(self, session_id: str, rules: Rules | None = None) -> None:
+        """A session begins, or is there again after it had been closed; `rules` are those of its workspace."""
         self._closed.pop(session_id, None)
+        self._session_rules[session_id] = rules or Rules()
 
     def begin_turn(self, session_id: str) -> None:
         """A new turn: what the user denied for the rest of the last one may be asked again."""
@@ -155,6 +157,7 @@ class Permissions:
         """Allow nothing more in a session, and forget what was allowed for its time."""
         self._closed[session_id] = None
         self._in_session.pop(session_id, None)
+        self._session_rules.pop(session_id, None)
         self.cancel(session_id)
         self._questions.unsilence(session_id)
         while len(self._closed) > MAX_CLOSED:
@@ -186,11 +189,12 @@ class Permissions:
         *,
         workspace: str | os.PathLike[str] | None = None,
         directories: Sequence[str | os.PathLike[str]] = (),
-        detail: str = "",
+        detail: str | Callable[[], str] = "",
     ) -> Decision:
         """Whether the host may do this now; it never raises, and whatever fails is a no.
 
-        `workspace` is the session's directory, `directories` its further ones; `detail`, such as a diff, is shown.
+        `workspace` is the session's directory, `directories` its further ones; `detail`, such as a diff, is shown,
+        and made in a thread if there is something to ask and it is a function.
         """
         epoch = self._epochs.get(session_id, 0)
         try:
@@ -301,7 +305,8 @@ class Permissions:
     def _judged(self, situation: _Situation) -> Verdict | None:
         """What the rules say of an operation under the name it was given and under its real one."""
         operation, place = situation.operation, situation.place
-        verdicts = [self.rules.judge(name, place) for name in situation.names]
+        rules = self.rules + self._session_rules.get(situation.session_id, Rules())
+        verdicts = [rules.judge(name, place) for name in situation.names]
         for effect in ("deny", "ask"):
             for verdict in verdicts:
                 if verdict and verdict.effect == effect:
@@ -313,7 +318,7 @@ class Permissions:
                 return Verdict("ask", verdict.rule, "one of the arguments is a protected path")
         return verdict
 
-    async def _asked(self, situation: _Situation, detail: str) -> Decision:
+    async def _asked(self, situation: _Situation, detail: str | Callable[[], str]) -> Decision:
         verdict = self._judged(situation)
         scopes: list[Scope] = ["once"]
         if not situation.doubts and verdict is None:
@@ -323,7 +328,8 @@ class Permissions:
         warnings = [*situation.doubts]
         if verdict:
             warnings.append(f"{verdict.why or 'a rule says to ask'}: {verdict.rule.where}")
-        question = about(situation.operation, situation.session_id, scopes=scopes, warnings=warnings, detail=detail)
+        shown = detail if isinstance(detail, str) else await asyncio.to_thread(detail)
+        question = about(situation.operation, situation.session_id, scopes=scopes, warnings=warnings, detail=shown)
         reply = await self._questions.ask(question)
         where = verdict.rule.where if verdict else None
         if reply.option is None:

@@ -7,6 +7,7 @@ about itself is marked as that.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -143,6 +144,14 @@ class _Open:
         self.task = task
         self.waiting = 0
         self.instead: Reply | None = None  # the answer once it is withdrawn, whatever the screen still says
+        self.withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def withdraw(self, reply: Reply) -> None:
+        """Answer it now, though the screen may take its time to let go of it."""
+        self.instead = reply
+        self.task.cancel()
+        if not self.withdrawn.done():
+            self.withdrawn.set_result(None)
 
     @property
     def is_open(self) -> bool:
@@ -180,7 +189,8 @@ class Questions:
             self._open[key] = asking
         asking.waiting += 1
         try:
-            await asyncio.wait([asking.task])
+            ends: list[asyncio.Future[Any]] = [asking.task, asking.withdrawn]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             asking.waiting -= 1
             if not asking.waiting:
@@ -193,8 +203,7 @@ class Questions:
         asked = [asking for asking in self._open.values() if asking.session_id == session_id]
         for asking in asked:
             if asking.task is not asyncio.current_task():
-                asking.instead = reply
-                asking.task.cancel()
+                asking.withdraw(reply)
 
     def silence(self, session_id: str) -> None:
         """Answer every question of a session with no until its next turn."""

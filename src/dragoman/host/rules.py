@@ -93,6 +93,10 @@ class Rules:
             rules.rules += tuple(rule for rule in theirs if rule not in rules.ignored)
         return rules
 
+    def __add__(self, others: "Rules") -> "Rules":
+        """These and others, all in force."""
+        return Rules((*self.rules, *others.rules))
+
     def judge(self, operation: Operation, place: Place) -> Verdict | None:
         """What the strongest rule about an operation says; None when no rule is about it."""
         found: dict[Effect, Verdict] = {}

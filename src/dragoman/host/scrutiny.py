@@ -58,6 +58,8 @@ def doubts(operation: Operation, own: Sequence[str]) -> list[str]:
             dangerous = sorted(set_here.union(operation.dangerous_env))
             found = protected_by(operation.cwd, own)
             changes = [f"{visible(name)} can change what is run" for name in dangerous]
+            if operation.interactive:
+                changes.append("the agent can type into it whatever it likes, without being asked again")
             return [*changes, f"{visible(found)} is protected"] if found else changes
         case NetworkAccess():
             is_plain = origin(operation.url) is not None
@@ -82,7 +84,8 @@ def told(operation: Operation) -> dict[str, Any]:
             return told | {"path": operation.path, "digest": operation.digest, "creates": operation.creates}
         case Execute():
             settings = dict(operation.env)
-            return told | {"argv": operation.argv, "env": settings, "cwd": operation.cwd, "shell": operation.shell}
+            how = {"shell": operation.shell, "interactive": operation.interactive}
+            return told | {"argv": operation.argv, "env": settings, "cwd": operation.cwd} | how
         case NetworkAccess():
             return told | {"url": operation.url}
         case McpTool():

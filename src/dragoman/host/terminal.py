@@ -140,10 +140,7 @@ class Terminal:
         await keyboard.type(text.encode())
 
     def resize(self, columns: int, rows: int) -> None:
-        keyboard = self._interactive()
-        if not (0 < columns < 1 << 16 and 0 < rows < 1 << 16):
-            raise InvalidParams("a terminal's size is between 1 and 65535 columns and rows", {"kind": "bad_size"})
-        keyboard.resize(Size(columns, rows))
+        self._interactive().resize(checked_size(columns, rows))
 
     def _interactive(self) -> "Keyboard":
         if self._keyboard is None:
@@ -263,6 +260,12 @@ class Keyboard:
         finally:
             if not self._closed:
                 asyncio.get_running_loop().remove_writer(self._fd)
+
+
+def checked_size(columns: int, rows: int) -> Size:
+    if not (0 < columns < 1 << 16 and 0 < rows < 1 << 16):
+        raise InvalidParams("a terminal's size is between 1 and 65535 columns and rows", {"kind": "bad_size"})
+    return Size(columns, rows)
 
 
 def set_size(fd: int, size: Size) -> None:

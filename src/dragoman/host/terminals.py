@@ -40,7 +40,14 @@ SHELL = "/bin/sh"
 SHELL_SYNTAX = re.compile(r"""[\s|&;<>()$`\\"'*?\[\]{}#~!^%]""")
 
 
-def execution(command: str, args: Sequence[str] = (), *, cwd: str, env: Iterable[tuple[str, str]] = ()) -> Execute:
+def execution(
+    command: str,
+    args: Sequence[str] = (),
+    *,
+    cwd: str,
+    env: Iterable[tuple[str, str]] = (),
+    interactive: bool = False,
+) -> Execute:
     """What a request to run this command would run; `cwd` is the real path of the directory.
 
     A command with arguments is run as it is.  One without them that only a shell could make sense of is given to
@@ -60,6 +67,7 @@ def execution(command: str, args: Sequence[str] = (), *, cwd: str, env: Iterable
         env=variables,
         shell=shell,
         dangerous_env=dangerous(variables),
+        interactive=interactive,
     )
 
 
@@ -98,9 +106,11 @@ class Terminals:
         `directory`: an open descriptor of the operation's cwd, which is otherwise opened by its path.
         `roots`: what can be written in a sandbox, as paths or descriptors; by default the cwd.
         `timeout`: seconds after which the command is ended.
-        `size`: make it interactive, on a terminal of this size.
+        `size`: that of the terminal of a command that is interactive.
         `apart`: tell stdout and stderr apart to those who follow it, which may change the order between them.
         """
+        if operation.interactive != (size is not None):
+            raise ValueError("a command that is interactive has a size, and only such a command has")
         self._check_room(session_id)
         kept = self.limits.kept(output_byte_limit)
         terminal = Terminal(session_id, operation, kept, self.limits.grace, self._pace)
@@ -161,6 +171,10 @@ class Terminals:
             )
         return terminal
 
+    def of(self, session_id: str) -> list[Terminal]:
+        """All terminals of a session."""
+        return [terminal for terminal in self._terminals.values() if terminal.session_id == session_id]
+
     async def release(self, session_id: str, terminal_id: str) -> None:
         """End a command that still runs, with all it has started, and forget it; its id is void at once."""
         terminal = self.find(session_id, terminal_id)
@@ -170,7 +184,7 @@ class Terminals:
 
     async def close(self, session_id: str | None = None) -> None:
         """Release all terminals of a session, or of all sessions."""
-        closed = [t for t in self._terminals.values() if session_id in (None, t.session_id)]
+        closed = list(self._terminals.values()) if session_id is None else self.of(session_id)
         for terminal in closed:
             del self._terminals[terminal.id]
             terminal.dismiss()
@@ -188,9 +202,8 @@ class Terminals:
         await self.close()
 
     def _check_room(self, session_id: str) -> None:
-        mine = sum(terminal.session_id == session_id for terminal in self._terminals.values())
         for count, limit, whose in (
-            (mine, self.limits.per_session, "session"),
+            (len(self.of(session_id)), self.limits.per_session, "session"),
             (len(self._terminals), self.limits.per_host, "host"),
         ):
             if count >= limit:

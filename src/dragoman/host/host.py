@@ -1,0 +1,287 @@
+"""A client that lends an agent files, terminals and permissions: all parts of this package, put together.
+
+    async with connect("my-agent --acp", Host(asker=ask)) as host:
+        session = await host.new_session("project")
+        print((await session.prompt("make the tests pass")).stop_reason)
+
+A session has the directories it was opened with and nothing else.  Whatever the agent wants done is opened first,
+put to the permission engine as the exact operation it is, written to the audit log, and only then carried out.
+What a session was lent is taken back when it is closed, and everything is when the connection ends.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Literal, Unpack
+
+from ..client import SessionOptions
+from ..connection import Connection
+from ..errors import Error, RemoteProtocolError
+from ..session import Session
+from .approvals import ApprovalStore
+from .audit import AuditLog, default_path
+from .chain import seal_path
+from .files import Exemption, Workspace
+from .handles import Overlay, Save
+from .lending import Lender
+from .limits import Limits
+from .loans import Loan
+from .permissions import Permissions, Preset
+from .questions import Asker
+from .rules import Rules, user_file, workspace_file
+from .sandbox import Sandbox
+from .terminal import Terminal
+from .terminals import Terminals
+
+log = logging.getLogger("dragoman")
+
+Path = str | os.PathLike[str]
+
+
+class Host(Lender):
+    """Lends an agent a workspace, commands and the user's consent; nothing is done that was not permitted.
+
+    `preset` and `rules` (by default the user's file) say what is allowed without asking; a workspace's own file is
+    read besides.  `asker` puts a question to the user and gives the id of the option they chose; without one nobody
+    is asked, which means no.  `store` remembers what was allowed for longer; False: nothing is.  `audit` is where
+    everything is written down, by default the user's log; False: nowhere.  `sandbox` runs commands in bubblewrap or
+    not at all.  `agent_name` is the name the user knows the agent by.  The rest is for the parts: `limits` and
+    `inherit` for `Terminals`; `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`,
+    `timeout` and `arming` for `Permissions`.
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: Preset = "ask",
+        rules: Rules | None = None,
+        asker: Asker | None = None,
+        audit: Path | AuditLog | Literal[False] | None = None,
+        store: Path | ApprovalStore | Literal[False] | None = None,
+        sandbox: Sandbox | bool | None = None,
+        agent_name: str = "",
+        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        inherit: Iterable[str] = (),
+        exceptions: Iterable[Exemption] = (),
+        overlay: Overlay | None = None,
+        save: Save | None = None,
+        relative: bool = False,
+        protected: Sequence[Path] = (),
+        timeout: float | None = None,
+        arming: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.audit = _audit_log(audit)
+        self.store = _approval_store(store)
+        logs = [self.audit.path, seal_path(self.audit.path)] if self.audit else []
+        self.permissions = Permissions(
+            preset,
+            Rules.load(user_file()) if rules is None else rules,
+            asker,
+            self.store,
+            audit=self._record,
+            agent=agent_name,
+            protected=[*logs, *protected],
+            timeout=timeout,
+            arming=arming,
+        )
+        cage = Sandbox() if sandbox is True else sandbox or None
+        self.terminals = Terminals(limits=limits, sandbox=cage, inherit=inherit)
+        self._exceptions = tuple(exceptions)
+        self._overlay, self._save, self._relative = overlay, save, relative
+        self._loans = {}
+        self._chores: set[asyncio.Future[Any]] = set()  # records being written, commands whose end is awaited
+        self._taking_back: asyncio.Task[None] | None = None
+
+    def decided(self, event: Mapping[str, Any]) -> None:
+        """Something was allowed, denied or cancelled: the record of it, for whoever shows it; here nobody does."""
+
+    # Sessions
+
+    async def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        with self._offer(cwd, options) as loan:
+            session = await super().new_session(cwd, **options)
+            self._lend_new(session.id, loan)
+        return session
+
+    async def fork_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        with self._offer(cwd, options) as loan:
+            session = await super().fork_session(session_id, cwd, **options)
+            self._lend_new(session.id, loan)
+        return session
+
+    async def load_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        async with self._lent(session_id, cwd, options):
+            return await super().load_session(session_id, cwd, **options)
+
+    async def resume_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        async with self._lent(session_id, cwd, options):
+            return await super().resume_session(session_id, cwd, **options)
+
+    async def lend(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> None:
+        """Lend directories to a session that is known by its id alone, such as a subagent's."""
+        async with self._lent(session_id, cwd, options):
+            pass
+
+    async def close_session(self, session_id: str) -> None:
+        async with self._taken_back(session_id):
+            await super().close_session(session_id)
+
+    async def delete_session(self, session_id: str) -> None:
+        async with self._taken_back(session_id):
+            await super().delete_session(session_id)
+
+    def rules_of(self, session_id: str) -> Rules:
+        """The rules of a session's workspace, and what they would allow had the user trusted their file."""
+        return self._loan(session_id).rules
+
+    def begin_turn(self, session_id: str) -> None:
+        self.permissions.begin_turn(session_id)
+
+    def withdraw_questions(self, session_id: str) -> None:
+        self.permissions.cancel(session_id)
+
+    # Lending
+
+    @contextlib.contextmanager
+    def _offer(self, cwd: Path, options: SessionOptions) -> Iterator[Loan]:
+        """Open what a session is to be lent; it is closed again should the session not come about."""
+        trusted = self.store.trusts if self.store else _trust_nothing
+        rules = Rules.load(None, workspace_file(cwd), trusted)
+        try:
+            workspace = Workspace(
+                cwd,
+                options.get("additional_directories") or (),
+                self._exceptions,
+                overlay=self._overlay,
+                save=self._save,
+                relative=self._relative,
+            )
+        except OSError as exc:
+            raise Error(f"{exc.filename or cwd} cannot be lent to an agent: {exc.strerror}") from exc
+        loan = Loan(workspace, rules, self.permissions)
+        try:
+            yield loan
+        except BaseException:
+            loan.end()
+            raise
+
+    def _lend(self, session_id: str, loan: Loan) -> None:
+        loan.session_id = session_id
+        self._loans[session_id] = loan
+        self.permissions.open_session(session_id, loan.rules)
+
+    def _lend_new(self, session_id: str, loan: Loan) -> None:
+        if session_id in self._loans:
+            raise RemoteProtocolError(f"the agent gave a new session the id of another one: {session_id!r}")
+        self._lend(session_id, loan)
+
+    @asynccontextmanager
+    async def _lent(self, session_id: str, cwd: Path, options: SessionOptions) -> AsyncIterator[None]:
+        """Lend to a session before the agent hears of it; should that fail, everything is as it was."""
+        before = self._loans.get(session_id)
+        with self._offer(cwd, options) as loan:
+            self._lend(session_id, loan)
+            try:
+                yield
+            except BaseException:
+                if before:
+                    self._lend(session_id, before)
+                else:
+                    await self._take_back(session_id)
+                raise
+        if before:
+            await before.close()
+
+    @asynccontextmanager
+    async def _taken_back(self, session_id: str) -> AsyncIterator[None]:
+        """Permit nothing more and end all commands; when the agent has had its say, take back the rest."""
+        self.permissions.close_session(session_id)
+        await asyncio.gather(*(terminal.kill() for terminal in self.terminals.of(session_id)))
+        try:
+            yield
+        finally:
+            await self._take_back(session_id)
+
+    async def _take_back(self, session_id: str) -> None:
+        self.permissions.close_session(session_id)
+        loan = self._loans.pop(session_id, None)
+        await self.terminals.close(session_id)
+        if loan:
+            await loan.close()
+
+    # The connection
+
+    def attach(self, connection: Connection) -> None:
+        super().attach(connection)
+        wake = connection.on_close
+
+        def over() -> None:
+            if wake:
+                wake()
+            self._taking_back = asyncio.create_task(self._take_all_back(), name="taking back")
+
+        connection.on_close = over
+
+    async def _take_all_back(self) -> None:
+        for session_id in self._loans:
+            self.permissions.close_session(session_id)
+        await self.terminals.close()
+        for session_id in list(self._loans):
+            await self._take_back(session_id)
+
+    async def take_back(self) -> None:
+        """Wait until nothing is lent any more and everything is written down."""
+        if self._taking_back:
+            await self._taking_back
+        while self._chores:
+            await asyncio.wait(self._chores)
+        if self.audit:
+            self.audit.close()
+
+    # The audit log
+
+    async def _record(self, event: Mapping[str, Any]) -> None:
+        """Write an event down, to its end even if nobody waits for that any more; then let others see it."""
+        if self.audit:
+            await asyncio.shield(self._chore(asyncio.ensure_future(self.audit.record(event))))
+        self.decided(event)
+
+    def terminal_started(self, terminal: Terminal) -> None:
+        """A command runs, which `terminal.follow()` shows; here its end is written down."""
+        if self.audit:
+            self._chore(asyncio.create_task(self._record_end(self.audit, terminal), name="end of a command"))
+
+    async def _record_end(self, audit: AuditLog, terminal: Terminal) -> None:
+        status = await terminal.wait()
+        told = {"session": terminal.session_id, "fingerprint": terminal.operation.fingerprint()}
+        how = {"exit_code": status and status.exit_code, "signal": status and status.signal}
+        try:
+            await audit.record({"event": "exit", **told, **how, "timed_out": terminal.timed_out})
+        except Error as exc:
+            log.warning("the end of a command could not be written down: %s", exc)
+
+    def _chore(self, chore: "asyncio.Future[Any]") -> "asyncio.Future[Any]":
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+        chore.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return chore
+
+
+def _audit_log(audit: Path | AuditLog | Literal[False] | None) -> AuditLog | None:
+    if audit is False or isinstance(audit, AuditLog):
+        return audit or None
+    return AuditLog(default_path() if audit is None else audit)
+
+
+def _approval_store(store: Path | ApprovalStore | Literal[False] | None) -> ApprovalStore | None:
+    if store is False or isinstance(store, ApprovalStore):
+        return store or None
+    return ApprovalStore(store)
+
+
+def _trust_nothing(path: str, digest: str) -> bool:
+    return False

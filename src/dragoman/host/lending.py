@@ -1,0 +1,269 @@
+"""What an agent asks of its host, answered out of what its sessions have been lent.
+
+Every method begins with the session: one that has been lent nothing is refused before anything is looked at.
+"""
+
+import asyncio
+import importlib.util
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+import msgspec
+
+from .. import schema as s
+from ..client import Client
+from ..errors import Error, MethodNotFound, Overloaded, ResourceNotFound, RpcError
+from ..roles import ClientRole, extension
+from . import extensions as x
+from . import terminal_extensions as t
+from .answers import check_fits, fitting
+from .file_errors import Refused, answering
+from .files import Permit, Workspace
+from .loans import Loan
+from .paths import path_of
+from .permissions import Permissions
+from .terminal import Size, Terminal, checked_size
+from .terminals import Terminals, execution
+
+MAX_WATCHES = 16  # of one session
+OURS = "_dragoman/"
+WATCHING = f"{OURS}fs/watch"
+
+T = TypeVar("T")
+
+
+class Lender(Client):
+    """Answers for files, terminals and permissions; a `Host` says what each session is lent."""
+
+    permissions: Permissions
+    terminals: Terminals
+    _loans: dict[str, Loan]
+
+    def terminal_started(self, terminal: Terminal) -> None:
+        """A command runs, which `terminal.follow()` shows; here nobody watches."""
+
+    def capabilities(self) -> s.ClientCapabilities:
+        """What is advertised, with the methods of our own by name in `_meta`."""
+        requests, _ = self.answers(ClientRole)
+        ours = sorted(name for name in requests if name.startswith(OURS) and (name != WATCHING or can_watch()))
+        return msgspec.structs.replace(super().capabilities(), meta={"dragoman": {"methods": ours}})
+
+    def _loan(self, session_id: str) -> Loan:
+        if (loan := self._loans.get(session_id)) is None:
+            raise ResourceNotFound("there is no such session here", {"kind": "unknown_session"})
+        return loan
+
+    # Permission
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        self._loan(params.session_id)
+        return await self.permissions.answer(params)
+
+    # Files
+
+    async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+        response = await self._in_files(Workspace.read_text_file, params)
+        check_fits(response.content, params.path)
+        return response
+
+    async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+        return await self._in_files(Workspace.write_text_file, params)
+
+    @extension("_dragoman/fs/read_text_file")
+    async def read_file(self, params: x.ReadFileRequest) -> x.ReadFileResponse:
+        response = await self._in_files(Workspace.read_file, params)
+        check_fits(response.content, params.path)
+        return response
+
+    @extension("_dragoman/fs/write_text_file")
+    async def write_file(self, params: x.WriteFileRequest) -> x.WriteFileResponse:
+        return await self._in_files(Workspace.write_file, params)
+
+    @extension("_dragoman/fs/read_binary_file")
+    async def read_binary_file(self, params: x.ReadBinaryRequest) -> x.ReadBinaryResponse:
+        return await self._in_files(Workspace.read_binary_file, params)
+
+    @extension("_dragoman/fs/write_binary_file")
+    async def write_binary_file(self, params: x.WriteBinaryRequest) -> x.WriteFileResponse:
+        return await self._in_files(Workspace.write_binary_file, params)
+
+    @extension("_dragoman/fs/list_directory")
+    async def list_directory(self, params: x.ListDirectoryRequest) -> x.ListDirectoryResponse:
+        return await self._in_files(Workspace.list_directory, params)
+
+    @extension("_dragoman/fs/create_directory")
+    async def create_directory(self, params: x.CreateDirectoryRequest) -> x.CreateDirectoryResponse:
+        return await self._in_files(Workspace.create_directory, params)
+
+    @extension("_dragoman/fs/apply_edits")
+    async def apply_edits(self, params: x.ApplyEditsRequest) -> x.ApplyEditsResponse:
+        return await self._in_files(Workspace.apply_edits, params)
+
+    async def _in_files(self, method: Callable[[Workspace, Any, Permit], Awaitable[T]], params: Any) -> T:
+        loan = self._loan(params.session_id)
+        async with loan.use() as workspace:
+            return await method(workspace, params, loan.permit)
+
+    @extension(WATCHING)
+    async def watch(self, params: x.WatchRequest) -> x.WatchResponse:
+        """Begin to tell of changes; the answer says that from now on none is missed."""
+        loan = self._loan(params.session_id)
+        if not can_watch():
+            raise MethodNotFound(data={"method": WATCHING})
+        if len(loan.watches) >= MAX_WATCHES:
+            raise Overloaded("too many directories are watched; end one first", {"kind": "watch_limit"})
+        id = f"watch_{secrets.token_hex(16)}"
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loan.watches.begin(id, self._watch(loan, id, params, begun))
+        try:
+            await begun
+        except BaseException:
+            await loan.watches.end(id)
+            raise
+        return x.WatchResponse(watch_id=id)
+
+    @extension("_dragoman/fs/unwatch")
+    async def unwatch(self, params: x.UnwatchRequest) -> x.UnwatchResponse:
+        return x.UnwatchResponse(ended=await self._loan(params.session_id).watches.end(params.watch_id))
+
+    async def _watch(self, loan: Loan, id: str, params: x.WatchRequest, begun: "asyncio.Future[None]") -> None:
+        ids: dict[str, Any] = {"session_id": params.session_id, "watch_id": id}
+        try:
+            async with AsyncExitStack() as watch:
+                async with loan.use() as workspace:
+                    changes = await watch.enter_async_context(workspace.watch(params, loan.permit))
+                begun.set_result(None)
+                async for news in changes:
+                    await self.agent.room()
+                    told = x.WatchNews(**ids, changes=news.changes, overflow=news.overflow)
+                    self.agent.notify("_dragoman/fs/changed", told)
+        except Error as exc:
+            if not begun.done():
+                begun.set_exception(exc)
+            elif isinstance(exc, RpcError):  # the directory is gone; else the connection is
+                self.agent.notify("_dragoman/fs/changed", x.WatchNews(**ids, changes=(), overflow=True, ended=True))
+
+    # Terminals
+
+    async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
+        terminal = await self._run(params)
+        return s.CreateTerminalResponse(terminal_id=terminal.id)
+
+    async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        return fitting(self._terminal(params).output())
+
+    async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
+        status = await self._terminal(params).wait() or s.TerminalExitStatus()
+        return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
+
+    async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
+        await self._terminal(params).kill()
+        return s.KillTerminalResponse()
+
+    async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse:
+        self._loan(params.session_id)
+        await self.terminals.release(params.session_id, params.terminal_id)
+        return s.ReleaseTerminalResponse()
+
+    @extension("_dragoman/terminal/create")
+    async def create_terminal_with(self, params: t.CreateRequest) -> t.CreateResponse:
+        size = None if params.size is None else checked_size(params.size.columns, params.size.rows)
+        timeout = None if params.timeout is None else params.timeout / 1000
+        terminal = await self._run(params, size=size, timeout=timeout, apart=params.push and size is None)
+        if params.push:
+            self._loan(params.session_id).pushes.begin(terminal.id, self._push(terminal))
+        return t.CreateResponse(terminal_id=terminal.id, pid=terminal.pid)
+
+    @extension("_dragoman/terminal/wait_for_exit")
+    async def wait_for_exit(self, params: t.WaitRequest) -> t.WaitResponse:
+        """How a command ended; whatever of its output is pushed comes before the answer does."""
+        terminal = self._terminal(params)
+        status = await terminal.wait(None if params.timeout is None else params.timeout / 1000)
+        if status and (pushing := self._loan(params.session_id).pushes.get(terminal.id)):
+            await asyncio.wait([pushing])
+        output, end = fitting(terminal.output()), status or s.TerminalExitStatus()
+        return t.WaitResponse(
+            output=output.output,
+            truncated=output.truncated,
+            timed_out=status is None or terminal.timed_out,
+            exit_code=end.exit_code,
+            signal=end.signal,
+        )
+
+    @extension("_dragoman/terminal/kill")
+    async def kill_with(self, params: t.KillRequest) -> t.KillResponse:
+        terminal = self._terminal(params)
+        runs = terminal.status is None
+        await terminal.kill(params.signal, force=params.force)
+        return t.KillResponse(killed=runs)
+
+    @extension("_dragoman/terminal/input")
+    async def type_into(self, params: t.InputRequest) -> t.Nothing:
+        await self._terminal(params).input(params.text)
+        return t.Nothing()
+
+    @extension("_dragoman/terminal/resize")
+    async def resize(self, params: t.ResizeRequest) -> t.Nothing:
+        self._terminal(params).resize(params.columns, params.rows)
+        return t.Nothing()
+
+    def _terminal(self, params: Any) -> Terminal:
+        self._loan(params.session_id)
+        return self.terminals.find(params.session_id, params.terminal_id)
+
+    async def _run(
+        self,
+        params: s.CreateTerminalRequest | t.CreateRequest,
+        *,
+        size: Size | None = None,
+        timeout: float | None = None,
+        apart: bool = False,
+    ) -> Terminal:
+        """Run a command in a directory of the session's, held open from before the user was asked."""
+        loan = self._loan(params.session_id)
+        async with loan.use() as workspace:
+            named = params.cwd or workspace.directories[0]
+            with workspace.directory(named) as directory:
+                path, fd = directory.path, directory.open()
+            try:
+                operation = execution(
+                    params.command,
+                    params.args,
+                    cwd=path,
+                    env=[(variable.name, variable.value) for variable in params.env],
+                    interactive=size is not None,
+                )
+                await loan.permit(operation)
+                with answering(named):
+                    if path_of(fd) not in (path, None):  # moved meanwhile: it is no longer what was allowed
+                        raise Refused("changed")
+                terminal = await self.terminals.create(
+                    params.session_id,
+                    operation,
+                    directory=fd,
+                    roots=workspace.descriptors,
+                    output_byte_limit=params.output_byte_limit,
+                    timeout=timeout,
+                    size=size,
+                    apart=apart,
+                )
+            finally:
+                os.close(fd)
+        self.terminal_started(terminal)
+        return terminal
+
+    async def _push(self, terminal: Terminal) -> None:
+        async for chunk in terminal.follow():
+            await self.agent.room()
+            told = t.PushedOutput(
+                session_id=terminal.session_id, terminal_id=terminal.id, stream=chunk.stream, text=chunk.text
+            )
+            self.agent.notify("_dragoman/terminal/output", told)
+
+
+def can_watch() -> bool:
+    """Whether the library that watches files is installed."""
+    return importlib.util.find_spec("watchfiles") is not None

@@ -1,0 +1,93 @@
+"""What one session has been lent: its files, and the permission to use them."""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ..errors import InvalidParams, RequestCancelled
+from ..schema import Diff
+from .diffs import unified
+from .files import Workspace
+from .operations import Operation
+from .permissions import Permissions
+from .rules import Rules
+
+AT_ONCE = 48  # operations of one session: more than may wait for the user, so that others go on meanwhile
+
+
+class Loan:
+    """A session's workspace, and what is done in it beside requests; what is under way when it ends is finished."""
+
+    session_id = ""  # whose it is, once that is known
+
+    def __init__(self, workspace: Workspace, rules: Rules, permissions: Permissions) -> None:
+        self.workspace, self.rules = workspace, rules
+        self._permissions = permissions
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._users = 0
+        self._ended = self._closed = False
+        self.watches = Chores()
+        self.pushes = Chores()
+
+    async def permit(self, operation: Operation, diff: Diff | None = None) -> None:
+        """Return when an operation may be performed, exactly as it is; raise what the agent is told when not."""
+        cwd, *further = self.workspace.directories
+        decision = await self._permissions.decide(
+            self.session_id,
+            operation,
+            workspace=cwd,
+            directories=further,
+            detail=functools.partial(unified, diff) if diff else "",
+        )
+        if decision.cancelled:
+            raise RequestCancelled("the turn was cancelled", {"kind": "cancelled"})
+        if not decision:  # why is between the user and the host: rules are nobody else's business
+            raise InvalidParams(
+                "this is not permitted; ask the user, or do something else", {"kind": "not_permitted"}
+            )
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Workspace]:
+        """The workspace, which stays open for as long as the block runs."""
+        self._users += 1
+        try:
+            async with self._turn:
+                yield self.workspace
+        finally:
+            self._users -= 1
+            self._close_unused()
+
+    async def close(self) -> None:
+        """End what is done beside requests, and let go of the files."""
+        await self.watches.end()
+        await self.pushes.end()
+        self.end()
+
+    def end(self) -> None:
+        """Let go of the files as soon as nobody uses them."""
+        self._ended = True
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self._ended and not self._users and not self._closed:
+            self._closed = True
+            self.workspace.close()
+
+
+class Chores(dict[str, "asyncio.Task[None]"]):
+    """What is done for a session beside its requests, by name; each is forgotten when it is done."""
+
+    def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self[name] = task = asyncio.create_task(work, name=name)
+        task.add_done_callback(lambda _: self.pop(name, None))
+
+    async def end(self, *names: str) -> bool:
+        """End some of them, or all; false when there was none."""
+        tasks = [task for name, task in self.items() if name in names or not names]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        return bool(tasks)

@@ -1,0 +1,97 @@
+"""The methods on terminals that the protocol itself does not have, as an agent calls them and as it is answered.
+
+    _dragoman/terminal/create         CreateRequest -> CreateResponse   a time limit, a size, pushed output; the pid
+    _dragoman/terminal/wait_for_exit  WaitRequest   -> WaitResponse     for so long; with the output
+    _dragoman/terminal/kill           KillRequest   -> KillResponse     with a signal, or at once
+    _dragoman/terminal/input          InputRequest  -> Nothing          type into an interactive terminal
+    _dragoman/terminal/resize         ResizeRequest -> Nothing
+    _dragoman/terminal/output         PushedOutput                      the other way: what was just printed
+
+A terminal is the same whichever family of methods it was created by.  Times are in milliseconds.
+"""
+
+from collections.abc import Sequence
+
+from ..schema.base import Bare, Exact, Model, Nullable, UInt32, UInt64
+from ..schema.protocol import SessionId
+from ..schema.terminals import EnvVariable, TerminalId
+from .output import StreamName
+
+
+class TerminalSize(Bare):
+    columns: int
+    rows: int
+
+
+class CreateRequest(Model):
+    """`timeout` ends the command; `size` makes it interactive; `push` sends what it prints as it comes."""
+
+    session_id: SessionId
+    command: str
+    args: Nullable[Sequence[str]] = []
+    env: Nullable[Sequence[EnvVariable]] = []
+    cwd: Exact[str | None] = None
+    output_byte_limit: Exact[UInt64 | None] = None
+    timeout: Exact[UInt64 | None] = None
+    size: Exact[TerminalSize | None] = None
+    push: Exact[bool] = False
+
+
+class CreateResponse(Model):
+    """`pid` is the command's, or that of the sandbox it runs in."""
+
+    terminal_id: TerminalId
+    pid: int
+
+
+class WaitRequest(Model):
+    session_id: SessionId
+    terminal_id: TerminalId
+    timeout: Exact[UInt64 | None] = None
+
+
+class WaitResponse(Model):
+    """`timed_out`: the command still runs, or was ended because its time was up."""
+
+    output: str
+    truncated: bool
+    timed_out: bool
+    exit_code: UInt32 | None = None
+    signal: str | None = None
+
+
+class KillRequest(Model):
+    """A `signal` is sent and nothing more; without one the command is ended, at once with `force`."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+    signal: Exact[str | None] = None
+    force: Exact[bool] = False
+
+
+class KillResponse(Model):
+    killed: bool  # false: it had ended before
+
+
+class InputRequest(Model):
+    session_id: SessionId
+    terminal_id: TerminalId
+    text: str
+
+
+class ResizeRequest(Model):
+    session_id: SessionId
+    terminal_id: TerminalId
+    columns: int
+    rows: int
+
+
+class Nothing(Model):
+    """Nothing to say."""
+
+
+class PushedOutput(Model):
+    session_id: SessionId
+    terminal_id: TerminalId
+    stream: StreamName
+    text: str
