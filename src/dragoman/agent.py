@@ -191,7 +191,7 @@ class Agent(AgentRole):
     async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
         session = self.session(params.session_id)
         session.config_options = [
-            _with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option
+            with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option
             for option in session.config_options
         ]
         if params.config_id not in {getattr(option, "id", None) for option in session.config_options}:
@@ -311,7 +311,8 @@ class _Running:
             self._over.set_result(None)
 
 
-def _with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:
+def with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:
+    """An option with another value; refused when it cannot have it."""
     if isinstance(option, s.SessionConfigBoolean) and not isinstance(value, bool):
         raise InvalidParams(f"config option {option.id!r} is on or off, not {value!r}")
     if isinstance(option, s.SessionConfigSelect) and value not in list(_choices(option)):

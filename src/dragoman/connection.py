@@ -62,6 +62,11 @@ class Connection:
         """Say what this side answers, each method with its handler; before `run`."""
         self.peer.answer(requests, notifications)
 
+    def through(self, gate: Callable[[Transport], Transport]) -> Callable[[], None]:
+        """Have all that is sent pass a gate first; before `run`.  Gives what hands it everything at once."""
+        self._transport = gate(self._transport)
+        return self._flush
+
     # Sending
 
     async def call(self, method: Method, params: Any) -> Any:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 from binascii import b2a_base64
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -50,6 +50,7 @@ class AgentSession:
         self.mode = mode
         self.config_options = config_options
         self.state: dict[str, Any] = {}
+        self.keeper: Callable[[AgentSession], Awaitable[None]] | None = None  # stores `state`
 
     def config(self, id: str) -> str | bool:
         """The current value of a config option."""
@@ -67,6 +68,11 @@ class AgentSession:
         self.client.update(s.SessionNotification(session_id=self.id, update=update))
         if self.client.wire.is_full:
             await self.client.room()
+
+    async def save(self) -> None:
+        """Have `state`, which must be JSON, stored behind all that was said; without a store it lives as we do."""
+        if self.keeper:
+            await self.keeper(self)
 
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode from the agent's side."""

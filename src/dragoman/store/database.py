@@ -1,0 +1,372 @@
+"""The sessions in SQLite: who holds them, what they say, and the one transaction at a time that changes them.
+
+Several processes may have a store open.  Whoever writes or checkpoints does so under one lock, so that there is one
+writer at any moment; a session has one holder, and a holder that died is no holder.
+"""
+
+import contextlib
+import copy
+import logging
+import os
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from . import migrations, places
+from .errors import SessionBusy, SessionCorrupted, SessionUnknown
+from .interruption import closing_lines, damage_line
+from .lines import STATE, Head, Opened, now, own
+from .locks import Claim, Lock, is_alive
+from .records import Damage, head_checksum, packed, read, start_of, state_checksum
+
+log = logging.getLogger("dragoman")
+
+Level = Literal["process", "power"]
+Entry = tuple[str, bytes]  # a session and a line for its log
+
+FILE = "sessions.db"
+CHECKPOINT = 8 * 1024 * 1024  # bytes of the write-ahead log after which it is written back
+SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
+_head = msgspec.json.Decoder(Head)
+_state = msgspec.json.Decoder(dict[str, Raw])
+_TIP = struct.Struct("<Q")
+
+
+class Summary(Struct, frozen=True):
+    """A session as a list shows it."""
+
+    id: str
+    head: Head
+    suspect: str | None = None  # what may be wrong with it
+
+
+class Database:
+    """A store's files, opened; used by one thread at a time."""
+
+    def __init__(self, path: Path, level: Level = "process") -> None:
+        self.path = path
+        self._level = level
+        self._heads: dict[str, Head] = {}  # of the sessions we hold
+        self._owners: dict[str, object] = {}
+        self._logged = 0  # bytes since the last checkpoint
+        self._number: int | None = None  # the record written last
+        made = not path.exists()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if made:
+            path.chmod(0o700)  # whatever the umask says
+        self._lock = Lock(path / "lock")
+        self.presence = Lock(path / "presence")
+        with self._lock.held():
+            self.presence.share()
+            self._claim = Claim(path / "holders")
+            self._tip = os.open(path / "tip", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self._connect()
+
+    def _connect(self) -> None:
+        self.db = connect(self.path, self._level)
+        migrations.bring_up_to_date(self.db, self.path)
+        self._look_for_losses()
+
+    def reopen(self) -> None:
+        """Start again from what is on the disk: after an error nothing in memory is to be believed."""
+        with self._lock.held():
+            with contextlib.suppress(sqlite3.Error):
+                self.db.close()
+            self._connect()
+            self._heads = {id: self._read_head(id) for id in self._heads if self._is_ours(id)}
+
+    def close(self) -> None:
+        """Let go of everything; a store nobody uses is one file."""
+        try:
+            with self._lock.held():
+                self._let_go(list(self._owners))
+                with contextlib.suppress(sqlite3.Error):
+                    self._checkpoint("TRUNCATE")
+                self.db.close()
+                self._claim.release()
+        finally:
+            self._lock.close()
+            self.presence.close()
+            os.close(self._tip)
+
+    # Writing
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and nobody else meanwhile."""
+        with self._lock.held():
+            self.db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.db
+                self.db.execute("COMMIT")
+                self._note_tip()
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self.db.execute("ROLLBACK")
+                raise
+            if self._logged > CHECKPOINT:
+                self._checkpoint("PASSIVE")
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Add lines to sessions we hold: all of them, or none and an error."""
+        by_session: dict[str, list[bytes]] = {}
+        for id, line in entries:
+            by_session.setdefault(id, []).append(line)
+        changed = {}
+        with self.transaction():
+            for id, lines in by_session.items():
+                if id not in self._heads:  # deleted meanwhile
+                    continue
+                changed[id] = copy.copy(self._heads[id])
+                changed[id].config = dict(changed[id].config)
+                self._write(id, changed[id], lines)
+        self._heads.update(changed)
+
+    def _write(self, id: str, head: Head, lines: list[bytes]) -> None:
+        first = head.last + 1
+        if any(line.startswith(STATE) for line in lines):
+            for line in lines:
+                if line.startswith(STATE):
+                    self._write_state(id, _state.decode(line[1:]))
+            lines = [line for line in lines if not line.startswith(STATE)]
+        for line in lines:
+            head.fold(line)
+        head.updated = now()
+        for row in packed(id, first, lines):
+            self._number = self.db.execute(
+                "INSERT INTO records (session, first, count, body, crc) VALUES (?, ?, ?, ?, ?)", row
+            ).lastrowid
+            self._logged += len(row[3]) + 8192
+        body = msgspec.json.encode(head)
+        self.db.execute("UPDATE sessions SET head = ?, crc = ? WHERE id = ?", (body, head_checksum(id, body), id))
+
+    def _write_state(self, id: str, changed: Mapping[str, Raw]) -> None:
+        for key, raw in changed.items():
+            value = bytes(raw)
+            if value == b"null":
+                self.db.execute("DELETE FROM states WHERE session = ? AND key = ?", (id, key))
+                continue
+            row = (id, key, value, state_checksum(id, key, value))
+            self.db.execute("INSERT OR REPLACE INTO states (session, key, value, crc) VALUES (?, ?, ?, ?)", row)
+            self._logged += len(value)
+
+    def add(self, id: str, line: bytes, owner: object) -> None:
+        """Add a line to a session that is not open."""
+        self.acquire(id, owner)
+        try:
+            self.append([(id, line)])
+        finally:
+            self.release([id], owner)
+
+    # A session's life
+
+    def create(self, id: str, opened: Opened, owner: object) -> Head:
+        """Make a session and hold it."""
+        with self.transaction():
+            self._insert(id, self._claim.name)
+            self._heads[id], self._owners[id] = Head(), owner
+        self.append([(id, own(opened))])
+        return self._heads[id]
+
+    def _insert(self, id: str, holder: str | None, suspect: str | None = None) -> None:
+        empty = msgspec.json.encode(Head())
+        row = (id, empty, head_checksum(id, empty), holder, suspect)
+        self.db.execute("INSERT INTO sessions (id, head, crc, holder, suspect) VALUES (?, ?, ?, ?, ?)", row)
+        self._count(1)
+
+    def acquire(self, id: str, owner: object) -> Summary:
+        """Hold a session; a turn that a crash left open is ended first."""
+        with self.transaction():
+            row = self.db.execute("SELECT holder, suspect FROM sessions WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                raise SessionUnknown(id)
+            self._refuse_if_held(id, row[0], owner)
+            if id not in self._heads:
+                self._heads[id] = self._read_head(id)
+                self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
+            self._owners[id] = owner
+        head = self._heads[id]
+        if row[0] != self._claim.name and head.turn is not None:
+            self.append([(id, line) for line in self._closing(id, head)])
+        return Summary(id, self._heads[id], row[1])
+
+    def _closing(self, id: str, head: Head) -> list[bytes]:
+        start = start_of(self.db, id, head.since)
+        lines = [line for part in read(self.db, id, start, head.last) if isinstance(part, list) for line in part]
+        return closing_lines(head.turn or "", lines[head.since - start :])
+
+    def _refuse_if_held(self, id: str, holder: str | None, owner: object) -> None:
+        if holder == self._claim.name:
+            if self._owners.get(id, owner) is not owner:
+                raise SessionBusy(id, "in another connection")
+        elif holder and is_alive(self.path / "holders", holder):
+            raise SessionBusy(id, f"in another process ({holder.partition('-')[0]})")
+
+    def release(self, ids: Sequence[str], owner: object) -> None:
+        """Let go of sessions, as far as they are this owner's."""
+        theirs = [id for id in ids if self._owners.get(id) is owner]
+        if theirs:
+            with self.transaction():
+                self._let_go(theirs)
+
+    def _let_go(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            with contextlib.suppress(sqlite3.Error):
+                self.db.execute(
+                    "UPDATE sessions SET holder = NULL WHERE id = ? AND holder = ?", (id, self._claim.name)
+                )
+            self._heads.pop(id, None)
+            self._owners.pop(id, None)
+
+    def delete(self, id: str, owner: object = None) -> bool:
+        """Forget a session so that none of its bytes is left in any file of the store."""
+        with self.transaction():
+            row = self.db.execute("SELECT holder FROM sessions WHERE id = ?", (id,)).fetchone()
+            if row is not None:
+                self._refuse_if_held(id, row[0], owner)
+                self._count(-1)
+            for table, column in (("sessions", "id"), ("records", "session"), ("states", "session")):
+                self.db.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+            self._heads.pop(id, None)
+            self._owners.pop(id, None)
+        with self._lock.held():
+            self.db.execute("PRAGMA incremental_vacuum").fetchall()
+            self._checkpoint("TRUNCATE")
+        return row is not None
+
+    def fork(self, id: str, new_id: str, opened: Opened, owner: object) -> Summary:
+        """Make a session that begins with all that another one says."""
+        with self.transaction():
+            row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                raise SessionUnknown(id)
+            source = self._read_head(id)
+            self._insert(new_id, self._claim.name, row[0])
+            head = Head()
+            self._write(new_id, head, [own(opened)])
+            for part in read(self.db, id, 2, source.last):
+                self._write(new_id, head, part if isinstance(part, list) else [damage_line(part)])
+            self._write_state(new_id, {key: Raw(value) for key, value in self.states(id).items()})
+        self._heads[new_id], self._owners[new_id] = head, owner
+        if head.turn is not None:
+            self.append([(new_id, line) for line in self._closing(new_id, head)])
+        return Summary(new_id, self._heads[new_id], row[0])
+
+    # Reading
+
+    def summaries(self) -> Iterator[Summary]:
+        """All sessions there are; the one that cannot be read says so."""
+        rows = self.db.execute("SELECT id, head, crc, suspect FROM sessions").fetchall()
+        (count,) = self.db.execute("SELECT value FROM meta WHERE key = 'sessions'").fetchone()
+        if count != len(rows):
+            raise sqlite3.DatabaseError(f"{count} sessions are counted, {len(rows)} are there")
+        for id, head, crc, suspect in rows:
+            if type(head) is bytes and crc == head_checksum(id, head):
+                yield Summary(id, _head.decode(head), suspect)
+            else:
+                yield Summary(id, self._folded(id), suspect or "its entry in the list is damaged")
+
+    def summary(self, id: str) -> Summary:
+        row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise SessionUnknown(id)
+        return Summary(id, self._heads.get(id) or self._read_head(id), row[0])
+
+    def lines(self, id: str, last: int) -> Iterator[list[bytes] | Damage]:
+        """All that a session's log says."""
+        return read(self.db, id, 1, last)
+
+    def states(self, id: str) -> dict[str, bytes]:
+        """The author's state of a session, by key; what is damaged is left out."""
+        rows = self.db.execute("SELECT key, value, crc FROM states WHERE session = ?", (id,)).fetchall()
+        whole = {}
+        for key, value, crc in rows:
+            if type(value) is bytes and crc == state_checksum(id, key, value):
+                whole[key] = value
+            else:
+                log.warning("the state %r of session %s is damaged and was left out", key, id)
+        return whole
+
+    def _read_head(self, id: str) -> Head:
+        head, crc = self.db.execute("SELECT head, crc FROM sessions WHERE id = ?", (id,)).fetchone()
+        if type(head) is bytes and crc == head_checksum(id, head):
+            return _head.decode(head)
+        return self._folded(id)
+
+    def _folded(self, id: str) -> Head:
+        """A head made again from the log, as far as that can be read."""
+        head = Head()
+        (last,) = self.db.execute("SELECT max(first + count - 1) FROM records WHERE session = ?", (id,)).fetchone()
+        if type(last) is not int:
+            raise SessionCorrupted(id, "neither its entry nor any of its records can be read")
+        for part in self.lines(id, last):
+            if isinstance(part, Damage):
+                head.last = part.last
+            else:
+                for line in part:
+                    head.fold(line)
+        head.updated = head.updated or now()
+        return head
+
+    def _is_ours(self, id: str) -> bool:
+        row = self.db.execute("SELECT holder FROM sessions WHERE id = ?", (id,)).fetchone()
+        return row is not None and row[0] == self._claim.name
+
+    def _count(self, change: int) -> None:
+        self.db.execute("UPDATE meta SET value = value + ? WHERE key = 'sessions'", (change,))
+
+    # The disk
+
+    def _note_tip(self) -> None:
+        """Write down, outside of the database, how far it has got: should its log go missing, it shows."""
+        if self._number is not None:
+            os.pwrite(self._tip, _TIP.pack(self._number), 0)
+            self._number = None
+
+    def _look_for_losses(self) -> None:
+        row = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        reached = row[0] if row else 0
+        tip = os.pread(self._tip, _TIP.size, 0)
+        known = _TIP.unpack(tip)[0] if len(tip) == _TIP.size else 0
+        if known <= reached:
+            return
+        why = f"the store lost its latest {known - reached} records; the end of this session may be missing"
+        log.error("%s: the store lost its latest %d records", self.path, known - reached)
+        self.db.execute("UPDATE sessions SET suspect = coalesce(suspect, ?)", (why,))
+        self.db.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
+        self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('records', ?)", (known,))
+
+    def _checkpoint(self, how: str) -> None:
+        self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+        self._logged = 0
+
+
+def connect(path: Path, level: Level) -> sqlite3.Connection:
+    """The store's database, made if it is not there, as every writer wants it."""
+    file = path / FILE
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    db = sqlite3.connect(file, isolation_level=None, timeout=5, check_same_thread=False)
+    db.text_factory = _text
+    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if places.is_remote(path) else 'WAL'}").fetchall()
+    db.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
+    db.execute("PRAGMA secure_delete = ON").fetchall()
+    db.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # `transaction` does it, under the lock
+    db.execute("PRAGMA temp_store = MEMORY")
+    return db
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """The same, for reading alone, beside a writer that is open."""
+    db = sqlite3.connect(f"file:{path / FILE}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+    db.text_factory = _text
+    return db
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")

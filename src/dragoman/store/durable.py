@@ -1,0 +1,409 @@
+"""Durable sessions for any agent: list, load, resume, fork, delete, archive, titles, without a line of its own."""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import functools
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar, overload
+
+import msgspec
+from msgspec import Raw
+
+from .. import codec
+from .. import schema as s
+from ..agent import Agent, with_value
+from ..connection import Connection, cancel_once
+from ..errors import ConnectionClosed, InvalidParams, LocalProtocolError, RpcError
+from ..roles import overrides
+from ..transports import Transport
+from ..turn import AgentSession, Turn, new_id
+from .errors import SessionUnknown
+from .gate import EVENT, SAVED, Gate, note
+from .lines import Archived, Chosen, Ended, Event, Head, Opened, Prompted, Titled, now, own, raw_blocks, values
+from .replay import Replay
+from .store import Store
+
+log = logging.getLogger("dragoman")
+
+A = TypeVar("A", bound=Agent)
+PAGE = 100  # sessions in one answer to `session/list`
+MAX_TITLE = 500
+OFFERED = (
+    *("list_sessions", "load_session", "resume_session", "fork_session", "delete_session"),
+    *("archive_session", "unarchive_session", "session_status", "set_title"),
+)
+
+
+@overload
+def durable(agent: type[A]) -> type[A]: ...
+@overload
+def durable(agent: type[A], store: Store | str | None, *, name: str | None = None) -> type[A]: ...
+@overload
+def durable(*, store: Store | str | None = None, name: str | None = None) -> Callable[[type[A]], type[A]]: ...
+def durable(agent: Any = None, store: Store | str | None = None, *, name: str | None = None) -> Any:
+    """The same agent with sessions that survive: `serve(durable(MyAgent))`, or `@durable` above the class.
+
+    What the agent answers itself stays its own.  `name` tells its sessions from those of other agents in the store.
+    """
+    if agent is None:
+        return functools.partial(durable, store=store, name=name)
+    own_answers = {method: getattr(agent, method) for method in OFFERED if overrides(agent, method)}
+    members = {
+        **own_answers,
+        "store": store if isinstance(store, Store) else Store(store),
+        "store_name": name or (agent.info.name if agent.info else agent.__name__),
+        "__doc__": agent.__doc__,
+        "__module__": agent.__module__,
+        "__qualname__": agent.__qualname__,
+    }
+    return type(agent.__name__, (_Durable, agent), members)
+
+
+class _Durable(Agent):
+    """Stands before an agent's own class and keeps its sessions."""
+
+    store: ClassVar[Store]
+    store_name: ClassVar[str]
+
+    async def __aenter__(self) -> Self:
+        await self.store.__aenter__()
+        self._back: dict[str, tuple[Head, dict[str, bytes]]] = {}  # sessions being brought back
+        self._saved: dict[str, dict[str, bytes]] = {}  # their authors' states as they are stored
+        self._turns: dict[str, tuple[str, asyncio.Task[Any]]] = {}  # under way: their ids and tasks
+        wire = self.client.wire
+        assert isinstance(wire, Connection)
+        self._flush = wire.through(self._gated)
+        return await super().__aenter__()
+
+    def _gated(self, transport: Transport) -> Gate:
+        self._gate = Gate(transport, self.store, self._give_up)
+        return self._gate
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await super().__aexit__(kind, exc, traceback)
+        finally:
+            try:
+                if self._saved:
+                    ids = list(self._saved)
+                    await self.store.run(lambda db: db.release(ids, self))
+            except Exception as failure:
+                log.error("sessions were not let go of: %s", failure)
+            finally:
+                await self.store.__aexit__()
+
+    # Storing
+
+    def _record(self, session_id: str, event: Event) -> None:
+        self.client.notify(EVENT, note(session_id, event))
+
+    async def _stored(self, session_id: str) -> None:
+        """Return once all that was said in a session is stored."""
+        self._flush()
+        await self._gate.check(session_id)
+
+    def _give_up(self, session_id: str) -> None:
+        """What a turn says cannot be stored, so it must not go on."""
+        if turn := self._turns.get(session_id):
+            cancel_once(turn[1])
+
+    async def _save(self, session: AgentSession) -> None:
+        """Store what changed in the author's state."""
+        self._note_state(session, {key: codec.encode(value) for key, value in session.state.items()})
+        await self._stored(session.id)
+
+    def _note_state(self, session: AgentSession, encoded: dict[str, bytes]) -> None:
+        saved = self._saved.get(session.id)
+        if saved is None:
+            raise LocalProtocolError("the session is closed; its state cannot be saved")
+        changed = {key: Raw(value) for key, value in encoded.items() if saved.get(key) != value}
+        changed |= {key: Raw(b"null") for key in saved.keys() - encoded.keys()}
+        if changed:
+            self.client.notify(SAVED, note(session.id, changed))
+            self._saved[session.id] = encoded
+
+    def _note_what_can_be_saved(self, session: AgentSession) -> None:
+        encoded = {}
+        for key, value in session.state.items():
+            try:
+                encoded[key] = codec.encode(value)
+            except (TypeError, ValueError, RecursionError, OverflowError):
+                log.debug("the state %r of session %s is not JSON and was not kept", key, session.id)
+        self._note_state(session, encoded)
+
+    # Sessions
+
+    async def opened(self, session: AgentSession) -> None:
+        back = self._back.get(session.id)
+        if back is None:
+            made = Opened(
+                agent=self.store_name,
+                cwd=session.cwd,
+                additional_directories=session.additional_directories,
+                at=now(),
+            )
+            await self.store.run(lambda db: db.create(session.id, made, self))
+            self._keep(session, {})
+        else:
+            self._restore(session, *back)
+        await super().opened(session)
+
+    def _keep(self, session: AgentSession, state: dict[str, bytes]) -> None:
+        self._saved[session.id] = state
+        session.keeper = self._save
+        self._gate.keep(session.id)
+
+    def _restore(self, session: AgentSession, head: Head, state: dict[str, bytes]) -> None:
+        if head.mode in {mode.id for mode in self.modes}:
+            session.mode = head.mode
+        session.config_options = [_as_it_was(option, head.config) for option in session.config_options]
+        session.state.update({key: msgspec.json.decode(value) for key, value in state.items()})
+        self._keep(session, state)
+
+    async def _bring_back(
+        self, params: s.LoadSessionRequest | s.ResumeSessionRequest
+    ) -> tuple[AgentSession, Head, str | None]:
+        self._check(params)
+        id = params.session_id
+        summary = await self.store.run(lambda db: db.summary(id))
+        if summary.head.agent != self.store_name:
+            raise SessionUnknown(id)
+        self.store.check_age(id, summary.head)
+        self._flush()
+        await self._gate.stored()
+        held = await self.store.run(lambda db: db.acquire(id, self))
+        session = await self._reopened(id, params, held.head)
+        return session, held.head, held.suspect
+
+    async def _reopened(
+        self,
+        id: str,
+        params: s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
+        head: Head,
+    ) -> AgentSession:
+        self._back[id] = head, await self.store.run(lambda db: db.states(id))
+        try:
+            return await self.open_session(id, params)
+        except BaseException:
+            await self.store.run(lambda db: db.release([id], self))
+            raise
+        finally:
+            del self._back[id]
+
+    async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
+        session, head, suspect = await self._bring_back(params)
+        replay = Replay(session.id, self._gate, suspect)
+        await replay.run(self.store.read(session.id, head.last))
+        return s.LoadSessionResponse(
+            modes=self.mode_state(session),
+            config_options=self.option_state(session),
+            meta={"dragoman": {**_told(head), "damaged": replay.damages}},
+        )
+
+    async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
+        session, head, suspect = await self._bring_back(params)
+        return s.ResumeSessionResponse(
+            modes=self.mode_state(session),
+            config_options=self.option_state(session),
+            meta={"dragoman": {**_told(head), "damaged": [suspect] if suspect else []}},
+        )
+
+    async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
+        self._check(params)
+        await self._known(params.session_id)
+        if params.session_id in self.sessions:
+            await self._stored(params.session_id)
+        id = new_id("sess")
+        made = Opened(
+            agent=self.store_name,
+            cwd=params.cwd,
+            additional_directories=params.additional_directories,
+            forked_from=params.session_id,
+            at=now(),
+        )
+        forked = await self.store.run(lambda db: db.fork(params.session_id, id, made, self))
+        session = await self._reopened(id, params, forked.head)
+        return s.ForkSessionResponse(
+            session_id=id, modes=self.mode_state(session), config_options=self.option_state(session)
+        )
+
+    async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+        wanted = {None: (False,), "exclude": (False,), "include": (False, True), "only": (True,)}.get(
+            params.archived
+        )
+        if wanted is None:
+            raise InvalidParams(f"archived cannot be {params.archived!r}: it is exclude, include or only")
+        after = _after(params.cursor)
+        summaries = await self.store.run(lambda db: list(db.summaries()))
+        found = sorted(
+            ((-summary.head.updated, summary.id, summary.head) for summary in summaries), key=lambda one: one[:2]
+        )
+        shown = [
+            (place, id, head)
+            for place, id, head in found
+            if head.agent == self.store_name
+            and head.archived in wanted
+            and params.cwd in (None, head.cwd)
+            and not self.store.is_expired(head)
+            and (after is None or (place, id) > after)
+        ]
+        page, more = shown[:PAGE], len(shown) > PAGE
+        return s.ListSessionsResponse(
+            sessions=[_info(id, head) for _, id, head in page],
+            next_cursor=_cursor(page[-1][0], page[-1][1]) if more else None,
+        )
+
+    async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        id = params.session_id
+        response = await super().close_session(params)
+        with contextlib.suppress(RpcError):
+            await self._stored(id)
+        self._gate.forget(id)
+        self._saved.pop(id, None)
+        await self.store.run(lambda db: db.release([id], self))
+        return response
+
+    async def _close_if_open(self, session_id: str) -> None:
+        if session_id in self.sessions:
+            await self.close_session(s.CloseSessionRequest(session_id=session_id))
+
+    async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
+        with contextlib.suppress(SessionUnknown):
+            await self._known(params.session_id)
+            await self._close_if_open(params.session_id)
+            await self.store.run(lambda db: db.delete(params.session_id))
+        return s.DeleteSessionResponse()
+
+    async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:
+        await self._known(params.session_id)
+        await self._close_if_open(params.session_id)
+        await self._append(params.session_id, Archived(archived=True))
+        return s.ArchiveSessionResponse()
+
+    async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse:
+        await self._known(params.session_id)
+        await self._append(params.session_id, Archived(archived=False))
+        return s.UnarchiveSessionResponse()
+
+    async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse:
+        await self._known(params.session_id)
+        return s.SessionStatusResponse(status="open" if params.session_id in self.sessions else "saved")
+
+    async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
+        title = " ".join(params.title.split())[:MAX_TITLE]
+        if not title:
+            raise InvalidParams("a title has to say something")
+        await self._known(params.session_id)
+        await self._append(params.session_id, Titled(title=title))
+        return s.SetSessionTitleResponse(title=title)
+
+    async def _known(self, id: str) -> Head:
+        summary = await self.store.run(lambda db: db.summary(id))
+        if summary.head.agent != self.store_name:
+            raise SessionUnknown(id)
+        return summary.head
+
+    async def _append(self, id: str, event: Event) -> None:
+        """Add to a session, open or not."""
+        if id in self.sessions:
+            self._record(id, event)
+            await self._stored(id)
+        else:
+            await self.store.run(lambda db: db.add(id, own(event), self))
+
+    async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        response = await super().set_mode(params)
+        await self._append(params.session_id, Chosen(mode=params.mode_id))
+        return response
+
+    async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        response = await super().set_config_option(params)
+        await self._append(params.session_id, Chosen(config=values(self.session(params.session_id).config_options)))
+        return response
+
+    # Prompts
+
+    async def answer(self, turn: Turn) -> s.StopReason | None:
+        id, task = turn.session.id, asyncio.current_task()
+        assert task
+        self._turns[id] = new_id("turn"), task
+        self._gate.keep(id)  # what failed before may be stored now
+        self._record(id, Prompted(turn=self._turns[id][0], prompt=raw_blocks(turn.prompt), at=now()))
+        await self._stored(id)  # before the model sees it
+        return await super().answer(turn)
+
+    async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
+        id, task = params.session_id, asyncio.current_task()
+        try:
+            response = await super().prompt(params)
+        except ConnectionClosed:
+            raise
+        except Exception as exc:
+            self._end(id, task, error=str(exc) if isinstance(exc, RpcError) else type(exc).__name__)
+            raise
+        self._end(id, task, response.stop_reason)
+        if id in self._saved:
+            await self._stored(id)
+        return response
+
+    def _end(self, id: str, task: object, stop_reason: str | None = None, error: str | None = None) -> None:
+        """Note a turn's end; one that was never begun has none, and with the client gone it was cut short."""
+        turn = self._turns.get(id)
+        if turn is None or turn[1] is not task:
+            return
+        del self._turns[id]
+        with contextlib.suppress(ConnectionClosed):
+            if session := self.sessions.get(id):
+                self._note_what_can_be_saved(session)
+            self._record(id, Ended(turn=turn[0], stop_reason=stop_reason, error=error, at=now()))
+
+
+def _as_it_was(option: s.SessionConfigOption, config: dict[str, str | bool]) -> s.SessionConfigOption:
+    """An option with the value it had; one that can no longer have it keeps its own."""
+    value = config.get(getattr(option, "id", ""))
+    if value is None:
+        return option
+    try:
+        return with_value(option, value)
+    except InvalidParams:
+        return option
+
+
+def _told(head: Head) -> dict[str, Any]:
+    return {"createdAt": _time(head.created), "updatedAt": _time(head.updated), "messageCount": head.prompts}
+
+
+def _info(id: str, head: Head) -> s.SessionInfo:
+    return s.SessionInfo(
+        session_id=id,
+        cwd=head.cwd,
+        additional_directories=head.additional_directories,
+        title=head.title,
+        updated_at=_time(head.updated),
+        archived=head.archived or None,
+    )
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _cursor(place: int, id: str) -> str:
+    return base64.urlsafe_b64encode(f"{place} {id}".encode()).decode()
+
+
+def _after(cursor: str | None) -> tuple[int, str] | None:
+    if cursor is None:
+        return None
+    try:
+        place, _, id = base64.b64decode(cursor, b"-_", validate=True).decode().partition(" ")
+        return int(place), id
+    except (binascii.Error, ValueError):
+        raise InvalidParams("the cursor is none of ours") from None

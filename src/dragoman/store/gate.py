@@ -1,0 +1,212 @@
+"""The gate between an agent and its wire: an update is stored before its bytes leave.
+
+Everything that is sent comes by, in order.  Frames wait here while the lines among them are being committed;
+what comes meanwhile is committed together next.  So a lone update waits for one small commit, and a stream is
+committed in large ones.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ..errors import ConnectionClosed
+from ..transports import Hear, Transport
+from .errors import StoreFailure
+from .lines import OWN, STATE, WHOLE
+from .store import Store
+
+EVENT, SAVED = "_dragoman/store/event", "_dragoman/store/state"  # notifications that end here
+ROOM = 128 * 1024  # bytes not yet committed before a sender has to wait
+PATIENCE = 10.0  # seconds the last lines may take to be stored when the wire is closed
+
+_NOTE = b'{"jsonrpc":"2.0","method":"%s","params":{'
+_UPDATE = _NOTE % b"session/update"
+_USUAL = _UPDATE + b'"sessionId":"'
+_EVENT, _SAVED = (_NOTE % name.encode() + b'"sessionId":"' for name in (EVENT, SAVED))
+_PASSING = b'{"sessionUpdate":"notice"'  # shown once, never replayed
+_COMMANDS = b'{"sessionUpdate":"available_commands_update"'
+_members = msgspec.json.Decoder(dict[str, Raw])
+
+
+def frame_of(id: bytes, line: bytes) -> bytes:
+    """The notification a stored update goes out as."""
+    if line.startswith(WHOLE):
+        return b'%s%s",%s}' % (_USUAL, id, line[2:])
+    return b'%s%s","update":%s}}' % (_USUAL, id, line)
+
+
+class Gate:
+    """A transport that lets nothing out before it is stored; sessions it was not told of pass by."""
+
+    def __init__(self, transport: Transport, store: Store, failed: Callable[[str], None]) -> None:
+        self.failures: dict[str, Exception] = {}  # sessions whose latest words could not be stored
+        self.commands: dict[str, bytes] = {}  # what was last said of a session's commands
+        self._keeps: set[str] = set()
+        self._inner = transport
+        self._store = store
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._frames: list[bytes] = []  # wait to be sent
+        self._lines: list[tuple[str, bytes]] = []  # wait to be stored, before them
+        self._sizes = [0, 0]  # bytes being stored, bytes waiting
+        self._in_flight: list[bytes] | None = None  # go out when the commit under way is done
+        self._settled: list[asyncio.Future[None]] = []  # wait for the commit under way
+        self._next: list[asyncio.Future[None]] = []  # and for the one after it
+
+    def keep(self, session_id: str) -> None:
+        """Store what is said in a session from now on."""
+        self._keeps.add(session_id)
+        self.failures.pop(session_id, None)
+
+    def forget(self, session_id: str) -> None:
+        """Store no more of it."""
+        self._keeps.discard(session_id)
+        self.failures.pop(session_id, None)
+        self.commands.pop(session_id, None)
+
+    # What an agent sends
+
+    def send(self, frames: list[bytes]) -> None:
+        self._frames += [frame for frame in frames if self._take(frame)]
+        self._sizes[1] += sum(map(len, frames))
+        if self._in_flight is None:
+            self._go_on()
+
+    def _take(self, frame: bytes) -> bool:
+        """Note the line a notification holds; false when the notification goes no further."""
+        if frame.startswith(_USUAL):
+            id, line = self._split(frame, len(_USUAL), b'","update":')
+            goes_out = True
+        elif frame.startswith((_EVENT, _SAVED)):
+            is_event = frame.startswith(_EVENT)
+            id, line = self._split(frame, len(_EVENT), b'","line":')
+            line = (OWN if is_event else STATE) + line
+            goes_out = False
+        elif frame.startswith(_UPDATE):
+            id, line = self._unusual(frame)
+            goes_out = True
+        else:
+            return True
+        if id not in self._keeps:
+            return goes_out
+        if id in self.failures:
+            return False
+        if not line.startswith(_PASSING) and not self._is_known(id, line):
+            self._lines.append((id, line))
+        return goes_out
+
+    @staticmethod
+    def _split(frame: bytes, start: int, name: bytes) -> tuple[str, bytes]:
+        end = frame.index(b'"', start)
+        if not frame.startswith(name, end):
+            return Gate._unusual(frame)
+        return frame[start:end].decode(), frame[end + len(name) : -2]
+
+    @staticmethod
+    def _unusual(frame: bytes) -> tuple[str, bytes]:
+        """A notification that says more, or in another order, than ours do: kept whole."""
+        params = _members.decode(_members.decode(frame)["params"])
+        id: str = msgspec.json.decode(params.pop("sessionId"))
+        return id, WHOLE + msgspec.json.encode(params)
+
+    def _is_known(self, id: str, line: bytes) -> bool:
+        """Whether it only repeats what the session's commands are, as every opening of a session does."""
+        if not line.startswith(_COMMANDS):
+            return False
+        if self.commands.get(id) == line:
+            return True
+        self.commands[id] = line
+        return False
+
+    def _go_on(self) -> None:
+        """Send what waits for nothing, or have stored what has to be."""
+        frames, lines = self._frames, self._lines
+        if not frames and not lines and not self._next:
+            return
+        self._frames, self._lines = [], []
+        self._settled, self._next = self._next, []
+        self._sizes = [self._sizes[1], 0]
+        if not lines:
+            self._committed(frames, [], None)
+            return
+        self._in_flight = frames
+        self._store.append(lines, lambda failure: self._tell(frames, lines, failure))
+
+    def _tell(self, frames: list[bytes], lines: list[tuple[str, bytes]], failure: Exception | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
+            self._loop.call_soon_threadsafe(self._committed, frames, lines, failure)
+
+    def _committed(self, frames: list[bytes], lines: list[tuple[str, bytes]], failure: Exception | None) -> None:
+        self._in_flight = None
+        self._sizes[0] = 0
+        if failure:
+            frames = [frame for frame in frames if not frame.startswith(_UPDATE)]
+            for id in {id for id, _ in lines}:
+                self.failures[id] = failure
+                self._failed(id)
+        if frames:
+            self._inner.send(frames)
+        for waiting in self._settled:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._settled = []
+        self._go_on()
+
+    async def stored(self) -> None:
+        """Return once everything sent so far is stored and on its way, or has failed."""
+        if self._in_flight is None:
+            return
+        waiting: asyncio.Future[None] = self._loop.create_future()
+        (self._next if self._lines or self._frames else self._settled).append(waiting)
+        await waiting
+
+    async def check(self, session_id: str) -> None:
+        """Return once a session is stored as far as it goes; raise if it cannot be."""
+        await self.stored()
+        if failure := self.failures.get(session_id):
+            raise StoreFailure(str(getattr(failure, "message", failure))) from None
+
+    async def replay(self, frames: list[bytes]) -> None:
+        """Send what is stored already."""
+        self._inner.send(frames)
+        await self._inner.drain()
+
+    # The rest is the wire's own
+
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        self._inner.listen(hear, ended)
+
+    def hold(self) -> None:
+        self._inner.hold()
+
+    def resume(self) -> None:
+        self._inner.resume()
+
+    @property
+    def queued(self) -> int:
+        return sum(self._sizes) + self._inner.queued
+
+    async def drain(self) -> None:
+        while sum(self._sizes) > ROOM and self._in_flight is not None:
+            waiting: asyncio.Future[None] = self._loop.create_future()
+            self._settled.append(waiting)
+            await waiting
+        await self._inner.drain()
+
+    async def why_ended(self) -> Exception:
+        return await self._inner.why_ended()
+
+    async def close(self) -> None:
+        with contextlib.suppress(TimeoutError, ConnectionClosed):
+            async with asyncio.timeout(PATIENCE):
+                await self.stored()
+        await self._inner.close()
+
+
+def note(session_id: str, value: Any) -> dict[str, Any]:
+    """The parameters of a notification that ends here."""
+    return {"sessionId": session_id, "line": value}

@@ -1,0 +1,63 @@
+"""The database's layout, version by version: each step is taken once, in one transaction, after a copy was made."""
+
+import sqlite3
+from pathlib import Path
+
+from .errors import StoreFailure
+
+STEPS = (
+    # 1: sessions with their heads, records with their checksums, the authors' states
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO meta VALUES ('sessions', 0);
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, head BLOB NOT NULL, crc INTEGER NOT NULL, holder TEXT, suspect TEXT
+    );
+    CREATE TABLE records (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
+        body BLOB NOT NULL, crc INTEGER NOT NULL
+    );
+    CREATE UNIQUE INDEX records_in_order ON records (session, first);
+    CREATE TABLE states (
+        session TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL, UNIQUE (session, key)
+    )
+    """,
+)
+
+
+def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
+    """Take the steps a store has not taken yet; one that a later version made is left alone."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version > len(STEPS):
+        raise StoreFailure(
+            f"{path} was written by a newer Dragoman (layout {version}, this one knows {len(STEPS)}); use that one"
+        )
+    if version == len(STEPS):
+        return
+    copy = path / f"before-layout-{len(STEPS)}.db"
+    if version:
+        copy.unlink(missing_ok=True)  # of an attempt that was cut short
+        db.execute("VACUUM INTO ?", (str(copy),))
+        copy.chmod(0o600)
+    before = _counts(db) if version else {}
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in STEPS[version:]:
+            for statement in step.split(";"):
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(STEPS)}")
+        if any(_counts(db).get(table) != count for table, count in before.items()):
+            raise StoreFailure(f"{path}: the step to layout {len(STEPS)} would lose rows; nothing was changed")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    copy.unlink(missing_ok=True)
+
+
+def _counts(db: sqlite3.Connection) -> dict[str, int]:
+    return {
+        table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        for table in ("sessions", "records", "states")
+    }

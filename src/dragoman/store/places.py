@@ -1,0 +1,29 @@
+"""Where stores are, and what kind of disk that is."""
+
+import os
+from pathlib import Path
+
+REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs")
+
+
+def default_path() -> Path:
+    """The user's own store: `$XDG_STATE_HOME/dragoman/sessions`."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "dragoman" / "sessions"
+
+
+def is_remote(path: Path) -> bool:
+    """Whether a directory is on a network disk, where a write-ahead log's shared memory does not work."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text()
+    except OSError:
+        return False
+    real = os.path.realpath(path)
+    found, kind = "", ""
+    for line in mounts.splitlines():
+        fields, _, after = line.partition(" - ")
+        point = fields.split()[4].encode().decode("unicode_escape")
+        is_above = point == "/" or real == point or real.startswith(point + "/")
+        if is_above and len(point) >= len(found):
+            found, kind = point, after.split()[0]
+    return kind.startswith(REMOTE)

@@ -1,0 +1,96 @@
+"""Records: how lines lie in the database, and how they are read back so that nothing missing goes unnoticed.
+
+A record is a run of lines of one session with a checksum over all of it.  Lines are numbered from 1 without a gap
+and the head knows how many there are: whatever is damaged, moved or gone leaves a gap that can be named.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from zlib import crc32
+
+from msgspec import Struct
+
+RECORD_SIZE = 32 * 1024  # bytes after which the next record begins; what damage to one can take with it
+SLICE = 32  # records read at a time
+
+
+class Damage(Struct, frozen=True):
+    """Lines that are gone: `first` to `last`, and the records that held them as far as they can be told."""
+
+    first: int
+    last: int
+    records: Sequence[int] = ()
+
+    def __str__(self) -> str:
+        where = ", ".join(map(str, self.records))
+        lines = f"line {self.first}" if self.first == self.last else f"lines {self.first} to {self.last}"
+        return f"{lines} (record {where} is damaged)" if where else f"{lines} (missing)"
+
+
+def checksum(session: str, first: int, count: int, body: bytes) -> int:
+    return crc32(body, crc32(b"%s %d %d" % (session.encode(errors="replace"), first, count)))
+
+
+def head_checksum(id: str, head: bytes) -> int:
+    return crc32(head, crc32(b"head " + id.encode(errors="replace")))
+
+
+def state_checksum(id: str, key: str, value: bytes) -> int:
+    return crc32(value, crc32(f"state {id} {key}".encode(errors="replace")))
+
+
+def packed(session: str, first: int, lines: Iterable[bytes]) -> Iterator[tuple[str, int, int, bytes, int]]:
+    """Lines as rows of the table, each row of a bearable size."""
+    run: list[bytes] = []
+    size = 0
+    for line in lines:
+        run.append(line)
+        size += len(line)
+        if size >= RECORD_SIZE:
+            yield _row(session, first, run)
+            first, run, size = first + len(run), [], 0
+    if run:
+        yield _row(session, first, run)
+
+
+def _row(session: str, first: int, run: list[bytes]) -> tuple[str, int, int, bytes, int]:
+    body = b"\n".join(run)
+    return session, first, len(run), body, checksum(session, first, len(run), body)
+
+
+def is_whole(session: str, first: object, count: object, body: object, crc: object) -> bool:
+    """Whether a record is as it was written."""
+    if not (type(first) is int and type(count) is int and type(body) is bytes):
+        return False
+    return crc == checksum(session, first, count, body)
+
+
+def read(db: sqlite3.Connection, session: str, start: int, last: int) -> Iterator[list[bytes] | Damage]:
+    """A session's lines from one on, record by record; in the place of what is gone, what is known of it."""
+    expected, place, bad = start, start, list[int]()
+    while True:
+        rows = db.execute(
+            "SELECT number, first, count, body, crc FROM records WHERE session = ? AND first >= ? AND first <= ?"
+            " ORDER BY first LIMIT ?",
+            (session, place, last, SLICE),
+        ).fetchall()
+        for number, first, count, body, crc in rows:
+            if not is_whole(session, first, count, body, crc) or first < expected:
+                bad.append(number)
+                continue
+            if first > expected:
+                yield Damage(expected, first - 1, tuple(bad))
+                bad = []
+            yield body.split(b"\n")
+            expected = first + count
+        if len(rows) < SLICE:
+            break
+        place = max(place, expected, rows[-1][1] + 1 if type(rows[-1][1]) is int else 0)
+    if expected <= last or bad:
+        yield Damage(expected, max(last, expected), tuple(bad))
+
+
+def start_of(db: sqlite3.Connection, session: str, line: int) -> int:
+    """The first line of the record that holds a line."""
+    row = db.execute("SELECT max(first) FROM records WHERE session = ? AND first <= ?", (session, line)).fetchone()
+    return row[0] if type(row[0]) is int else line

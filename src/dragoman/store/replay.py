@@ -1,0 +1,72 @@
+"""A stored session told again: every update as it was, the user's words between them, then what is damaged."""
+
+from collections.abc import AsyncIterator
+
+from msgspec import Raw
+
+from .. import codec
+from .. import schema as s
+from .gate import Gate, frame_of
+from .interruption import damage_line
+from .lines import OWN, Prompted, event_of
+from .records import Damage
+
+_USER = b'{"sessionUpdate":"user_message_chunk"'
+_COMMANDS = b'{"sessionUpdate":"available_commands_update"'
+
+
+class Replay:
+    """One `session/load`: sends a log as updates and notes what of it could not be read."""
+
+    def __init__(self, session_id: str, gate: Gate, suspect: str | None) -> None:
+        self.damages: list[str] = [suspect] if suspect else []
+        self._id = session_id
+        self._gate = gate
+        self._said: list[bytes] = []  # a prompt, until it is clear that the agent does not echo it itself
+
+    async def run(self, parts: "AsyncIterator[list[bytes] | Damage]") -> None:
+        id = self._id.encode()
+        async for part in parts:
+            lines = [update for line in part for update in self._told(line)] if isinstance(part, list) else None
+            if lines is None:
+                self.damages.append(str(part))
+                lines = [*self._take_said(), damage_line(part)]  # type: ignore[arg-type]
+            await self._gate.replay([frame_of(id, line) for line in lines])
+        last = self._take_said()
+        if self.damages:
+            last.append(_warning(self.damages))
+        await self._gate.replay([frame_of(id, line) for line in last])
+
+    def _told(self, line: bytes) -> list[bytes]:
+        """The updates a line is told as."""
+        if line.startswith(OWN):
+            event = event_of(line)
+            said = self._take_said()
+            if isinstance(event, Prompted):
+                self._said = [_chunk(event.turn, block) for block in event.prompt]
+            return said
+        if line.startswith(_COMMANDS):
+            self._gate.commands[self._id] = line
+        if not self._said:
+            return [line]
+        if line.startswith(_USER):  # the agent repeats the prompt in its own words
+            self._said = []
+            return [line]
+        return [*self._take_said(), line]
+
+    def _take_said(self) -> list[bytes]:
+        said, self._said = self._said, []
+        return said
+
+
+def _chunk(turn: str, block: Raw) -> bytes:
+    return b'{"sessionUpdate":"user_message_chunk","messageId":"%s","content":%s}' % (turn.encode(), bytes(block))
+
+
+def _warning(damages: list[str]) -> bytes:
+    """The last word of a replay that is not whole."""
+    text = f"[This session's record is damaged: {len(damages)} gap{'s' * (len(damages) > 1)}. " + "; ".join(damages)
+    content = s.TextContent(text=text + ".]")
+    return codec.encode(
+        s.AgentMessageChunk(content=content, message_id="damaged", meta={"dragoman": {"damaged": damages}})
+    )

@@ -1,0 +1,99 @@
+"""A place where sessions are kept, for as many agents and connections of this process as like."""
+
+import asyncio
+import functools
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from .errors import SessionExpired
+from .lines import Head, now
+from .places import default_path
+
+if TYPE_CHECKING:
+    from .database import Database, Entry, Level
+    from .records import Damage
+    from .writer import Done, Writer
+
+T = TypeVar("T")
+
+
+class Store:
+    """Keeps sessions in a directory; `async with` opens it, and the last to leave closes it.
+
+    Level `process` survives the end of every process of ours, however it comes; `power` also that of the machine.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        level: "Level" = "process",
+        max_age: timedelta | None = None,
+    ) -> None:
+        self.path = default_path() if path is None else Path(path)
+        self._level = level
+        self._max_age = max_age
+        self._users = 0
+        self._writer: Writer | None = None
+
+    async def __aenter__(self) -> Self:
+        self._users += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users and self._writer:
+            writer, self._writer = self._writer, None
+            await asyncio.to_thread(writer.close)
+
+    async def run(self, job: "Callable[[Database], T]") -> T:
+        """Have something done with the database, in its own thread and in turn."""
+        # Shielded: whoever no longer waits must not undo what has been asked for.
+        return await asyncio.shield(asyncio.wrap_future(self._opened().run(job)))
+
+    def append(self, entries: "list[Entry]", done: "Done") -> None:
+        """Have lines stored; `done` is called, in another thread, when they are or cannot be."""
+        self._opened().append(entries, done)
+
+    def _opened(self) -> "Writer":
+        if self._writer is None:
+            from .opening import opened  # SQLite is loaded when it is needed, after `initialize` was answered
+            from .writer import Writer
+
+            self._writer = Writer(functools.partial(opened, self.path, self._level))
+        return self._writer
+
+    def check_age(self, id: str, head: Head) -> None:
+        """Refuse a session that was not used for too long."""
+        if self.is_expired(head):
+            raise SessionExpired(id)
+
+    def is_expired(self, head: Head) -> bool:
+        return self._max_age is not None and now() - head.updated > self._max_age.total_seconds() * 1000
+
+    async def read(self, id: str, last: int) -> "AsyncIterator[list[bytes] | Damage]":
+        """A session's log from its beginning, a few records at a time, so that any length fits into memory."""
+        from .database import connect_reader
+        from .records import read
+
+        db = await asyncio.to_thread(connect_reader, self.path)
+        try:
+            parts = read(db, id, 1, last)
+            while some := await asyncio.to_thread(_several, parts):
+                for part in some:
+                    yield part
+        finally:
+            db.close()
+
+
+def _several(parts: "object") -> "list[list[bytes] | Damage]":
+    """The next few, so that a thread is not entered for every one of them."""
+    found: list[list[bytes] | Damage] = []
+    for part in parts:  # type: ignore[attr-defined]
+        found.append(part)
+        if len(found) == 8:
+            break
+    return found

@@ -1,0 +1,309 @@
+"""What a durable session does, seen by a client over a wire."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dragoman import Agent, Session, Transcript, Turn, connect
+from dragoman import schema as s
+from dragoman.errors import InvalidParams, InvalidRequest, ResourceNotFound
+from dragoman.store import Store, durable
+from dragoman.transcript import TurnEnd
+
+from .conftest import Notebook
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+async def lived(session: Session, *prompts: str) -> list[s.SessionUpdate]:
+    """What a client is told while it prompts."""
+    seen: list[s.SessionUpdate] = list(session.backlog())
+    for prompt in prompts:
+        async for event in session.prompt(prompt):
+            if not isinstance(event, s.PromptResponse):
+                seen.append(event)
+    return seen
+
+
+def agents_own(updates: list[s.SessionUpdate]) -> list[s.SessionUpdate]:
+    """Without the user's words, which are told again only, and the commands, announced whenever a session opens."""
+    return [u for u in updates if not isinstance(u, s.UserMessageChunk | s.AvailableCommandsUpdate)]
+
+
+async def test_everything_is_told_again_in_order_and_before_the_answer(notebook: type[Agent]) -> None:
+    prompt = "think hm\nsay one\nsay two\nplan a b\ntool Edit\nmode code\ntitle My title\nmeta more\nsay three"
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        live = await lived(session, prompt, "say again")
+    async with connect(notebook) as client:
+        loaded = await client.load_session(session.id)
+        told = list(loaded.backlog())
+        assert agents_own(told) == agents_own(live)
+        assert len(agents_own(live)) == 12
+        said = [update.content.text for update in told if isinstance(update, s.UserMessageChunk)]
+        assert said == [prompt, "say again"]
+        assert loaded.modes and loaded.modes.current_mode_id == "code"
+
+
+async def test_what_a_screen_shows_is_the_same_live_and_loaded(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        live = Transcript(session.backlog())
+        live.said([s.TextContent(text="tool A\nsay x\nplan p")])
+        async for event in session.prompt("tool A\nsay x\nplan p"):
+            live.apply(event)
+    async with connect(notebook) as client:
+        loaded = Transcript((await client.load_session(session.id)).backlog())
+    shown = [entry for entry in live.entries if not isinstance(entry, TurnEnd)]
+    for transcript in (shown, loaded.entries):
+        transcript[0].id, transcript[0].is_local = None, False  # type: ignore[union-attr]
+    assert loaded.entries == shown
+    assert loaded.commands == live.commands
+
+
+async def test_a_prompt_the_agent_echoes_itself_is_not_told_twice(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await session.prompt("echo hello\nsay hi")
+    async with connect(notebook) as client:
+        told = list((await client.load_session(session.id)).backlog())
+    assert [update.content.text for update in told if isinstance(update, s.UserMessageChunk)] == ["hello"]
+
+
+async def test_resuming_tells_nothing_and_the_state_is_back(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await session.prompt("say something")
+        await session.set_mode("code")
+        await session.set_config_option("loud", True)
+    async with connect(notebook) as client:
+        resumed = await client.resume_session(session.id)
+        assert [u for u in resumed.backlog() if not isinstance(u, s.AvailableCommandsUpdate)] == []
+        assert resumed.modes and resumed.modes.current_mode_id == "code"
+        assert [option.current_value for option in resumed.config_options] == [True]  # type: ignore[union-attr]
+        spoken = await lived(resumed, "recall")
+    assert [update.content.text for update in agents_own(spoken) if isinstance(update, s.AgentMessageChunk)] == [
+        "say something"
+    ]
+
+
+async def test_capabilities_are_there_without_a_line_written(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        offers = client.agent_capabilities
+        sessions = offers.session_capabilities
+        assert offers.load_session
+        for capability in ("list", "delete", "resume", "close", "fork", "archive", "status", "title"):
+            assert getattr(sessions, capability) is not None, capability
+    async with connect(Notebook) as client:
+        assert not client.agent_capabilities.load_session
+
+
+async def test_sessions_are_listed_newest_first_with_their_titles(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        first = await client.new_session("/tmp")
+        await first.prompt("say hello   there\nsay more")
+        second = await client.new_session("/")
+        await second.prompt("title Chosen by the agent")
+        listed = await client.list_sessions()
+        assert [(one.session_id, one.title) for one in listed] == [
+            (second.id, "Chosen by the agent"),
+            (first.id, "say hello there"),
+        ]
+        assert [one.session_id for one in await client.list_sessions("/tmp")] == [first.id]
+        assert listed[0].updated_at and listed[0].updated_at.endswith("+00:00")
+
+
+async def test_a_title_the_user_gave_outlives_the_agents(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        assert await session.set_title("  my \n own ") == "my own"
+        await session.prompt("title The agent's")
+        assert [one.title for one in await client.list_sessions()] == ["my own"]
+        with pytest.raises(InvalidParams):
+            await session.set_title(" \n")
+
+
+async def test_a_long_list_comes_in_pages(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        ids = {(await client.new_session()).id for _ in range(230)}
+        page = await client.agent.list_sessions(s.ListSessionsRequest())
+        assert len(page.sessions) == 100
+        assert page.next_cursor
+        listed = [one.session_id for one in await client.list_sessions()]
+        assert len(listed) == 230
+        assert set(listed) == ids
+        with pytest.raises(InvalidParams, match="cursor"):
+            await client.agent.list_sessions(s.ListSessionsRequest(cursor="nonsense"))
+
+
+async def test_an_archived_session_is_hidden_and_kept(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await session.prompt("say kept")
+        for _ in range(2):
+            await client.agent.archive_session(s.ArchiveSessionRequest(session_id=session.id))
+        assert await client.list_sessions() == []
+        assert [one.archived for one in await client.list_sessions(archived="only")] == [True]
+        assert len(await client.list_sessions(archived="include")) == 1
+        with pytest.raises(InvalidParams, match="archived"):
+            await client.list_sessions(archived="sometimes")
+        with pytest.raises(ResourceNotFound):
+            await session.prompt("say no")
+        await client.agent.unarchive_session(s.UnarchiveSessionRequest(session_id=session.id))
+        assert len(await client.list_sessions()) == 1
+        told = list((await client.load_session(session.id)).backlog())
+        assert any(isinstance(update, s.AgentMessageChunk) for update in told)
+
+
+async def test_a_fork_goes_its_own_way(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await session.prompt("say shared")
+        fork = await session.fork()
+        assert fork.id != session.id
+        await fork.prompt("recall")
+        await session.prompt("say alone")
+    async with connect(notebook) as client:
+        texts = []
+        for id in (session.id, fork.id):
+            told = (await client.load_session(id)).backlog()
+            texts.append([u.content.text for u in told if isinstance(u, s.AgentMessageChunk)])
+        assert texts == [["shared", "alone"], ["shared", "say shared"]]
+
+
+async def test_a_session_that_is_not_there_is_not_found(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        for call in (client.load_session, client.resume_session, client.fork_session):
+            with pytest.raises(ResourceNotFound, match="Session not found"):
+                await call("sess_nobody")
+        with pytest.raises(ResourceNotFound):
+            await client.agent.archive_session(s.ArchiveSessionRequest(session_id="sess_nobody"))
+        await client.agent.delete_session(s.DeleteSessionRequest(session_id="sess_nobody"))
+
+
+async def test_a_session_not_used_for_too_long_is_expired(tmp_path: Path) -> None:
+    async with connect(durable(Notebook, Store(tmp_path / "store"))) as client:
+        session = await client.new_session()
+        await session.prompt("say old")
+    late = durable(Notebook, Store(tmp_path / "store", max_age=timedelta(milliseconds=-1)))
+    async with connect(late) as client:
+        with pytest.raises(ResourceNotFound, match="Session expired"):
+            await client.load_session(session.id)
+        assert await client.list_sessions() == []
+
+
+async def test_the_sessions_of_one_agent_are_not_anothers(store: Store, notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+    async with connect(durable(Notebook, store, name="other")) as client:
+        assert await client.list_sessions() == []
+        with pytest.raises(ResourceNotFound):
+            await client.load_session(session.id)
+
+
+async def test_a_session_is_open_in_one_place_at_a_time(notebook: type[Agent]) -> None:
+    async with connect(notebook) as first, connect(notebook) as second:
+        session = await first.new_session()
+        with pytest.raises(InvalidRequest, match="open in another connection"):
+            await second.load_session(session.id)
+        with pytest.raises(InvalidRequest, match="open in another connection"):
+            await second.agent.delete_session(s.DeleteSessionRequest(session_id=session.id))
+        await session.close()
+        await second.load_session(session.id)
+
+
+async def test_an_open_session_can_be_loaded_again(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await session.prompt("say one")
+        again = await client.load_session(session.id)
+        assert [u.content.text for u in again.backlog() if isinstance(u, s.AgentMessageChunk)] == ["one"]
+        assert [u.content.text for u in agents_own(await lived(again, "say two"))] == ["two"]  # type: ignore[union-attr]
+
+
+async def test_a_client_that_leaves_in_the_middle_leaves_an_interrupted_turn(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        turn = session.prompt("say begun\nwait")
+        async with asyncio.timeout(5):
+            async for update in turn:
+                if isinstance(update, s.AgentMessageChunk):
+                    break
+    async with connect(notebook) as client:
+        loaded = await client.load_session(session.id)
+        texts = [u.content.text for u in loaded.backlog() if isinstance(u, s.AgentMessageChunk)]
+        assert texts[0] == "begun"
+        assert "Interrupted" in texts[-1]
+        assert [u.content.text for u in agents_own(await lived(loaded, "say on"))] == ["on"]  # type: ignore[union-attr]
+
+
+async def test_notices_are_shown_once_and_never_again(store: Store) -> None:
+    class Noticing(Agent):
+        async def answer(self, turn: Turn) -> None:
+            await turn.session.notice("Careful")
+            await turn.say("done")
+
+    kept = durable(Noticing, store)
+    async with connect(kept) as client:
+        session = await client.new_session()
+        assert any(isinstance(update, s.Notice) for update in await lived(session, "go"))
+    async with connect(kept) as client:
+        told = list((await client.load_session(session.id)).backlog())
+    assert not any(isinstance(update, s.Notice) for update in told)
+
+
+async def test_what_the_author_answers_stays_the_authors(store: Store) -> None:
+    @durable(store=store)
+    class Own(Agent):
+        async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+            return s.ListSessionsResponse(sessions=[s.SessionInfo(session_id="mine", cwd="/")])
+
+    async with connect(Own) as client:
+        await client.new_session()
+        assert [one.session_id for one in await client.list_sessions()] == ["mine"]
+
+
+async def test_a_state_that_is_no_json_is_told_to_whoever_saves_it(store: Store) -> None:
+    told: list[BaseException] = []
+
+    class Odd(Agent):
+        async def answer(self, turn: Turn) -> None:
+            turn.session.state |= {"odd": object(), "even": 2}
+            try:
+                await turn.session.save()
+            except TypeError as exc:
+                told.append(exc)
+            await turn.say(str(sorted(turn.session.state)))
+
+    kept = durable(Odd, store)
+    async with connect(kept) as client:
+        session = await client.new_session()
+        await session.prompt("go")
+    assert told
+    async with connect(kept) as client:
+        resumed = await client.resume_session(session.id)
+        spoken = await lived(resumed, "go")
+    assert [update.content.text for update in spoken] == ["['even', 'odd']"]  # type: ignore[union-attr]
+
+
+async def test_an_agent_without_a_store_saves_nothing_and_does_not_mind(store: Store) -> None:
+    class Plain(Agent):
+        async def answer(self, turn: Turn) -> None:
+            await turn.session.save()
+            await turn.say("fine")
+
+    async with connect(Plain) as client:
+        session = await client.new_session()
+        assert len(await lived(session, "go")) == 1
+
+
+async def test_a_turn_of_very_many_updates_is_whole(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        live = await lived(session, "many 5000")
+    async with connect(notebook) as client:
+        told = list((await client.load_session(session.id)).backlog())
+    assert agents_own(told) == agents_own(live)
+    assert len(agents_own(live)) == 5000
