@@ -10,9 +10,9 @@ import sys
 import pytest
 from torture.host_audit import kills, records, share, tamper, tears, written
 
-from dragoman.host import audit
 from dragoman.host.audit import AuditError, AuditLog, Redactor, shown, verified, verify
-from dragoman.host.chain import seal_path
+from dragoman.host.audit import log as audit
+from dragoman.host.audit.chain import seal_path
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_a_log_emptied_in_place_is_found(path):
 def test_a_log_held_by_somebody_else_is_an_error_after_a_while(path, monkeypatch):
     import fcntl
 
-    from dragoman.host import chain
+    from dragoman.host.audit import chain
 
     monkeypatch.setattr(chain, "PATIENCE", 0.05)
     written(path, 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host.environment import dangerous, environment
+from dragoman.host.terminals.environment import dangerous, environment
 
 USUAL = {
     "HOME": "/home/ada",

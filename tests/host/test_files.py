@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import Error, InternalError, InvalidParams, ResourceNotFound, RpcError
-from dragoman.host import extensions as x
-from dragoman.host import linux
-from dragoman.host.files import Workspace
+from dragoman.host.files import Workspace, linux
+from dragoman.host.files import extensions as x
 
 
 @pytest.fixture

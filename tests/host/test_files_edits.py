@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from dragoman.errors import InternalError, InvalidParams, ResourceNotFound, RpcError
-from dragoman.host import linux
-from dragoman.host.extensions import DeleteEdit, FileEdit, ReplaceEdit, Replacement, WriteEdit
-from dragoman.host.files import Workspace
+from dragoman.host.files import Workspace, linux
+from dragoman.host.files.extensions import DeleteEdit, FileEdit, ReplaceEdit, Replacement, WriteEdit
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import pytest
 
 from dragoman import codec
 from dragoman.errors import InvalidParams, ResourceNotFound, RpcError
-from dragoman.host import extensions as x
-from dragoman.host import handles
-from dragoman.host.files import Workspace
+from dragoman.host.files import Workspace, handles
+from dragoman.host.files import extensions as x
 from dragoman.schema import ReadTextFileRequest, WriteTextFileRequest
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import InvalidParams, ResourceNotFound, RpcError
-from dragoman.host import extensions as x
-from dragoman.host import linux, paths
-from dragoman.host.files import Exemption, Workspace
+from dragoman.host.files import Exemption, Workspace, linux, paths
+from dragoman.host.files import extensions as x
 
 SECRET = "the secret\n"
 QUICK = 1.0  # seconds; far more than a refusal takes

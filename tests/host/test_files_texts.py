@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import InvalidParams, RpcError
 from dragoman.host.files import Workspace
-from dragoman.host.texts import MAX_TEXT
+from dragoman.host.files.texts import MAX_TEXT
 
 MiB = 1024 * 1024
 

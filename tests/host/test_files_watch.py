@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import InvalidParams, RpcError
-from dragoman.host import watching
-from dragoman.host.extensions import FilesChanged, WatchRequest
-from dragoman.host.files import Workspace
+from dragoman.host.files import Workspace, watching
+from dragoman.host.files.extensions import FilesChanged, WatchRequest
 
 needs_watchfiles = pytest.mark.usefixtures("watchfiles")
 
@@ -172,7 +171,7 @@ async def test_whoever_decides_is_asked_before(workspace: Workspace, ws: Path) -
 MISSING = """
 import asyncio, sys
 sys.modules["watchfiles"] = None
-from dragoman.host.extensions import WatchRequest
+from dragoman.host.files.extensions import WatchRequest
 from dragoman.host.files import Workspace
 
 async def main():

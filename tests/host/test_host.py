@@ -12,8 +12,7 @@ from dragoman import AgentExited, Error
 from dragoman import schema as s
 from dragoman.host import Host
 from dragoman.host.audit import verify
-from dragoman.host.questions import Question
-from dragoman.host.rules import RulesError, workspace_file
+from dragoman.host.permissions import Question, RulesError, workspace_file
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

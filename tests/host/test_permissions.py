@@ -34,11 +34,10 @@ from torture.shell_tricks import BENIGN, TRICKS
 from dragoman import Agent, Client, connect
 from dragoman import schema as s
 from dragoman.host.audit import AuditLog, verify
-from dragoman.host.chain import read_line
-from dragoman.host.matching import Rule
+from dragoman.host.audit.chain import read_line
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
-from dragoman.host.permissions import PRESETS, Approval, ApprovalStore, Permissions
-from dragoman.host.rules import Rules
+from dragoman.host.permissions import PRESETS, Approval, ApprovalStore, Permissions, Rules
+from dragoman.host.permissions.matching import Rule
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -803,7 +802,7 @@ async def test_a_file_that_cannot_be_trusted_approves_nothing(root, store, spoil
 def test_processes_that_remember_at_once_lose_nothing(store):
     code = """
 import sys
-from dragoman.host.approvals import Approval, ApprovalStore
+from dragoman.host.permissions import Approval, ApprovalStore
 store = ApprovalStore(sys.argv[1])
 for number in range(20):
     store.remember(Approval(id=f"{sys.argv[2]}-{number}", fingerprint="f", operation="file_read", subject="",
@@ -818,7 +817,7 @@ def test_a_killed_writer_leaves_the_old_approvals_or_the_new(store):
     store.remember(Approval(id="old", fingerprint="f", operation="o", subject="", scope="always", expires=1e12))
     code = """
 import os, sys
-from dragoman.host.approvals import Approval, ApprovalStore
+from dragoman.host.permissions import Approval, ApprovalStore
 os.fsync = lambda fd: os.kill(os.getpid(), 9)
 ApprovalStore(sys.argv[1]).remember(Approval(id="new", fingerprint="f", operation="o", subject="", scope="always",
                                              expires=1e12))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from torture.shell_tricks import BENIGN, CWD, RULES
 
-from dragoman.host.launchers import program, why_not_open
-from dragoman.host.matching import Place, name_fits, origin, path_fits
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
-from dragoman.host.rules import Rules, RulesError, user_file, workspace_file
+from dragoman.host.permissions import Rules, RulesError, user_file, workspace_file
+from dragoman.host.permissions.launchers import program, why_not_open
+from dragoman.host.permissions.matching import Place, name_fits, origin, path_fits
 
 ROOT = "/home/ada/project"
 HERE = Place(ROOT, "claude", time.time())

@@ -11,13 +11,10 @@ import pytest
 from torture.host_terminals import KINDS, Pulse, kill_hosts, spawn_and_end
 
 from dragoman.errors import InternalError, InvalidParams
-from dragoman.host import trial
-from dragoman.host.bubblewrap import Plan
-from dragoman.host.limits import Limits
-from dragoman.host.sandbox import PROTECTED, Sandbox, SandboxUnavailable
-from dragoman.host.seccomp import FORBIDDEN, seccomp_filter
-from dragoman.host.terminal import Size, Terminal
-from dragoman.host.terminals import Terminals, execution
+from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution, trial
+from dragoman.host.terminals.bubblewrap import Plan
+from dragoman.host.terminals.sandbox import PROTECTED, Sandbox, SandboxUnavailable
+from dragoman.host.terminals.seccomp import FORBIDDEN, seccomp_filter
 
 OWNER = (1000, 1000)
 
@@ -156,7 +153,7 @@ async def test_a_sandbox_with_a_hole_is_found_out(lost: str, found: str, monkeyp
     if lost == "protected paths":
         monkeypatch.setattr(Plan, "protect", lambda *_: None)
     elif lost == "system calls":
-        monkeypatch.setattr("dragoman.host.bubblewrap.seccomp_filter", lambda: None)
+        monkeypatch.setattr("dragoman.host.terminals.bubblewrap.seccomp_filter", lambda: None)
     else:
         monkeypatch.setattr(Plan, "wrap", leaking)
     with pytest.raises(SandboxUnavailable, match=found):

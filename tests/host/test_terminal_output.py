@@ -16,11 +16,8 @@ from hypothesis import strategies as st
 from torture.host_terminals import KINDS, Pulse, flood, kill_hosts, spawn_and_end
 
 from dragoman.errors import InvalidParams, ResourceNotFound
-from dragoman.host import children
-from dragoman.host.limits import Limits
-from dragoman.host.output import Tail
-from dragoman.host.terminal import Terminal
-from dragoman.host.terminals import Terminals, execution
+from dragoman.host.terminals import Limits, Terminal, Terminals, children, execution
+from dragoman.host.terminals.output import Tail
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -15,9 +15,7 @@ import pytest
 from torture.host_terminals import guess
 
 from dragoman.errors import InvalidParams, Overloaded, RpcError
-from dragoman.host.limits import Limits
-from dragoman.host.terminal import Size, Terminal
-from dragoman.host.terminals import Terminals, execution
+from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -387,7 +385,7 @@ except OSError:
 """
 HOST = """
 import asyncio, os, sys
-from dragoman.host.terminal import Size
+from dragoman.host.terminals import Size
 from dragoman.host.terminals import Terminals, execution
 
 async def main():

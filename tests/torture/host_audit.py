@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dragoman.host.audit import AuditLog, verify
-from dragoman.host.chain import read_line, seal_path
+from dragoman.host.audit.chain import read_line, seal_path
 
 WRITER = """
 import sys

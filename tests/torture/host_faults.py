@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.host.audit import AuditLog
-from dragoman.host.matching import Rule
 from dragoman.host.operations import FileRead
-from dragoman.host.permissions import ApprovalStore, Permissions, Question
-from dragoman.host.rules import Rules
+from dragoman.host.permissions import ApprovalStore, Permissions, Question, Rules
+from dragoman.host.permissions.matching import Rule
 
 from .host_permissions import MATCHERS, Screen, permits, request
 from .shell_tricks import CWD

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import RpcError
-from dragoman.host import extensions as x
 from dragoman.host.files import Workspace
+from dragoman.host.files import extensions as x
 
 EXCHANGE = 2
 AT_FDCWD = -100

@@ -10,8 +10,7 @@ from typing import Any
 
 from dragoman import schema as s
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
-from dragoman.host.permissions import PRESETS, Approval, ApprovalStore, Permissions, Question
-from dragoman.host.rules import Rules
+from dragoman.host.permissions import PRESETS, Approval, ApprovalStore, Permissions, Question, Rules
 
 from .shell_tricks import CWD, RULES
 

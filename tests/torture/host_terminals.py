@@ -16,9 +16,7 @@ from pathlib import Path
 
 from dragoman import Session, connect
 from dragoman.errors import RpcError
-from dragoman.host.limits import Limits
-from dragoman.host.sandbox import Sandbox
-from dragoman.host.terminals import Terminals, execution
+from dragoman.host.terminals import Limits, Sandbox, Terminals, execution
 from dragoman.testing import Echo
 from torture.by_hand import resident
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.host.rules import Rules
+from dragoman.host.permissions import Rules
 
 from .host_audit import kills, share, tamper
 from .host_display import show_all

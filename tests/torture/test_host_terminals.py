@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.host.sandbox import Sandbox
+from dragoman.host.terminals import Sandbox
 
 from .host_terminals import KINDS, flood, guess, kill_hosts, spawn_and_end
 

@@ -4,7 +4,7 @@ import msgspec
 
 from .. import schema as s
 from ..framing import MAX_FRAME
-from .file_errors import refusal
+from .files.errors import refusal
 
 ROOM = MAX_FRAME - 64 * 1024  # bytes for the text of an answer, quotes and escapes included
 WIDEST = 6  # bytes one character can take up

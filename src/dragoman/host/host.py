@@ -21,20 +21,20 @@ from ..client import SessionOptions
 from ..connection import Connection
 from ..errors import Error, RemoteProtocolError
 from ..session import Session
-from .approvals import ApprovalStore
-from .audit import AuditLog, default_path
-from .chain import seal_path
-from .files import Exemption, Workspace
-from .handles import Overlay, Save
+from .audit.chain import seal_path
+from .audit.log import AuditLog, default_path
+from .files.handles import Overlay, Save
+from .files.workspace import Exemption, Workspace
 from .lending import Lender
-from .limits import Limits
 from .loans import Loan
-from .permissions import Permissions, Preset
-from .questions import Asker
-from .rules import Rules, user_file, workspace_file
-from .sandbox import Sandbox
-from .terminal import Terminal
-from .terminals import Terminals
+from .permissions.approvals import ApprovalStore
+from .permissions.engine import Permissions, Preset
+from .permissions.questions import Asker
+from .permissions.rules import Rules, user_file, workspace_file
+from .terminals.limits import Limits
+from .terminals.running import Terminals
+from .terminals.sandbox import Sandbox
+from .terminals.terminal import Terminal
 
 log = logging.getLogger("dragoman")
 

@@ -17,16 +17,16 @@ from .. import schema as s
 from ..client import Client
 from ..errors import Error, MethodNotFound, Overloaded, ResourceNotFound, RpcError
 from ..roles import ClientRole, extension
-from . import extensions as x
-from . import terminal_extensions as t
 from .answers import check_fits, fitting
-from .file_errors import Refused, answering
-from .files import Permit, Workspace
+from .files import extensions as x
+from .files.errors import Refused, answering
+from .files.paths import path_of
+from .files.workspace import Permit, Workspace
 from .loans import Loan
-from .paths import path_of
-from .permissions import Permissions
-from .terminal import Size, Terminal, checked_size
-from .terminals import Terminals, execution
+from .permissions.engine import Permissions
+from .terminals import extensions as t
+from .terminals.running import Terminals, execution
+from .terminals.terminal import Size, Terminal, checked_size
 
 MAX_WATCHES = 16  # of one session
 OURS = "_dragoman/"

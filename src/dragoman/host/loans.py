@@ -9,10 +9,10 @@ from typing import Any
 from ..errors import InvalidParams, RequestCancelled
 from ..schema import Diff
 from .diffs import unified
-from .files import Workspace
+from .files.workspace import Workspace
 from .operations import Operation
-from .permissions import Permissions
-from .rules import Rules
+from .permissions.engine import Permissions
+from .permissions.rules import Rules
 
 AT_ONCE = 48  # operations of one session: more than may wait for the user, so that others go on meanwhile
 

@@ -22,7 +22,7 @@ from ...host import Host
 from ...host.display import shown_command
 from ...host.permissions import Preset, Question
 from ...host.processes import Launch
-from ...host.terminal import Terminal
+from ...host.terminals import Terminal
 from ...session import Session
 from .attachments import attached
 from .events import Events

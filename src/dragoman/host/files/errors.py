@@ -14,7 +14,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import InternalError, InvalidParams, ResourceNotFound, RpcError
+from ...errors import InternalError, InvalidParams, ResourceNotFound, RpcError
 
 _WORDS = {
     "bad_path": "this cannot be a path: it is empty, too long, holds a NUL or is no UTF-8",

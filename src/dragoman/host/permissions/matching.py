@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from .launchers import is_launcher, is_risky_option, program
-from .operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from .protected import folded
 
 Effect = Literal["allow", "ask", "deny"]

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import Error
+from ...errors import Error
 from .chain import (
     MAX_LINE,
     OWN_EVENTS,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from . import linux
-from .file_errors import Refused
+from .errors import Refused
 from .paths import DIRECTORY, MAX_TRIES, Place
 
 log = logging.getLogger("dragoman")

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from .display import host_warning, visible
+from ..display import host_warning, visible
+from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from .matching import origin
-from .operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from .protected import is_dangerous_variable, protected_by
 
 

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ..errors import Error, RpcError
+from ...errors import Error, RpcError
+from .errors import Refused, refusal
 from .extensions import ChangeKind, FileChange, FilesChanged
-from .file_errors import Refused, refusal
 from .paths import DIRECTORY, MAX_TRIES, checked_name
 
 MAX_DIRECTORIES = 8192

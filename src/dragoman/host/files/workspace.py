@@ -26,21 +26,21 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from msgspec import Struct
 
-from ..errors import Error, RpcError
-from ..schema import (
+from ...errors import Error, RpcError
+from ...schema import (
     Diff,
     ReadTextFileRequest,
     ReadTextFileResponse,
     WriteTextFileRequest,
     WriteTextFileResponse,
 )
+from ..operations import FileDelete, FileRead, FileWrite
 from . import extensions as x
 from . import texts
 from .edits import Edit, EditSet, recover_edits
-from .file_errors import Refused, answering, refusal
+from .errors import Refused, answering, refusal
 from .handles import Directory, Handle, OpenFile, Overlay, Save, Target, Written
 from .journal import Journal, recover
-from .operations import FileDelete, FileRead, FileWrite
 from .paths import MAX_TRIES, Place, Root, Roots, is_beneath, open_exception, open_root
 from .watching import watching
 from .writing import ANYTHING, Anything, Expected, current_umask, digest_of

@@ -30,10 +30,10 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from ..errors import Error
+from ...errors import Error
+from ..operations import Operation
 from .launchers import why_not_open
 from .matching import Effect, Origin, Place, Rule, host_pattern
-from .operations import Operation
 
 EFFECTS: tuple[Effect, ...] = ("deny", "ask", "allow")  # the stronger first
 KINDS = ("file_read", "file_write", "file_delete", "terminal_execute", "network_access", "mcp_tool")

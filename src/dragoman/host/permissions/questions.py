@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..display import host_warning, is_elided, scripts, shown_command, visible
+from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from .approvals import Scope
-from .display import host_warning, is_elided, scripts, shown_command, visible
-from .operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 
 log = logging.getLogger("dragoman")
 

@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ..errors import Error
+from ...errors import Error
 
 log = logging.getLogger("dragoman")
 

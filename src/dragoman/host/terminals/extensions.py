@@ -12,9 +12,9 @@ A terminal is the same whichever family of methods it was created by.  Times are
 
 from collections.abc import Sequence
 
-from ..schema.base import Bare, Exact, Model, Nullable, UInt32, UInt64
-from ..schema.protocol import SessionId
-from ..schema.terminals import EnvVariable, TerminalId
+from ...schema.base import Bare, Exact, Model, Nullable, UInt32, UInt64
+from ...schema.protocol import SessionId
+from ...schema.terminals import EnvVariable, TerminalId
 from .output import StreamName
 
 

@@ -12,11 +12,11 @@ import termios
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from typing import NamedTuple
 
-from .. import schema as s
-from ..errors import InvalidParams
+from ... import schema as s
+from ...errors import InvalidParams
+from ..operations import Execute
 from .bubblewrap import Wrapped
 from .children import Child, StartError
-from .operations import Execute
 from .output import Chunk, Output, Pace, StreamName
 
 log = logging.getLogger("dragoman")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from .file_errors import Refused
+from .errors import Refused
 
 MAX_TEXT = 10 * 1024 * 1024  # bytes of UTF-8 in one answer
 

@@ -18,8 +18,8 @@ another one by then, nothing is written and the error's `data.kind` is "changed"
 from collections.abc import Sequence
 from typing import Literal
 
-from ..schema.base import Exact, Model, UInt64
-from ..schema.protocol import SessionId
+from ...schema.base import Exact, Model, UInt64
+from ...schema.protocol import SessionId
 
 ChangeKind = Literal["created", "modified", "deleted"]
 EntryKind = Literal["file", "directory", "symlink", "other"]

@@ -26,12 +26,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from ..errors import InvalidParams, Overloaded, ResourceNotFound
+from ...errors import InvalidParams, Overloaded, ResourceNotFound
+from ..operations import Execute
 from .bubblewrap import Wrapped
 from .children import Child, Keeper, StartError
 from .environment import dangerous, environment
 from .limits import Limits
-from .operations import Execute
 from .output import Pace
 from .sandbox import Directory, Sandbox
 from .terminal import Size, Terminal, Wiring

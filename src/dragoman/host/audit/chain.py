@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct
 
-from .display import visible
+from ..display import visible
 
 GENESIS = "0" * 64  # what the first line of the first file names as the line before it
 MAX_LINE = 256 * 1024

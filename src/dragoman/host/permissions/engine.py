@@ -28,12 +28,12 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from .. import schema as s
+from ... import schema as s
+from ..display import visible
+from ..operations import Execute, Operation
 from . import claims, scrutiny
 from .approvals import LIFETIME, Approval, ApprovalsError, ApprovalStore, Scope, default_path
-from .display import visible
 from .matching import Place, is_in
-from .operations import Execute, Operation
 from .protected import has_other_names, protected_twin
 from .questions import CANCELLED, Asker, Option, Question, Questions, about
 from .rules import Rules, Verdict, user_file

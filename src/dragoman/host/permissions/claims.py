@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from .. import schema as s
+from ... import schema as s
+from ..display import visible
 from .approvals import Scope
-from .display import visible
 from .questions import DENY_ONCE, DENY_TURN, Option, Question
 
 MAX_OPTIONS = 16

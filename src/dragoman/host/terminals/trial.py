@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import RpcError
+from ...errors import RpcError
 from .bubblewrap import Wrapped
 from .children import Keeper, StartError
 from .sandbox import Sandbox

@@ -14,11 +14,11 @@ from typing import Self
 
 from msgspec import Struct
 
+from ..operations import FileRead, FileWrite
 from . import linux, texts
+from .errors import Refused, answering
 from .extensions import DirectoryEntry
-from .file_errors import Refused, answering
 from .journal import Journal
-from .operations import FileRead, FileWrite
 from .paths import Descriptors, Place, checked_name
 from .texts import Window
 from .writing import (

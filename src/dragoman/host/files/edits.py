@@ -28,10 +28,10 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from ..operations import FileDelete, FileWrite
+from .errors import Refused, answering, refusal
 from .extensions import EditedFile
-from .file_errors import Refused, answering, refusal
 from .journal import Journal, Record, open_real
-from .operations import FileDelete, FileWrite
 from .paths import DIRECTORY, Place
 from .writing import (
     ANYTHING,

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from . import linux
-from .file_errors import Refused
+from .errors import Refused
 
 MAX_PATH = 4096  # bytes
 MAX_LINKS = 40  # symbolic links on one way, as the kernel has it

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..errors import InternalError, InvalidParams
+from ...errors import InternalError, InvalidParams
 from .bubblewrap import HOME, Plan, Unprotectable, Wrapped
 from .placeholders import Placeholders
 

@@ -1,0 +1,24 @@
+"""Whether a host may do something for an agent: `Permissions` decides, by rules, by presets, or by asking."""
+
+from .approvals import Approval, ApprovalsError, ApprovalStore, Scope
+from .engine import PRESETS, Decision, Permissions, Preset
+from .questions import Asker, Option, Question
+from .rules import Rules, RulesError, user_file, workspace_file
+
+__all__ = [
+    "PRESETS",
+    "Approval",
+    "ApprovalStore",
+    "ApprovalsError",
+    "Asker",
+    "Decision",
+    "Option",
+    "Permissions",
+    "Preset",
+    "Question",
+    "Rules",
+    "RulesError",
+    "Scope",
+    "user_file",
+    "workspace_file",
+]
