@@ -1,4 +1,4 @@
-"""What is never allowed without a question: the files that govern tools or hold secrets, the variables that do.
+"""What is never allowed without a question: the files that govern tools or hold secrets.
 
 Names are compared without regard to case, composition and invisible characters, as some file systems do; a file
 that does not exist yet is as protected as one that does.
@@ -6,7 +6,6 @@ that does not exist yet is as protected as one that does.
 
 import functools
 import os
-import re
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,20 +39,6 @@ _PLACES = """
 _PROTECTED = frozenset(_NAMES.split())
 _PROTECTED_PLACES = frozenset(_PLACES.split())
 _IN_GIT = frozenset(("hooks", "config", "config.worktree", "info"))
-
-_VARIABLES = re.compile(
-    r"(LD|DYLD|GIT|SSH|BASH|PYTHON|PERL5?|PERLLIB|RUBY|NODE|NPM_CONFIG|YARN|CARGO|RUSTC?|RUSTUP|GO|JAVA|_JAVA|JDK|MAVEN"
-    r"|GRADLE|DOTNET|COMPlus|CORECLR|LUA|PHP|DOCKER|KUBE|AWS|AZURE|GOOGLE|PIP|UV|POETRY|VIRTUAL|CONDA|MALLOC|GCONV|GLIBC"
-    r"|XDG|LESS|MAN|SUDO|DRAGOMAN)(_.*|PATH|HOME|STARTUP|OPT|OPTS|OPTIONS|LIB|OPEN|CLOSE|CONFIG|FLAGS|ENV|WRAPPER)?"
-    r"|PATH|ENV|HOME|SHELL|SHELLOPTS|IFS|PS4|CDPATH|FPATH|ZDOTDIR|PROMPT_COMMAND|EDITOR|VISUAL|PAGER|BROWSER|TERMINFO"
-    r"|MAKEFLAGS|CC|CXX|LOCPATH|NLSPATH|HOSTALIASES|RESOLV_HOST_CONF|TMPDIR|.*_(PROXY|PAGER|EDITOR|COMMAND|WRAPPER)",
-    re.IGNORECASE,
-)
-
-
-def is_dangerous_variable(name: str, value: str) -> bool:
-    """Whether setting this changes what a program runs, loads or trusts."""
-    return _VARIABLES.fullmatch(name) is not None or value.startswith("()")
 
 
 def protected_by(path: str, own: Iterable[str] = ()) -> str | None:

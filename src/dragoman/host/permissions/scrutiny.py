@@ -8,8 +8,9 @@ import msgspec
 
 from ..display import host_warning, visible
 from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
+from ..variables import is_dangerous
 from .matching import origin
-from .protected import is_dangerous_variable, protected_by
+from .protected import protected_by
 
 
 def impossible(operation: Operation) -> str | None:
@@ -54,7 +55,7 @@ def doubts(operation: Operation, own: Sequence[str]) -> list[str]:
             found = protected_by(path, own)
             return [f"{visible(found)} is protected"] if found else []
         case Execute():
-            set_here = {name for name, value in operation.env if is_dangerous_variable(name, value)}
+            set_here = {name for name, value in operation.env if is_dangerous(name, value)}
             dangerous = sorted(set_here.union(operation.dangerous_env))
             found = protected_by(operation.cwd, own)
             changes = [f"{visible(name)} can change what is run" for name in dangerous]

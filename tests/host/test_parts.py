@@ -1,0 +1,22 @@
+"""The parts of the host can be used one without the other."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dragoman.host
+
+SOURCE = Path(dragoman.host.__file__).parent
+PARTS = ("files", "terminals", "permissions", "audit")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_part_needs_another(part: str) -> None:
+    imported = {
+        (node.module or "").split(".")[0]
+        for path in (SOURCE / part).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level == 2
+    }
+    assert imported & {*PARTS, "host", "lending", "loans"} == set()
