@@ -1,0 +1,62 @@
+"""The reviewer: an agent of rules and linters, and no language model."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .. import __version__
+from .. import schema as s
+from ..agent import Agent
+from ..roles import RemoteClient
+from ..turn import Turn
+
+if TYPE_CHECKING:
+    from .desk import Desk
+
+
+class Reviewer(Agent):
+    """Reviews files, changes or a whole project, and repairs what is safe to repair."""
+
+    info = s.Implementation(
+        name="dragoman-reviewer", title="Dragoman Reviewer (no language model)", version=__version__
+    )
+    accepts = ("embedded_context",)
+    commands = (
+        s.AvailableCommand(
+            name="review",
+            description="Review the project, or what is named",
+            input=s.UnstructuredCommandInput(hint="files, directories, diff [commit], staged; nothing: everything"),
+        ),
+        s.AvailableCommand(
+            name="fix",
+            description="Repair what is safe to repair, showing each change first",
+            input=s.UnstructuredCommandInput(hint="files, directories, diff, staged, or codes of findings"),
+        ),
+        s.AvailableCommand(
+            name="explain",
+            description="Say why a finding matters",
+            input=s.UnstructuredCommandInput(hint="a code such as F401, or file:line"),
+        ),
+        s.AvailableCommand(
+            name="todo",
+            description="List what was left for later",
+            input=s.UnstructuredCommandInput(hint="files or directories; nothing: everything"),
+        ),
+        s.AvailableCommand(name="help", description="Say what this agent can do"),
+    )
+
+    def __init__(self, client: RemoteClient) -> None:
+        super().__init__(client)
+        self._desk: Desk | None = None
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._desk:
+            await self._desk.close()
+
+    async def answer(self, turn: Turn) -> None:
+        from .desk import Desk  # with the first prompt: none of it is needed to answer `initialize`
+
+        if self._desk is None:
+            self._desk = Desk()
+        await self._desk.answer(turn)

@@ -1,0 +1,53 @@
+"""What holds for any file: how it is encoded, what cannot be seen in it, how large it is."""
+
+import re
+from collections.abc import Iterator
+
+from ..findings import Finding, Source
+
+LARGE = 1024 * 1024
+GENERATED = ("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "go.sum")
+
+# The characters that make a text read otherwise than it is run.
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_INVISIBLE = re.compile("(?<=[\\w])[\u200b\u2060\ufeff](?=[\\w])")
+
+
+def encoding(source: Source) -> Iterator[Finding]:
+    if source.encoding_error:
+        yield Finding(
+            source.path,
+            source.encoding_error,
+            "warning",
+            "not-utf-8",
+            "the file is not UTF-8",
+            "save it as UTF-8; what reads it elsewhere will guess wrong",
+        )
+
+
+def hidden_characters(source: Source) -> Iterator[Finding]:
+    if source.text.isascii():
+        return
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := _BIDI.search(line) or _INVISIBLE.search(line):
+            yield Finding(
+                source.path,
+                number,
+                "error",
+                "hidden-character",
+                f"an invisible character (U+{ord(found[0]):04X}) makes the line look other than it is",
+                "delete it, or write it as an escape",
+            )
+
+
+def large(source: Source) -> Iterator[Finding]:
+    if source.size > LARGE and not source.path.endswith(GENERATED):
+        yield Finding(
+            source.path,
+            1,
+            "warning",
+            "large-file",
+            f"the file is {source.size / LARGE:.1f} MiB large and was not read",
+            "keep it elsewhere (Git LFS, a download), or have it ignored",
+            is_whole=True,
+        )

@@ -1,0 +1,242 @@
+"""Linters that are not ours: where they are, when they apply, how they are asked."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import outputs
+from .checks.shell import interpreter, is_shell
+from .commands import CommandError, Commands, Result
+from .findings import Finding, Source
+
+PER_COMMAND = 500  # files named in one command
+SHELLS_AT_ONCE = 4
+# Where a project says nothing about Ruff: mistakes, not taste.
+RULES = (
+    "E711,E712,E713,E714,E721,E722,E9,F,W605,PLE,T100,B002,B003,B005,B006,B012,B014,B015,B016,B017,B018,B020,B021,"
+    "B022,B023,B025,B029,B030,B031,B032,B033,B035,B039,S102,S307,S501,S506,S602,S604,S605,S608,ASYNC210,ASYNC251"
+)
+
+
+class Linter(Struct, frozen=True):
+    """A program that looks at files of some kinds."""
+
+    name: str
+    program: str
+    suffixes: tuple[str, ...]
+    arguments: Callable[["Tool"], Sequence[str]]
+    reading: outputs.Reading
+    settings: tuple[str, ...] = ()  # files that have to be there for it to apply; none: it applies by itself
+    takes_files: bool = True  # else it looks at the whole project
+    from_stdin: Sequence[str] = ()  # how it is given a text that is not saved, before the file's name
+    runs_project_code: bool = False  # so the user is asked first
+    in_stderr: bool = False
+    env: Mapping[str, str] = {}
+    good_codes: tuple[int, ...] = (0, 1)
+
+
+class Tool(Struct, frozen=True):
+    """A linter that is there, in a project."""
+
+    linter: Linter
+    path: str
+    cwd: str
+
+    def is_configured(self, *places: tuple[str, str]) -> bool:
+        """Whether the project has settings: a file, or a table `tool.NAME` of a TOML file."""
+        return any(_has_settings(os.path.join(self.cwd, file), table) for file, table in places)
+
+    @property
+    def command(self) -> str:
+        return f"{os.path.basename(self.path)} {' '.join(self.linter.arguments(self)[:2])}".strip()
+
+
+def _ruff(tool: Tool) -> Sequence[str]:
+    if tool.is_configured(("ruff.toml", ""), (".ruff.toml", ""), ("pyproject.toml", "ruff")):
+        own: Sequence[str] = ("--force-exclude",)
+    else:
+        own = ("--isolated", "--select", RULES)
+    return ("check", "--quiet", "--no-cache", "--no-fix", "--exit-zero", "--output-format", "json", *own)
+
+
+def _ty(tool: Tool) -> Sequence[str]:
+    # What is not installed here may well be where the project runs.
+    configured = tool.is_configured(("ty.toml", ""), ("pyproject.toml", "ty"))
+    own = () if configured else ("--ignore", "unresolved-import")
+    return ("check", "--output-format", "gitlab", "--no-progress", "--exit-zero", "--project", tool.cwd, *own)
+
+
+def _bandit(tool: Tool) -> Sequence[str]:
+    if tool.is_configured(("pyproject.toml", "bandit")):
+        return ("-f", "json", "-q", "-c", "pyproject.toml")
+    return ("-f", "json", "-q", "-ll")
+
+
+PYTHON = (".py", ".pyi")
+SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
+ESLINT = tuple(f"eslint.config.{kind}" for kind in ("js", "mjs", "cjs", "ts")) + tuple(
+    f".eslintrc{kind}" for kind in ("", ".js", ".cjs", ".json", ".yml", ".yaml")
+)
+LINTERS = (
+    Linter("Ruff", "ruff", PYTHON, _ruff, outputs.ruff, from_stdin=("--stdin-filename",)),
+    Linter("ty", "ty", PYTHON, _ty, outputs.ty),
+    Linter("ShellCheck", "shellcheck", (".sh", ".bash"), lambda _: ("-f", "json1"), outputs.shellcheck),
+    Linter("Bandit", "bandit", (".py",), _bandit, outputs.bandit),
+    Linter(
+        "ESLint",
+        "eslint",
+        SCRIPT,
+        lambda _: ("--format", "json", "--no-error-on-unmatched-pattern"),
+        outputs.eslint,
+        settings=ESLINT,
+        from_stdin=("--stdin", "--stdin-filename"),
+        runs_project_code=True,
+    ),
+    Linter(
+        "TypeScript",
+        "tsc",
+        (".ts", ".tsx"),
+        lambda _: ("--noEmit", "--pretty", "false", "--project", "."),
+        outputs.tsc,
+        settings=("tsconfig.json",),
+        takes_files=False,
+        runs_project_code=True,
+        good_codes=(0, 1, 2),
+    ),
+    Linter(
+        "Cargo",
+        "cargo",
+        (".rs",),
+        lambda _: ("check", "--quiet", "--offline", "--message-format", "json"),
+        outputs.cargo,
+        settings=("Cargo.toml",),
+        takes_files=False,
+        runs_project_code=True,
+        good_codes=(0, 101),
+    ),
+    Linter(
+        "go vet",
+        "go",
+        (".go",),
+        lambda _: ("vet", "-json", "./..."),
+        outputs.go_vet,
+        settings=("go.mod",),
+        takes_files=False,
+        runs_project_code=True,
+        in_stderr=True,
+        env={"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"},
+    ),
+)
+
+
+def tools_for(cwd: str, sources: Sequence[Source]) -> list[Tool]:
+    """The linters that are installed and have something to look at."""
+    return [
+        Tool(linter, path, cwd)
+        for linter in LINTERS
+        if any(source.path.endswith(linter.suffixes) and not source.is_fragment for source in sources)
+        and (not linter.settings or any(os.path.exists(os.path.join(cwd, name)) for name in linter.settings))
+        and (path := _project_program(linter, cwd) or program_named(linter.program, cwd))
+    ]
+
+
+def _project_program(linter: Linter, cwd: str) -> str | None:
+    """The project's own copy of a linter that runs its code anyway."""
+    own = os.path.join(cwd, "node_modules", ".bin", linter.program)
+    return own if linter.runs_project_code and os.access(own, os.X_OK) else None
+
+
+def program_named(name: str, cwd: str) -> str | None:
+    """Where a program is: beside our own interpreter or on the path, but never in the project under review."""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    if os.access(beside, os.X_OK):
+        return beside
+    path = shutil.which(name)
+    if path is None or not os.path.isabs(path):
+        return None
+    return None if os.path.realpath(path).startswith(os.path.realpath(cwd) + os.sep) else path
+
+
+def _has_settings(path: str, table: str) -> bool:
+    if not table:
+        return os.path.exists(path)
+    try:
+        with open(path, "rb") as file:
+            return table in tomllib.load(file).get("tool", {})
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+async def findings_of(tool: Tool, commands: Commands, sources: Sequence[Source]) -> list[Finding]:
+    """Have a linter look at files; what it reads from the disk is only believed of files that are saved."""
+    linter = tool.linter
+    whole = [source for source in sources if source.path.endswith(linter.suffixes) and not source.is_fragment]
+    saved = {source.path for source in whole if source.is_saved}
+    found: list[Finding] = []
+    for names in _commands(linter, sorted(saved)):
+        found += _placed(await _asked(tool, commands, names), tool.cwd, saved)
+    for source in whole if linter.from_stdin else ():
+        if not source.is_saved:
+            said = await _asked(tool, commands, (*linter.from_stdin, source.path), source.text.encode())
+            found += [replace(finding, path=source.path) for finding in said]
+    return found
+
+
+def _commands(linter: Linter, names: Sequence[str]) -> Iterator[Sequence[str]]:
+    if not names:
+        return
+    if not linter.takes_files:
+        yield ()
+        return
+    for start in range(0, len(names), PER_COMMAND):
+        yield ("--", *names[start : start + PER_COMMAND])
+
+
+async def _asked(tool: Tool, commands: Commands, words: Sequence[str], stdin: bytes | None = None) -> list[Finding]:
+    linter = tool.linter
+    last = ("-",) if stdin is not None and "--stdin" not in words else ()
+    argv = [tool.path, *linter.arguments(tool), *words, *last]
+    result = await commands.run(argv, cwd=tool.cwd, stdin=stdin or b"", env=linter.env)
+    if result.code not in linter.good_codes:
+        raise CommandError(f"{linter.name} ended with status {result.code}{_last_words(result)}")
+    return list(linter.reading(result.stderr if linter.in_stderr else result.stdout))
+
+
+def _last_words(result: Result) -> str:
+    lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
+    return f": {lines[-1][:200]}" if lines else ""
+
+
+def _placed(findings: Sequence[Finding], cwd: str, known: set[str]) -> Iterator[Finding]:
+    """The findings in files that were asked about, under the names these have here."""
+    for finding in findings:
+        path = os.path.relpath(os.path.join(cwd, finding.path), cwd)
+        if path in known:
+            yield replace(finding, path=path)
+
+
+async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) -> list[Finding]:
+    """Have shells parse scripts, without running them."""
+    room = asyncio.Semaphore(SHELLS_AT_ONCE)
+
+    async def parse(source: Source) -> list[Finding]:
+        shell = shutil.which(interpreter(source)) or shutil.which("sh")
+        if shell is None or "\r\n" in source.text:
+            return []
+        try:
+            async with room:
+                result = await commands.run([shell, "-n"], cwd=cwd, stdin=source.text.encode(), timeout=20)
+        except CommandError:  # a shell that cannot be run tells nothing
+            return []
+        return [replace(finding, path=source.path) for finding in outputs.shell_syntax(result.stderr)]
+
+    scripts = [source for source in sources if is_shell(source) and not source.is_fragment]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(parse(source)) for source in scripts]
+    return [finding for task in tasks for finding in task.result()]

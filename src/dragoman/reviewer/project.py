@@ -1,0 +1,269 @@
+"""The files under review: which they are, and their text as the user has it in front of them."""
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from ..errors import ConnectionClosed, Error, RpcError
+from ..roles import offered
+from ..turn import Turn
+from .changes import Change, Repository, added_lines, as_fragment, matches, read_diff
+from .checks.text import LARGE
+from .commands import Commands
+from .findings import Source, in_lines
+from .prompts import Request
+
+MOST_FILES = 20_000
+MOST_TEXT = 256 * 1024 * 1024  # characters held at once
+AT_ONCE = 16  # files read at the same time
+SNIFFED = 8192  # bytes looked at to tell text from the rest
+OTHERS = {".git", ".hg", ".svn", "node_modules", "bower_components", "vendor", "third_party", ".venv", "venv"}
+MADE = {  # directories Git would have been told to ignore
+    *("__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".idea", ".gradle", "env"),
+    *("dist", "build", "target", ".next", ".nuxt", "coverage", ".terraform", ".eggs"),
+}
+MINIFIED = (".min.js", ".min.css", ".map", ".bundle.js")
+
+Progress = Callable[[int, int], Awaitable[None]]
+
+
+class Refused(Exception):
+    """The review cannot be made; the text says why, in one line."""
+
+
+class Project:
+    """The session's directory, read through the client where it lends its files."""
+
+    def __init__(self, turn: Turn, commands: Commands) -> None:
+        self._turn = turn
+        self.cwd = os.path.realpath(turn.session.cwd)
+        self.repository = Repository(commands, self.cwd)
+        self._left_out: list[str] = []
+        self._refused: dict[str, list[str]] = {}  # the client's reason -> the files it would not read
+        self._room = MOST_TEXT
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.cwd) or self.cwd
+
+    @property
+    def skipped(self) -> list[str]:
+        """What was not reviewed, and why: a line each."""
+        refused = [f"the client would not read {some(paths)}: {why}" for why, paths in self._refused.items()]
+        return [*self._left_out, *refused]
+
+    async def sources(self, request: Request, progress: Progress) -> list[Source]:
+        """All that a request wants reviewed."""
+        match request.extent:
+            case "staged":
+                return await self._staged(await self.repository.staged())
+            case "changes":
+                return await self._changed(await self.repository.changed(request.since), progress)
+            case "diff":
+                return await self._of_diff(list(read_diff(request.diff)), progress)
+        attached = [
+            Source(self.relative(file.path), file.text, is_saved=await self._says(file.path, file.text))
+            for file in request.attached
+        ]
+        known = {source.path for source in attached}
+        paths = await self._paths(request.paths) if request.paths or not attached else []
+        return [*attached, *await self._read([path for path in paths if path not in known], progress)]
+
+    def relative(self, path: str) -> str:
+        """A path as findings name it: from the session's directory where it is inside of it."""
+        if "://" in path:
+            return path
+        real = os.path.realpath(os.path.join(self.cwd, path))
+        return os.path.relpath(real, self.cwd) if self.is_inside(path) else path
+
+    def absolute(self, path: str) -> str:
+        return os.path.join(self.cwd, path)
+
+    def is_inside(self, path: str) -> bool:
+        real = os.path.realpath(os.path.join(self.cwd, path))
+        return real == self.cwd or real.startswith(self.cwd.rstrip("/") + "/")
+
+    # Which files
+
+    async def _paths(self, wanted: Sequence[str]) -> list[str]:
+        """The files at some paths, directories with all that is below; without any path, the whole project."""
+        for path in wanted:
+            if not self.is_inside(path):
+                raise Refused(f"{path} is outside {self.cwd}; open a session there to have it reviewed")
+            if not os.path.lexists(path):
+                raise Refused(f"there is no {self.relative(path)} in {self.cwd}")
+        single = [self.relative(path) for path in wanted if not os.path.isdir(path)]
+        directories = [self.relative(path) for path in wanted if os.path.isdir(path)]
+        if wanted and not directories:
+            return single
+        listed = await self.repository.files()
+        everything = listed if listed is not None else await asyncio.to_thread(self._walk)
+        below = [path for path in everything if not directories or _is_below(path, directories)]
+        return self._bounded([*single, *(path for path in below if _is_ours(path))])
+
+    def _walk(self) -> list[str]:
+        found: list[str] = []
+        for top, directories, files in os.walk(self.cwd):
+            directories[:] = sorted(name for name in directories if name not in OTHERS | MADE)
+            found += [os.path.relpath(os.path.join(top, name), self.cwd) for name in sorted(files)]
+            if len(found) > MOST_FILES:
+                break
+        return found
+
+    def _bounded(self, paths: list[str]) -> list[str]:
+        if len(paths) > MOST_FILES:
+            self._left_out.append(
+                f"more than {MOST_FILES:,} files: the rest was left out; name a directory to see it"
+            )
+        return list(dict.fromkeys(paths[:MOST_FILES]))
+
+    # Changes
+
+    async def _staged(self, changes: Sequence[Change]) -> list[Source]:
+        found = []
+        for change in changes[:MOST_FILES]:
+            data = await self.repository.staged_text(change.path)
+            if len(data) <= LARGE and b"\0" not in data[:SNIFFED]:
+                text, broken = _decoded(data)
+                is_saved = await self._says(self.absolute(change.path), text)
+                found.append(Source(change.path, text, is_saved, lines=added_lines(change), encoding_error=broken))
+        return found
+
+    async def _changed(self, changes: Sequence[Change], progress: Progress) -> list[Source]:
+        lines = {change.path: added_lines(change) for change in changes if _is_ours(change.path)}
+        read = await self._read(self._bounded(list(lines)), progress)
+        return [in_lines(source, lines[source.path]) for source in read]
+
+    async def _of_diff(self, changes: Sequence[Change], progress: Progress) -> list[Source]:
+        """A diff that was sent: the files it is about where they have its lines already, else its lines alone."""
+        inside = [c.path for c in changes if self.is_inside(c.path) and os.path.isfile(self.absolute(c.path))]
+        read = {source.path: source for source in await self._read(inside, progress)}
+        found = []
+        for change in changes:
+            source = read.get(change.path)
+            if source is None or not matches(change, source.text.splitlines()):
+                source = Source(change.path, as_fragment(change), is_saved=False, is_fragment=True)
+            found.append(in_lines(source, frozenset(change.added)))
+        return found
+
+    # Text
+
+    async def _read(self, paths: Sequence[str], progress: Progress) -> list[Source]:
+        """Read files, several at a time, in the order of their names."""
+        found: dict[str, Source] = {}
+        waiting = iter(paths)
+        done = 0
+
+        async def readsome() -> None:
+            nonlocal done
+            for path in waiting:
+                if source := await self.read(path):
+                    found[path] = source
+                done += 1
+                await progress(done, len(paths))
+
+        async with asyncio.TaskGroup() as readers:
+            for _ in range(min(AT_ONCE, len(paths))):
+                readers.create_task(readsome())
+        return [found[path] for path in paths if path in found]
+
+    async def read(self, path: str) -> Source | None:
+        """One file; None when it is not for reading: gone, a link, binary, or refused by the client."""
+        saved = await asyncio.to_thread(_saved, self.absolute(path))
+        if saved is None:
+            return None
+        size, data = saved
+        if data is None:
+            return Source(path, "", size=size)
+        text, broken = _decoded(data)
+        current = text
+        if not broken and self.reads_through_client:
+            try:
+                current = _as_saved(await self._turn.read(self.absolute(path)), text)
+            except ConnectionClosed:
+                raise
+            except Error as exc:
+                self._refused.setdefault(_reason(exc), []).append(path)
+                return None
+        self._room -= len(current)
+        if self._room < 0:
+            if self._room + len(current) >= 0:
+                self._left_out.append(f"more than {MOST_TEXT // 2**20} MiB of text: the rest was left out")
+            return None
+        return Source(path, current, is_saved=current == text, encoding_error=broken, size=size)
+
+    @property
+    def reads_through_client(self) -> bool:
+        return offered(self._turn.client.offers, "fs.read_text_file")
+
+    async def _says(self, path: str, text: str) -> bool:
+        """Whether a file on the disk has this text."""
+        if "://" in path or not self.is_inside(path):
+            return False
+        saved = await asyncio.to_thread(_saved, self.absolute(path))
+        return saved is not None and saved[1] is not None and _decoded(saved[1])[0] == text
+
+    # Writing
+
+    async def write(self, path: str, old: str, new: str) -> None:
+        """Write a file through the client, else into the session's directory if it still says what it did."""
+        if offered(self._turn.client.offers, "fs.write_text_file"):
+            await self._turn.write(self.absolute(path), new)
+        else:
+            await asyncio.to_thread(self._write_directly, self.absolute(path), old, new)
+
+    def _write_directly(self, path: str, old: str, new: str) -> None:
+        from ..host.files import Workspace  # not needed to answer `initialize`
+
+        expected = hashlib.sha256(old.encode()).hexdigest()
+        with Workspace(self.cwd) as workspace, workspace.writing(path, expected=expected) as target:
+            target.commit(new.encode())
+
+
+def _saved(path: str) -> tuple[int, bytes | None] | None:
+    """The size and, for a text of bearable size, the bytes of a regular file; None for anything else."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_size > LARGE:
+            return status.st_size, None
+        data = file.read(LARGE + 1)
+    return None if b"\0" in data[:SNIFFED] else (len(data), data)
+
+
+def _decoded(data: bytes) -> tuple[str, int]:
+    """The text, and the first line of it that is not UTF-8 (0: it all is)."""
+    try:
+        return data.decode(), 0
+    except UnicodeDecodeError as exc:
+        return data.decode(errors="replace"), data.count(b"\n", 0, exc.start) + 1
+
+
+def _is_ours(path: str) -> bool:
+    return not path.endswith(MINIFIED) and not OTHERS.intersection(path.split("/")[:-1])
+
+
+def _is_below(path: str, directories: Iterable[str]) -> bool:
+    return any(top == "." or path.startswith(top + "/") for top in directories)
+
+
+def _as_saved(current: str, saved: str) -> str:
+    """The client's text, or the one on the disk where only its line ends and its byte order mark were lost."""
+    return saved if current == saved.removeprefix("\ufeff").replace("\r\n", "\n") else current
+
+
+def _reason(exc: Error) -> str:
+    words = exc.message if isinstance(exc, RpcError) else str(exc)
+    return words.splitlines()[0][:200] if words else type(exc).__name__
+
+
+def some(paths: Sequence[str]) -> str:
+    """The first few of many names."""
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")

@@ -1,0 +1,125 @@
+"""What a prompt asks for: a command, plain words, files that are named, linked or attached, or a diff."""
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from .. import schema as s
+from .changes import looks_like_diff
+
+Verb = Literal["review", "fix", "explain", "todo", "help", "unknown"]
+Extent = Literal["files", "changes", "staged", "diff"]
+
+_COMMAND = re.compile(r"\s*/([a-z]+)\b[ \t]*([^\n]*)(.*)", re.DOTALL | re.IGNORECASE)
+_VERBS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
+    ("explain", re.compile(r"(?i)\b(?:explain|what does|what is|why)\b")),
+    ("fix", re.compile(r"(?i)\b(?:fix|repair|correct|clean up|autofix)\b")),
+    ("todo", re.compile(r"(?i)\b(?:todos?|fixmes?)\b")),
+    ("review", re.compile(r"(?i)\b(?:review|check|lint|analy[sz]e|inspect|look (?:at|over|through)|scan|audit)\b")),
+    ("help", re.compile(r"(?i)^\s*(?:help|hello|hi|hey)\b|\bwhat can you do\b|\bwho are you\b")),
+)
+_STAGED = re.compile(r"(?i)\bstaged\b|\bindex\b")
+_CHANGES = re.compile(r"(?i)\b(?:diff|changes?|changed|uncommitted|working tree)\b")
+_SINCE = re.compile(r"(?i)\b(?:diff|changes|since)\s+([\w][\w./^~@{}-]*)")
+_MENTION = re.compile(r"@(\"[^\"]+\"|'[^']+'|[^\s,;]+)|`([^`\n]+)`|(?<![\w/.@-])([\w./~-]*[\w/](?:\.\w+)?)")
+_CODE = re.compile(r"^(?:[A-Z]{1,8}\d{1,5}|[a-z]+(?:-[a-z0-9]+)+|todo|fixme|xxx|hack|secret|debugger)$")
+
+
+class Attached(Struct, frozen=True):
+    """A file whose text came along with the prompt."""
+
+    path: str
+    text: str
+
+
+class Request(Struct, frozen=True):
+    """What is to be done, and with what."""
+
+    verb: Verb
+    extent: Extent = "files"
+    paths: Sequence[str] = ()  # absolute; none: the whole project
+    attached: Sequence[Attached] = ()
+    words: Sequence[str] = ()  # what was said and is no path: codes, a commit
+    diff: str = ""
+    since: str = "HEAD"  # the commit that changes are counted from
+
+
+def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> Request:
+    """Read a prompt."""
+    text = "\n".join(block.text for block in blocks if isinstance(block, s.TextContent))
+    attached = tuple(_attached(blocks))
+    linked = [path for block in blocks if isinstance(block, s.ResourceLink) and (path := file_of(block.uri))]
+    command = _COMMAND.match(text)
+    said = f"{command[2]}{command[3]}" if command else text
+    diff = said if looks_like_diff(said) else next((a.text for a in attached if looks_like_diff(a.text)), "")
+    if diff:
+        attached = tuple(a for a in attached if a.text != diff)
+    first = said.split("diff --git ", 1)[0] if diff else said
+    named, words = _named(first, cwd, is_command=command is not None)
+    paths = (*linked, *named)
+    verb = _verb(command[1].lower() if command else None, first, has_files=bool(paths or attached or diff))
+    extent = _extent(first, diff, bool(paths or attached))
+    since = _SINCE.search(first) if command else None
+    return Request(verb, extent, paths, attached, words, diff, since[1] if since else "HEAD")
+
+
+def _verb(command: str | None, text: str, *, has_files: bool) -> Verb:
+    if command is not None:
+        known: dict[str, Verb] = {verb: verb for verb in ("review", "fix", "explain", "todo", "help")}
+        return known.get(command, "unknown")
+    for verb, pattern in _VERBS:
+        if pattern.search(text):
+            return verb
+    return "review" if has_files else "unknown"
+
+
+def _extent(text: str, diff: str, has_files: bool) -> Extent:
+    if diff:
+        return "diff"
+    if not has_files and _STAGED.search(text):
+        return "staged"
+    return "changes" if not has_files and _CHANGES.search(text) else "files"
+
+
+def _named(text: str, cwd: str, *, is_command: bool) -> tuple[list[str], list[str]]:
+    """The files and directories a text names, and the other words that may mean something."""
+    paths: list[str] = []
+    words: list[str] = []
+    for found in _MENTION.finditer(text):
+        word = (found[1] or found[2] or found[3]).strip("\"'").rstrip(".,:;!?")
+        name = re.sub(r":\d+(?::\d+)?$", "", word)
+        path = os.path.normpath(os.path.join(cwd, name))
+        is_meant = found[1] or is_command or "/" in name or "." in name
+        if name and is_meant and os.path.lexists(path):
+            paths.append(path)
+        elif found[1]:
+            paths.append(path)  # it was meant as a file: to be told that there is none
+        if word:
+            words.append(word)
+    return list(dict.fromkeys(paths)), words
+
+
+def codes_in(words: Sequence[str]) -> list[str]:
+    """The words that look like the code of a finding."""
+    return [word for word in words if _CODE.match(word)]
+
+
+def _attached(blocks: Sequence[s.ContentBlock]) -> "list[Attached]":
+    found = []
+    for block in blocks:
+        if isinstance(block, s.EmbeddedResource) and isinstance(block.resource, s.TextResourceContents):
+            uri = block.resource.uri
+            found.append(Attached(file_of(uri) or uri, block.resource.text))
+    return found
+
+
+def file_of(uri: str) -> str | None:
+    """The path a `file:` address names; None for any other address."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return os.path.normpath(unquote(parts.path)) or None
+    return os.path.normpath(uri) if uri.startswith("/") else None

@@ -1,0 +1,178 @@
+"""A review as the client sees it: files read, a plan with an entry per analyser, each analyser a tool call."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from .. import schema as s
+from ..turn import ToolRun, Turn
+from .analysers import Analyser, analysers_for
+from .commands import CommandError, Commands
+from .findings import Finding, Source, under_review
+from .project import Progress, Project, some
+from .prompts import Request
+
+PACE = 0.3  # seconds between two signs of progress
+MOST_SHOWN = 50  # places and findings a tool call carries
+ALLOWED = "reviewer.allowed"  # in the session's state: programs the user lets run
+
+MAY_RUN = (
+    s.PermissionOption(option_id="once", name="Run it", kind="allow_once"),
+    s.PermissionOption(option_id="session", name="Run it whenever this session needs it", kind="allow_always"),
+    s.PermissionOption(option_id="skip", name="Review without it", kind="reject_once"),
+)
+
+
+class Outcome(Struct, frozen=True):
+    """What a review found, and what it could not look at."""
+
+    sources: Sequence[Source]
+    findings: Sequence[Finding]
+    remarks: Sequence[str] = ()
+
+
+class Review:
+    """The making of one review."""
+
+    def __init__(self, turn: Turn, project: Project, commands: Commands) -> None:
+        self._turn, self._project, self._commands = turn, project, commands
+        self._remarks: list[str] = []
+        self._allowed: set[str] = set()  # programs the user lets run in this turn
+        self._steps: dict[str, s.PlanEntryStatus] = {}
+
+    async def read(self, request: Request) -> list[Source]:
+        """Read the files a request is about, as one tool call."""
+        async with self._turn.tool("Read the files", kind="read") as call:
+            await call.start()
+            sources = await self._project.sources(request, _progress(call, "Read"))
+            await call.update(
+                title=f"Read {counted(len(sources), 'file')}",
+                locations=[s.ToolCallLocation(path=self._project.absolute(f.path)) for f in sources[:MOST_SHOWN]],
+            )
+        return sources
+
+    async def make(self, sources: Sequence[Source], analysers: Sequence[Analyser] | None = None) -> Outcome:
+        """Have all analysers look at the files, side by side."""
+        if analysers is None:
+            analysers = analysers_for(sources, self._project.cwd, self._commands)
+        self._steps = {a.name: "pending" if self._must_ask(a) else "in_progress" for a in analysers}
+        await self._show_plan()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._run(analyser)) for analyser in analysers]
+        return self._outcome(sources, [finding for task in tasks for finding in task.result()])
+
+    async def again(self, sources: Sequence[Source]) -> Outcome:
+        """Look once more at files that were repaired, as one tool call."""
+        analysers = analysers_for(sources, self._project.cwd, self._commands)
+        found: list[Finding] = []
+        async with self._turn.tool(f"Check {counted(len(sources), 'repaired file')} again", kind="search") as call:
+            await call.start()
+            for analyser in analysers:
+                if not self._must_ask(analyser):
+                    with suppress(CommandError):
+                        found += await self._looked(analyser, call)
+            outcome = self._outcome(sources, found)
+            await call.update(
+                title=f"Check {counted(len(sources), 'repaired file')} again: "
+                f"{counted(len(outcome.findings), 'finding')} left"
+            )
+        return outcome
+
+    def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> Outcome:
+        return Outcome(sources, under_review(found, sources), [*self._project.skipped, *self._remarks])
+
+    async def _run(self, analyser: Analyser) -> list[Finding]:
+        title = f"{analyser.name}: {counted(len(analyser.sources), 'file')}"
+        raw = {"command": analyser.tool.command} if analyser.tool else s.UNSET
+        async with self._turn.tool(title, kind=analyser.kind, raw_input=raw) as call:
+            found: list[Finding] = []
+            if await self._may_run(analyser, call):
+                await call.start()
+                try:
+                    found = await self._looked(analyser, call)
+                    await self._show(analyser, found, call)
+                except CommandError as exc:
+                    call.fail(str(exc))
+        self._steps[analyser.name] = "completed"
+        await self._show_plan()
+        return found
+
+    async def _looked(self, analyser: Analyser, call: ToolRun) -> list[Finding]:
+        """What an analyser finds; one that cannot be run finds nothing, which is remarked and raised again."""
+        self._remark_unsaved(analyser)
+        try:
+            found = await analyser.look(_progress(call, analyser.name))
+        except CommandError as exc:
+            self._remark(f"{analyser.name} was of no help: {exc}")
+            raise
+        return under_review(found, analyser.sources)
+
+    async def _show(self, analyser: Analyser, found: Sequence[Finding], call: ToolRun) -> None:
+        shown = found[:MOST_SHOWN]
+        places = [
+            s.ToolCallLocation(path=self._project.absolute(finding.path), line=finding.line) for finding in shown
+        ]
+        await call.update(
+            title=f"{analyser.name}: {counted(len(found), 'finding')} in {counted(len(analyser.sources), 'file')}",
+            locations=places or None,
+            raw_output={"count": len(found), "findings": [asdict(finding) for finding in shown]},
+        )
+
+    def _remark_unsaved(self, analyser: Analyser) -> None:
+        if analyser.tool is None or analyser.tool.linter.from_stdin:
+            return
+        unsaved = [source.path for source in analyser.sources if not source.is_saved]
+        if unsaved:
+            self._remark(f"{analyser.name} reads saved files only, so it has not seen {some(unsaved)}")
+
+    def _remark(self, remark: str) -> None:
+        if remark not in self._remarks:
+            self._remarks.append(remark)
+
+    def _must_ask(self, analyser: Analyser) -> bool:
+        """Whether a linter runs code of the project (settings, plugins, build scripts) nobody has allowed yet."""
+        tool = analyser.tool
+        if tool is None or not tool.linter.runs_project_code:
+            return False
+        return tool.path not in self._allowed and tool.path not in self._turn.session.state.get(ALLOWED, ())
+
+    async def _may_run(self, analyser: Analyser, call: ToolRun) -> bool:
+        if not self._must_ask(analyser):
+            return True
+        assert analyser.tool
+        await call.text(f"{analyser.tool.command} runs code of this project (settings, plugins or build scripts).")
+        permission = await self._turn.ask(call, MAY_RUN)
+        if not permission:
+            self._remark(f"{analyser.name} was not run, as you wished")
+            return False
+        self._allowed.add(analyser.tool.path)
+        if permission.option and permission.option.kind == "allow_always":
+            self._turn.session.state.setdefault(ALLOWED, set()).add(analyser.tool.path)
+        return True
+
+    async def _show_plan(self) -> None:
+        await self._turn.plan(
+            *(s.PlanEntry(content=name, priority="medium", status=status) for name, status in self._steps.items())
+        )
+
+
+def _progress(call: ToolRun, name: str) -> Progress:
+    """Shows on a tool call how far it has come, now and then."""
+    loop = asyncio.get_running_loop()
+    shown = loop.time()
+
+    async def show(done: int, total: int) -> None:
+        nonlocal shown
+        if loop.time() - shown >= PACE and done < total:
+            shown = loop.time()
+            await call.update(title=f"{name}: {done:,} of {counted(total, 'file')}")
+
+    return show
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: 1 file, 2 files."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
