@@ -28,7 +28,10 @@ LAYERS = (
 )
 SIDES = 7  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
-LATE = {"gateway": {"ui"}}  # the gateway shows the page that is a client itself
+LATE = {
+    "gateway": {"ui"},  # the gateway shows the page that is a client itself
+    "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts
+}
 
 PURE = ("schema", "codec", "framing", "envelope", "rpc", "transcript", "dialects")
 IMPURE = {
@@ -59,9 +62,12 @@ IMPURE = {
     ),
 }
 MAY_PRINT = ("cli/", "ui/headless")
-EXTRAS: dict[
-    str, set[str]
-] = {}  # what comes with an extra may load its libraries: the files' prefix, the libraries
+# What comes with an extra may load its libraries: the files' prefix, the libraries.
+EXTRAS: dict[str, set[str]] = {
+    "transports/http": {"h11", "h2"},
+    "transports/server": {"h11", "h2", "websockets"},
+    "transports/websocket": {"websockets"},
+}
 
 MODULES = sorted(SOURCE.rglob("*.py"))
 

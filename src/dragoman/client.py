@@ -342,15 +342,17 @@ async def connect(
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
     dialect: str | None = None,
 ) -> AsyncIterator[Client]:
-    """Reach an agent and shake hands: a command, a transport, or an agent class in this process.
+    """Reach an agent and shake hands: a command, a URL, a transport, or an agent class in this process.
 
+    A command gets `cwd` and `env`, a server the `headers`.
     Which dialect it speaks shows in its answer, unless `dialect` says so beforehand.
     Leaving the block hangs up; an agent that was started here is ended with it.
     """
     client = client or Client()
-    async with reach(target, cwd=cwd, env=env) as transport:
+    async with reach(target, cwd=cwd, env=env, headers=headers) as transport:
         wire = TranslatingTransport(transport, "agent", dialect)
         connection = Connection(wire, quiet=True)
         client.attach(connection)
@@ -384,14 +386,17 @@ async def reach(
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Transport]:
     """A wire to whatever can be talked to."""
     if isinstance(target, str) and "://" in target.strip().partition(" ")[0]:
-        raise AgentStartError(f"no transport for {target!r}: only commands can be reached")
-    if isinstance(target, str | Sequence):
+        from .transports.remote import dial
+
+        transport: Transport = await dial(target, headers=headers)
+    elif isinstance(target, str | Sequence):
         from .transports.process import spawn
 
-        transport: Transport = await spawn(_argv(target), cwd=cwd, env=env)
+        transport = await spawn(_argv(target), cwd=cwd, env=env)
     elif callable(target):
         transport, theirs = pipe()
         serving = asyncio.create_task(_serve_here(target, theirs), name="agent")

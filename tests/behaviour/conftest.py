@@ -28,8 +28,21 @@ async def over_stdio(app):
     yield [sys.executable, "-c", f"{code}; from dragoman import serve; serve(app)"]
 
 
+@asynccontextmanager
+async def over_websocket(app):
+    from dragoman.transports.asgi import endpoint
+    from dragoman.transports.server import listening
+
+    served = endpoint(app)
+    async with listening(served) as server:
+        try:
+            yield server.url(websocket=True)
+        finally:
+            await served.close()
+
+
 # What makes an app reachable: given an agent class, a context manager that yields what `dragoman.connect` takes.
-TRANSPORTS = {"memory": in_memory, "stdio": over_stdio}
+TRANSPORTS = {"memory": in_memory, "stdio": over_stdio, "websocket": over_websocket}
 
 
 @pytest.fixture(params=TRANSPORTS)

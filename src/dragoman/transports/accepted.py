@@ -1,0 +1,318 @@
+"""A client that came to us: the wire to it as the agent sees one, whatever sockets it is carried by at the moment.
+
+A client of the draft gets what is for it on several event streams, one for the connection and one for each session.
+A client that resumes, and one on a WebSocket, gets everything on one.  Each stream keeps what its reader may still
+lack; a reader that comes back says how far it had come.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ..errors import ConnectionClosed
+from . import LOW_WATER, Hear
+from .glance import Glance, glance
+from .replay import ACKNOWLEDGE_EVERY, Log, Receipt
+
+KEPT = 16 * 1024 * 1024  # bytes a connection keeps of what was sent, for readers that do not acknowledge
+SHARE = 4 * 1024 * 1024  # the most of it that one stream keeps
+MAX_STREAMS = 1024
+MAX_ROUTES = 4096  # requests whose answer has a stream to go to
+BATCH = 256 * 1024  # bytes handed to the server at once
+STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
+LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
+ROOM = LOW_WATER + ACKNOWLEDGE_EVERY
+
+
+class Request(Struct, frozen=True):
+    """What is known of whoever asks: the headers by lower-case name, the target, the other end of the socket."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    query: str = ""
+    peer: str = ""
+    is_secure: bool = False
+    scope: Mapping[str, Any] = {}  # all the server knows, such as a client's certificate
+
+
+class Stream:
+    """What one reader is to get, in order: what waits, and what was sent but may have to be sent again."""
+
+    def __init__(self) -> None:
+        self.sent = Log()
+        self.size = 0  # bytes that wait
+        self.acknowledge: int | None = None  # how far we have heard the reader, when it is time to tell it
+        self.reader: asyncio.Task[Any] | None = None
+        self.is_closed = False
+        self._waiting: deque[bytes] = deque()
+        self._more = asyncio.Event()
+
+    def put(self, frames: list[bytes]) -> None:
+        self._waiting.extend(frames)
+        self.size += sum(map(len, frames))
+        self._more.set()
+
+    def take(self) -> tuple[int, list[bytes]]:
+        """The next frames that wait, and the number of the first of them."""
+        frames: list[bytes] = []
+        size = 0
+        while self._waiting and size < BATCH:
+            frames.append(self._waiting.popleft())
+            size += len(frames[-1])
+        self.size -= size
+        self.sent.append(frames)
+        return self.sent.last - len(frames) + 1, frames
+
+    def rewind(self, number: int) -> bool:
+        """Go back to right after a number; false when not everything after it is here any more."""
+        if not self.sent.covers(number):
+            return False
+        self.sent.forget(number)
+        again = self.sent.take_back()
+        self._waiting.extendleft(reversed(again))
+        self.size += sum(map(len, again))
+        self._more.set()
+        return True
+
+    async def more(self) -> None:
+        """Until something waits, or the stream is closed."""
+        self._more.clear()
+        if not self._waiting and not self.is_closed and self.acknowledge is None:
+            await self._more.wait()
+
+    def wake(self) -> None:
+        self._more.set()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._more.set()
+
+
+class AcceptedTransport:
+    """The wire to one client; `resumes` when both ends can take it up again, `is_one` when it has one stream."""
+
+    def __init__(
+        self,
+        id: str,
+        request: Request,
+        principal: Hashable = None,
+        *,
+        resumes: bool = False,
+        is_one: bool = True,
+        grace: float = 0,
+    ) -> None:
+        self.id, self.request, self.principal = id, request, principal
+        self.resumes, self.is_one = resumes, is_one
+        self.heard = Receipt()
+        self.streams: dict[str | None, Stream] = {None: Stream()}
+        self.answered: asyncio.Future[bytes] | None = None  # what waits for the answer to `initialize`
+        self._grace = grace
+        self._loop = asyncio.get_running_loop()
+        self._hear: Hear | None = None
+        self._ended: Callable[[], None] | None = None
+        self._held = False
+        self._pending: deque[tuple[bytes, asyncio.Future[None]]] = deque()  # arrived while held
+        self._taken = asyncio.Event()
+        self._why: str | None = None
+        self._routes: dict[bytes, tuple[str | None, str | None]] = {}  # answers: their stream, what they wait for
+        self._loose: set[str] = set()  # sessions whose client does not say that it reads them
+        self._leaving: asyncio.TimerHandle | None = None
+        self._left()
+
+    # The wire, as the agent sees it
+
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        self._hear, self._ended = hear, ended
+        self._hear_pending()
+        if self._why is not None:
+            self._loop.call_soon(ended)
+
+    def hold(self) -> None:
+        self._held = True
+
+    def resume(self) -> None:
+        self._held = False
+        self._hear_pending()
+
+    def send(self, frames: list[bytes]) -> None:
+        if self._why is not None:
+            return
+        if self.answered and not self.answered.done():
+            frames = self._answer(frames)
+        if self.is_one:
+            self.streams[None].put(frames)
+        else:
+            for frame in frames:
+                self._route(frame)
+
+    @property
+    def queued(self) -> int:
+        size = sum(stream.size for stream in self.streams.values())
+        return size + self.streams[None].sent.size if self.resumes else size
+
+    async def drain(self) -> None:
+        room = ROOM if self.resumes else LOW_WATER
+        while self._why is None and (before := self.queued) > room:
+            self._taken.clear()
+            try:
+                async with asyncio.timeout(None if self.resumes else STALLED):
+                    await self._taken.wait()
+            except TimeoutError:
+                if self.queued >= before and any(stream.size and not stream.reader for stream in self._all()):
+                    self.end("the client does not read what it is sent")
+
+    async def why_ended(self) -> Exception:
+        return ConnectionClosed(self._why or "the connection is closed")
+
+    async def close(self) -> None:
+        """Let the readers have what waits, if they still take it, and end."""
+        for stream in self._all():
+            stream.close()
+        readers = {stream.reader for stream in self._all() if stream.reader}
+        if readers:
+            _, slow = await asyncio.wait(readers, timeout=LAST_WORDS)
+            for reader in slow:
+                reader.cancel()
+        self.end("we hung up")
+
+    # What the client does
+
+    @property
+    def is_over(self) -> bool:
+        return self._why is not None
+
+    def end(self, why: str) -> None:
+        """The client is gone for good."""
+        if self._why is not None:
+            return
+        self._why = why
+        if self._leaving:
+            self._leaving.cancel()
+        for stream in self._all():
+            stream.close()
+        self._taken.set()
+        self._hear_pending()
+        if self.answered and not self.answered.done():
+            self.answered.cancel()
+        if self._ended:
+            self._ended()
+
+    async def accept(self, frame: bytes) -> None:
+        """Hand the agent a frame; returns when it was taken."""
+        if self._hear and not self._held and not self._pending:
+            self._hear([frame])
+        elif self._why is None:
+            taken = self._loop.create_future()
+            self._pending.append((frame, taken))
+            await taken
+
+    async def accept_all(self, frames: list[bytes]) -> None:
+        """Hand the agent frames of a stream that both count, and see to it that the client is told."""
+        for frame in frames:
+            due = self.heard.add(1, len(frame))
+            if due and self.resumes:
+                self.streams[None].acknowledge = self.heard.tell()
+                self.streams[None].wake()
+            await self.accept(frame)
+
+    def acknowledged(self, number: int) -> None:
+        """The client has heard everything up to a number."""
+        self.streams[None].sent.forget(number)
+        self._taken.set()
+
+    def attach(self, session: str | None) -> Stream:
+        """A reader has come for a stream."""
+        self._loose.discard(session or "")
+        if self._leaving:
+            self._leaving.cancel()
+        stream = self.streams.setdefault(session, Stream())
+        stream.reader = asyncio.current_task()
+        return stream
+
+    def took(self, stream: Stream) -> None:
+        """A reader has been given what waited."""
+        if not self.resumes:
+            stream.sent.trim(min(SHARE, KEPT // len(self.streams)) if not self.is_one else 0)
+        self._taken.set()
+
+    def detach(self, stream: Stream) -> None:
+        """A reader has gone, unless another one has taken its place."""
+        if stream.reader is asyncio.current_task():
+            stream.reader = None
+            self._left()
+
+    def seen(self) -> None:
+        """The client has said something, so it is still there."""
+        if self._leaving:
+            self._left()
+
+    def _left(self) -> None:
+        """Nobody reads: without a word the client is gone after a while."""
+        if self._why is None and not any(stream.reader for stream in self._all()):
+            if self._leaving:
+                self._leaving.cancel()
+            self._leaving = self._loop.call_later(self._grace, self.end, "the client did not come back")
+
+    def _all(self) -> list[Stream]:
+        return list(self.streams.values())
+
+    def _hear_pending(self) -> None:
+        while self._pending and self._hear and (not self._held or self._why is not None):
+            frame, taken = self._pending.popleft()
+            if self._why is None:
+                self._hear([frame])
+            if not taken.done():
+                taken.set_result(None)
+
+    def _answer(self, frames: list[bytes]) -> list[bytes]:
+        """Give the answer to `initialize` to the request that waits for it; the rest goes where it belongs."""
+        for index, frame in enumerate(frames):
+            if glance(frame).is_answer:
+                assert self.answered
+                self.answered.set_result(frame)
+                return frames[:index] + frames[index + 1 :]
+        return frames
+
+    # Which stream carries what
+
+    def expects(self, message: Glance, named: bool) -> None:
+        """Note where a request's answer is to go; `named` when the client sent the session's header, too."""
+        if self.is_one or message.session is None:
+            return
+        if message.session not in self.streams and len(self.streams) < MAX_STREAMS:
+            self.streams[message.session] = Stream()
+            if not named:  # such a client reads a session's stream once it hears of it on the connection's
+                self._loose.add(message.session)
+        if message.is_request and len(self._routes) < MAX_ROUTES:
+            loads = message.method == "session/load"
+            self._routes[message.id] = (None, message.session) if loads else (message.session, None)
+
+    def _route(self, frame: bytes) -> None:
+        message = glance(frame)
+        route = self._routes.pop(message.id, (None, None)) if message.is_answer else (message.session, None)
+        session, after = route
+        if message.opened is not None and len(self.streams) < MAX_STREAMS:
+            self.streams.setdefault(message.opened, Stream())
+        if after is not None and (replay := self.streams.get(after)) and replay.size and replay.reader:
+            self._loop.create_task(self._put_after(replay, frame))
+        else:
+            self._stream_of(session).put([frame])
+
+    def _stream_of(self, session: str | None) -> Stream:
+        stream = self.streams.get(session)
+        if stream is None and session is not None and len(self.streams) < MAX_STREAMS:
+            stream = self.streams[session] = Stream()
+        if stream is None or (session in self._loose and not stream.reader):
+            return self.streams[None]
+        return stream
+
+    async def _put_after(self, replay: Stream, frame: bytes) -> None:
+        """A loaded session's history goes out before the word that it is loaded does."""
+        while replay.size and replay.reader and self._why is None:
+            self._taken.clear()
+            await self._taken.wait()
+        self.streams[None].put([frame])

@@ -1,0 +1,155 @@
+"""How answers go out through an ASGI server: short ones, event streams, and both ways of a WebSocket."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from typing import Any
+
+import msgspec
+
+from ..errors import Error
+from .accepted import AcceptedTransport, Stream
+from .sse import KEEP_ALIVE, write_events
+
+KEEP_ALIVE_EVERY = 15.0  # seconds
+EVENTS = "text/event-stream"
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Refused(Error):
+    """A request that is answered with a status and no more."""
+
+    def __init__(
+        self, status: int, why: str, headers: Mapping[str, str] | None = None, *, body: bytes | None = None
+    ) -> None:
+        self.status, self.headers = status, headers or {}
+        self.body = msgspec.json.encode({"error": why}) if body is None else body
+        super().__init__(why)
+
+
+async def respond(send: Send, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+    """Answer at once."""
+    sent = {"content-type": "application/json"} if body else {}
+    sent |= {"content-length": str(len(body)), **(headers or {})}
+    pairs = [(name.encode(), value.encode("latin-1")) for name, value in sent.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
+    """Answer a request that is not granted, whichever kind it was."""
+    if scope["type"] == "http":
+        await respond(send, refused.status, refused.body, refused.headers)
+    elif "websocket.http.response" in (scope.get("extensions") or {}):
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in refused.headers.items()]
+        headers.append((b"content-type", b"application/json"))
+        start = {"type": "websocket.http.response.start", "status": refused.status, "headers": headers}
+        await send(start)
+        await send({"type": "websocket.http.response.body", "body": refused.body})
+    else:
+        await send({"type": "websocket.close", "code": 1008})
+
+
+async def stream_events(wire: AcceptedTransport, stream: Stream, receive: Receive, send: Send) -> None:
+    """Send a stream's frames as events until it is closed or nobody listens any more."""
+    headers = [
+        (b"content-type", EVENTS.encode()),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+    async with _beside(_until_disconnected(receive)) as gone:
+        writing = asyncio.ensure_future(_write_events(wire, stream, send))
+        async with _ending(writing):
+            await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if writing.done() and not writing.cancelled() and writing.exception() is None:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def converse(wire: AcceptedTransport, stream: Stream, receive: Receive, send: Send, batches: bool) -> int:
+    """Carry frames both ways over an accepted WebSocket; gives the code it was closed with."""
+    async with _beside(_hear_frames(wire, receive)) as hearing:
+        writing = asyncio.ensure_future(_write_frames(wire, stream, send, batches))
+        async with _ending(writing):
+            await asyncio.wait({writing, hearing}, return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done():
+            code: int = hearing.result()
+            return code
+        if writing.exception() is not None:
+            return 1006
+        await send({"type": "websocket.close", "code": 1000})
+        return 1000
+
+
+@contextlib.asynccontextmanager
+async def _beside(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Something done meanwhile; it ends with the block."""
+    task = asyncio.ensure_future(coroutine)
+    async with _ending(task):
+        yield task
+
+
+@contextlib.asynccontextmanager
+async def _ending(task: "asyncio.Future[Any]") -> Any:
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _until_disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _write_events(wire: AcceptedTransport, stream: Stream, send: Send) -> None:
+    while True:
+        first, frames = stream.take()
+        if frames:
+            await send({"type": "http.response.body", "body": write_events(frames, first), "more_body": True})
+            wire.took(stream)
+        elif stream.is_closed:
+            return
+        else:
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_EVERY):
+                    await stream.more()
+            except TimeoutError:
+                await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+
+
+async def _write_frames(wire: AcceptedTransport, stream: Stream, send: Send, batches: bool) -> None:
+    while True:
+        if stream.acknowledge is not None:
+            number, stream.acknowledge = stream.acknowledge, None
+            await send({"type": "websocket.send", "bytes": b"%d" % number})
+        _, frames = stream.take()
+        if frames:
+            if batches:
+                await send({"type": "websocket.send", "frames": frames})
+            else:
+                for frame in frames:
+                    await send({"type": "websocket.send", "text": frame.decode()})
+            wire.took(stream)
+        elif stream.is_closed:
+            return
+        else:
+            await stream.more()
+
+
+async def _hear_frames(wire: AcceptedTransport, receive: Receive) -> int:
+    while True:
+        event = await receive()
+        if event["type"] == "websocket.disconnect":
+            return int(event.get("code") or 1005)
+        if (frames := event.get("frames")) is not None:
+            await wire.accept_all(frames)
+        elif (text := event.get("text")) is not None:
+            await wire.accept_all([text.encode("utf-8", "surrogatepass")])
+        elif wire.resumes and (data := event.get("bytes") or b"").isdigit():
+            wire.acknowledged(int(data))

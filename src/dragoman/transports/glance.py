@@ -1,0 +1,67 @@
+"""What has to be known of a frame to send it the right way: read off without looking at the rest."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .. import codec
+
+
+class Glance(Struct, frozen=True):
+    """A frame's id, method and session; `opened` is the session an answer says was opened."""
+
+    id: bytes = b""  # as it stands in the frame; empty for a notification
+    method: str | None = None
+    session: str | None = None
+    opened: str | None = None
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not None and self.id != b""
+
+    @property
+    def is_answer(self) -> bool:
+        return self.method is None and self.id != b""
+
+
+class _Members(Struct):
+    id: Raw = Raw()
+    method: str | None = None
+    params: Raw = Raw()
+    result: Raw = Raw()
+
+
+class _Named(Struct, rename="camel"):
+    session_id: Any = None
+
+
+_read_members = msgspec.json.Decoder(_Members).decode
+_read_named = msgspec.json.Decoder(_Named).decode
+NOTHING = Glance()
+
+
+def glance(frame: bytes) -> Glance:
+    """What a frame says of itself; nothing when it is no message."""
+    try:
+        members = _read_members(frame)
+    except (codec.Malformed, UnicodeDecodeError, RecursionError):
+        return NOTHING
+    id = bytes(members.id)
+    return Glance(
+        b"" if id == b"null" else id, members.method, _session_in(members.params), _session_in(members.result)
+    )
+
+
+def _session_in(value: Raw) -> str | None:
+    try:
+        session = _read_named(value).session_id if bytes(value[:1]) == b"{" else None
+    except (codec.Malformed, UnicodeDecodeError, RecursionError):
+        return None
+    return session if isinstance(session, str) else None
+
+
+def failure(id: bytes, code: int, message: str, data: Any = None) -> bytes:
+    """The frame that answers a request with an error; `id` as it stands in the request, empty for none."""
+    error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id or b"null", msgspec.json.encode(error))

@@ -1,0 +1,167 @@
+"""The server's side of HTTP/1.1: one request after the other on a socket, until one of them becomes a WebSocket."""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import h11
+
+from . import HIGH_WATER, LOW_WATER
+from .server_websocket import WebSocketServer
+from .serving import BODY_ROOM, HEAD_TIMEOUT, Body, Host, Pairs, http_scope, run
+
+MAX_HEAD = 64 * 1024
+IDLE = 75.0  # seconds a socket may rest between two requests
+
+
+class Http1Server(asyncio.Protocol):
+    transport: asyncio.Transport
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        self._answer: _Answer | None = None
+        self._paused = False
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER // 4, low=LOW_WATER // 4)
+        self._expect(HEAD_TIMEOUT)
+
+    def _expect(self, seconds: float | None) -> None:
+        """Have the socket closed unless a whole head arrives in time."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self.transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:
+            self._expect(HEAD_TIMEOUT)
+        self._http.receive_data(data)
+        self._advance()
+
+    def eof_received(self) -> None:
+        self.transport.close()
+
+    def _advance(self) -> None:
+        """Handle what has arrived, as far as it goes."""
+        try:
+            while not self.transport.is_closing():
+                event = self._http.next_event()
+                if event is h11.NEED_DATA or event is h11.PAUSED or isinstance(event, h11.ConnectionClosed):
+                    return
+                if isinstance(event, h11.Request):
+                    self._expect(None)
+                    self._begin(event)
+                elif isinstance(event, h11.Data) and self._answer:
+                    self._answer.body.feed(bytes(event.data))
+                    self._pace()
+                elif isinstance(event, h11.EndOfMessage) and self._answer:
+                    self._answer.body.end()
+        except h11.RemoteProtocolError as exc:
+            self._refuse(exc.error_status_hint)
+
+    def _begin(self, request: h11.Request) -> None:
+        headers = [(bytes(name), bytes(value)) for name, value in request.headers]
+        version, method = request.http_version.decode(), request.method.decode()
+        scope = http_scope(self.transport, version, method, bytes(request.target), headers)
+        if (b"upgrade", b"websocket") in [(name, value.lower()) for name, value in headers] and method == "GET":
+            self._expect(None)
+            rest, _ = self._http.trailing_data
+            socket = WebSocketServer(self._host, scope)
+            self.transport.set_protocol(socket)
+            socket.connection_made(self.transport)
+            if rest:
+                socket.data_received(bytes(rest))
+            return
+        self._answer = _Answer(self)
+        self._host.start(self._run(self._answer, scope))
+
+    async def _run(self, answer: "_Answer", scope: dict[str, Any]) -> None:
+        is_answered = await run(self._host.app, scope, answer.body.receive, answer.send)
+        if self.transport.is_closing():
+            return
+        if not is_answered and not answer.is_begun:
+            self._refuse(500)
+        elif not answer.is_over or not answer.body.is_whole:
+            self.transport.close()
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        """The next request on the same socket, if there may be one."""
+        self._answer = None
+        if self._http.our_state is h11.MUST_CLOSE or self._http.their_state is not h11.DONE:
+            self.transport.close()
+            return
+        self._http.start_next_cycle()
+        self._expect(IDLE)
+        self._pace()
+        self._advance()
+
+    def _refuse(self, status: int) -> None:
+        """Answer what is no request, or could not be answered, and hang up."""
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers = [(b"content-length", b"0"), (b"connection", b"close")]
+            self.transport.write(self._http.send(h11.Response(status_code=status, headers=headers)) or b"")
+        self.transport.close()
+
+    def _pace(self) -> None:
+        """Read no faster than the application does."""
+        waits = self._answer is not None and self._answer.body.size > BODY_ROOM
+        if waits is not self._paused and not self.transport.is_closing():
+            self._paused = waits
+            (self.transport.pause_reading if waits else self.transport.resume_reading)()
+
+    def took(self, _: int) -> None:
+        self._pace()
+
+    def write(self, *events: "h11.Response | h11.Data | h11.EndOfMessage") -> None:
+        self.transport.write(b"".join(self._http.send(event) or b"" for event in events))
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        self.writable.set()
+        self._host.sockets.discard(self.transport)
+        if self._answer:
+            self._answer.body.lose()
+
+
+class _Answer:
+    """One request's answer, as the application gives it."""
+
+    def __init__(self, socket: Http1Server) -> None:
+        self.body = Body(socket.took)
+        self.is_begun = self.is_over = False
+        self._socket = socket
+        self._head: h11.Response | None = None
+
+    async def send(self, event: MutableMapping[str, Any]) -> None:
+        if self._socket.transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        if event["type"] == "http.response.start":
+            headers: Pairs = [(bytes(name), bytes(value)) for name, value in event["headers"]]
+            self._head = h11.Response(status_code=event["status"], headers=headers)
+            return
+        events: list[h11.Response | h11.Data | h11.EndOfMessage] = []
+        if self._head:
+            events.append(self._head)
+            self.is_begun, self._head = True, None
+        if data := event.get("body", b""):
+            events.append(h11.Data(data=data))
+        if not event.get("more_body"):
+            events.append(h11.EndOfMessage())
+            self.is_over = True
+        self._socket.write(*events)
+        await self._socket.writable.wait()

@@ -1,0 +1,128 @@
+"""The server's side of HTTP/2: any number of requests at a time on one socket."""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import h2.events
+import h2.exceptions
+
+from .http2 import MAX_RESETS, Http2
+from .serving import HEAD_TIMEOUT, Body, Host, Pairs, http_scope, run
+
+IDLE = 75.0  # seconds a socket may rest without a request
+
+
+class Http2Server(Http2):
+    def __init__(self, host: Host) -> None:
+        super().__init__(is_client=False)
+        self._host = host
+        self._answers: dict[int, _Answer] = {}
+        self._resets = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._expect(HEAD_TIMEOUT)
+
+    def _expect(self, seconds: float | None) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self.transport.close)
+
+    def handle(self, event: h2.events.Event) -> None:
+        match event:
+            case h2.events.RequestReceived(stream_id=int(stream), headers=headers):
+                self._begin(stream, headers or [])
+            case h2.events.DataReceived(stream_id=int(stream), data=data, flow_controlled_length=size):
+                if answer := self._answers.get(stream):
+                    answer.feed(data or b"", size or 0)
+                else:
+                    self.acknowledge(stream, size or 0)
+            case h2.events.StreamEnded(stream_id=int(stream)):
+                if answer := self._answers.get(stream):
+                    answer.body.end()
+            case h2.events.StreamReset(stream_id=int(stream)):
+                self._windows.set()
+                self._resets += 1
+                if answer := self._answers.pop(stream, None):
+                    answer.body.lose()
+                if self._resets > MAX_RESETS:
+                    self._h2.close_connection(11)  # ENHANCE_YOUR_CALM
+                    self._flush()
+                    self.transport.close()
+            case h2.events.ConnectionTerminated():
+                self.transport.close()
+
+    def _begin(self, stream: int, headers: Any) -> None:
+        pairs: Pairs = []
+        special: dict[str, str] = {}
+        for name, value in headers:
+            if name.startswith(":"):
+                special[name] = value
+            else:
+                pairs.append((name.encode("latin-1", "replace"), value.encode("latin-1", "replace")))
+        if ":authority" in special:
+            pairs = [(b"host", special[":authority"].encode("latin-1", "replace"))] + [
+                pair for pair in pairs if pair[0] != b"host"
+            ]
+        self._expect(None)
+        target = special.get(":path", "/").encode("latin-1", "replace")
+        scope = http_scope(self.transport, "2", special.get(":method", "GET"), target, pairs)
+        answer = self._answers[stream] = _Answer(self, stream)
+        self._host.start(self._run(answer, scope))
+
+    async def _run(self, answer: "_Answer", scope: dict[str, Any]) -> None:
+        await run(self._host.app, scope, answer.body.receive, answer.send)
+        if self._answers.pop(answer.stream, None) and not (answer.is_over and answer.body.is_whole):
+            self.reset(answer.stream)
+        if not self._answers and not self.is_gone:
+            self._expect(IDLE)
+
+    def send_headers(self, stream: int, status: int, headers: Pairs, *, ends: bool) -> None:
+        pairs = [(":status", str(status))]
+        pairs += [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+        try:
+            self._h2.send_headers(stream, pairs, end_stream=ends)
+        except h2.exceptions.ProtocolError as exc:
+            raise ConnectionResetError("the client no longer wants it") from exc
+
+    def lose(self, exc: Exception) -> None:
+        self._expect(None)
+        self._host.sockets.discard(self.transport)
+        for answer in self._answers.values():
+            answer.body.lose()
+
+
+class _Answer:
+    """One request's answer, as the application gives it."""
+
+    def __init__(self, socket: Http2Server, stream: int) -> None:
+        self.stream = stream
+        self.body = Body(self._took)
+        self.is_over = False
+        self._socket = socket
+        self._head: tuple[int, Pairs] | None = None
+        self._padding = 0  # bytes that count for the window and hold nothing
+
+    def feed(self, data: bytes, size: int) -> None:
+        self._padding += size - len(data)
+        self.body.feed(data)
+
+    def _took(self, size: int) -> None:
+        size, self._padding = size + self._padding, 0
+        self._socket.acknowledge(self.stream, size)
+
+    async def send(self, event: MutableMapping[str, Any]) -> None:
+        if self._socket.is_gone:
+            raise ConnectionResetError("the client is gone")
+        if event["type"] == "http.response.start":
+            self._head = event["status"], [(bytes(name), bytes(value)) for name, value in event["headers"]]
+            return
+        data, ends = event.get("body", b""), not event.get("more_body")
+        if self._head:
+            (status, headers), self._head = self._head, None
+            self._socket.send_headers(self.stream, status, headers, ends=ends and not data)
+        if data:
+            await self._socket.send_data(self.stream, data, ends=ends)
+        self.is_over = ends
