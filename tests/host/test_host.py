@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from errands import answer, answers, hosting
+from torture.errands import answer, answers, hosting
 
 from dragoman import AgentExited, Error
 from dragoman import schema as s

@@ -48,9 +48,10 @@ class Host(Lender):
     read besides.  `asker` puts a question to the user and gives the id of the option they chose; without one nobody
     is asked, which means no.  `store` remembers what was allowed for longer; False: nothing is.  `audit` is where
     everything is written down, by default the user's log; False: nowhere.  `sandbox` runs commands in bubblewrap or
-    not at all.  `agent_name` is the name the user knows the agent by.  The rest is for the parts: `limits` and
-    `inherit` for `Terminals`; `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`,
-    `timeout` and `arming` for `Permissions`.
+    not at all.  `agent_name` is the name the user knows the agent by.  `state` is a directory for all that outlives
+    the host, by default the user's own.  The rest is for the parts: `limits` and `inherit` for `Terminals`;
+    `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`, `timeout` and `arming` for
+    `Permissions`.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Host(Lender):
         store: Path | ApprovalStore | Literal[False] | None = None,
         sandbox: Sandbox | bool | None = None,
         agent_name: str = "",
+        state: Path | None = None,
         limits: Limits = Limits(),  # noqa: B008 - it cannot change
         inherit: Iterable[str] = (),
         exceptions: Iterable[Exemption] = (),
@@ -74,9 +76,11 @@ class Host(Lender):
         arming: float = 0.0,
     ) -> None:
         super().__init__()
-        self.audit = _audit_log(audit)
-        self.store = _approval_store(store)
-        logs = [self.audit.path, seal_path(self.audit.path)] if self.audit else []
+        self._state = state
+        self.audit = _audit_log(audit, state)
+        self.store = _approval_store(store, state)
+        ours: list[Path] = [self.audit.path, seal_path(self.audit.path)] if self.audit else []
+        ours += [] if state is None else [state]
         self.permissions = Permissions(
             preset,
             Rules.load(user_file()) if rules is None else rules,
@@ -84,7 +88,7 @@ class Host(Lender):
             self.store,
             audit=self._record,
             agent=agent_name,
-            protected=[*logs, *protected],
+            protected=[*ours, *protected],
             timeout=timeout,
             arming=arming,
         )
@@ -159,6 +163,7 @@ class Host(Lender):
                 overlay=self._overlay,
                 save=self._save,
                 relative=self._relative,
+                state=self._state,
             )
         except OSError as exc:
             raise Error(f"{exc.filename or cwd} cannot be lent to an agent: {exc.strerror}") from exc
@@ -271,16 +276,22 @@ class Host(Lender):
         return chore
 
 
-def _audit_log(audit: Path | AuditLog | Literal[False] | None) -> AuditLog | None:
+def _audit_log(audit: Path | AuditLog | Literal[False] | None, state: Path | None) -> AuditLog | None:
     if audit is False or isinstance(audit, AuditLog):
         return audit or None
-    return AuditLog(default_path() if audit is None else audit)
+    return AuditLog(audit or _in(state, "audit.jsonl") or default_path())
 
 
-def _approval_store(store: Path | ApprovalStore | Literal[False] | None) -> ApprovalStore | None:
+def _approval_store(
+    store: Path | ApprovalStore | Literal[False] | None, state: Path | None
+) -> ApprovalStore | None:
     if store is False or isinstance(store, ApprovalStore):
         return store or None
-    return ApprovalStore(store)
+    return ApprovalStore(store or _in(state, "approvals.json"))
+
+
+def _in(state: Path | None, name: str) -> str | None:
+    return None if state is None else os.path.join(state, name)
 
 
 def _trust_nothing(path: str, digest: str) -> bool:

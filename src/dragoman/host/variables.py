@@ -1,4 +1,4 @@
-"""Variables that make a loader, an interpreter, a shell or a tool run or trust something else than what was shown."""
+"""Variables that make a loader, an interpreter, a shell or a tool run or trust something other than what is shown."""
 
 import functools
 import re
