@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: run test lint types bench torture clean
 
 run: .venv/run
-	$(BIN)/dragoman run --agent "$(BIN)/dragoman agent testy" "$$(printf 'thought\nplan\ntool\necho One complete turn: a real agent process, a real wire.')"
+	$(BIN)/dragoman demo
 
 test: .venv/dev
 	$(BIN)/pytest
@@ -32,7 +32,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/run: .venv/bin/python pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[reviewer]' || $(BIN)/pip install --quiet --editable .
 	@touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml

@@ -21,6 +21,8 @@ def add_to(commands: Any) -> None:
 
 def _serve(arguments: argparse.Namespace) -> None:
     from ..agent import serve
+    from ..store import durable
 
     part, name, _ = AGENTS[arguments.name]
-    serve(getattr(import_module(f"dragoman.{part}"), name))
+    agent = getattr(import_module(f"dragoman.{part}"), name)
+    serve(agent if part == "testing" else durable(agent))

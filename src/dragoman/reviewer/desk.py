@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from ..turn import Turn
 from . import report
 from .analysers import NOTES, of_topic
@@ -32,6 +34,7 @@ HELP = """What I can do:
 UNKNOWN = "I cannot do that: I do not understand free text, only what is listed here.\n\n"
 SAID = "reviewer.said"  # in the session's state: what it is has been said
 FOUND = "reviewer.found"  # the findings of the last review
+MOST_REMEMBERED = 1000
 TITLED = "reviewer.titled"
 
 
@@ -86,7 +89,7 @@ class Desk:
             await turn.say(_nothing_there(request, project))
             return None
         outcome = await review.make(sources)
-        turn.session.state[FOUND] = outcome.findings
+        _remember(turn, outcome.findings)
         return outcome
 
     async def _fix(self, turn: Turn, request: Request) -> None:
@@ -105,7 +108,7 @@ class Desk:
             return
         again = await review.again(mended.written)
         await turn.say(report.told_of_repairs(outcome, again, mended.left))
-        turn.session.state[FOUND] = report.still_there(outcome, again)
+        _remember(turn, report.still_there(outcome, again))
 
     async def _todo(self, turn: Turn, request: Request) -> None:
         project = Project(turn, self._commands)
@@ -122,7 +125,7 @@ class Desk:
         await turn.say(f"{head}\n\n{report.listed(found)}".rstrip() + "\n")
 
     async def _explain(self, turn: Turn, request: Request) -> None:
-        last: Sequence[Finding] = turn.session.state.get(FOUND, ())
+        last = [Finding(**finding) for finding in turn.session.state.get(FOUND, ())]
         places = {word for word in request.words if ":" in word}
         meant = [finding for finding in last if finding.place in places]
         codes = [finding.code for finding in meant] or codes_in(request.words)
@@ -149,6 +152,11 @@ class Desk:
                 return result.stdout.decode(errors="replace").strip()
         page = page_of(code)
         return f"see {page}" if page else "I have no explanation for it; its linter's documentation has."
+
+
+def _remember(turn: Turn, findings: Sequence[Finding]) -> None:
+    """Keep findings for `/explain`, as values a stored session can hold."""
+    turn.session.state[FOUND] = [asdict(finding) for finding in findings[:MOST_REMEMBERED]]
 
 
 async def _title(turn: Turn, request: Request, project: Project) -> None:

@@ -10,7 +10,7 @@ from .findings import Finding, Severity
 
 Reading = Callable[[bytes], Iterator[Finding]]
 
-_RUFF_ERRORS = re.compile(r"E9|F50|F52|F63|F7|F82|PLE|B012|S506|S602|S608")
+_RUFF_ERRORS = re.compile(r"E9|F50|F60|F52|F63|F7|F82|PLE|B012|S506|S602|S608")
 _TSC = re.compile(r"^(.+?)\((\d+),\d+\): (error|warning) (TS\d+): (.*)$", re.MULTILINE)
 _SHELL = re.compile(
     r"^[^\n]*?(?:line )?(\d+): (?:[^\n]*?(?:syntax error|Syntax error)[: ]*)([^\n]*)$", re.MULTILINE

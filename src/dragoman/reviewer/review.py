@@ -150,7 +150,7 @@ class Review:
             return False
         self._allowed.add(analyser.tool.path)
         if permission.option and permission.option.kind == "allow_always":
-            self._turn.session.state.setdefault(ALLOWED, set()).add(analyser.tool.path)
+            self._turn.session.state.setdefault(ALLOWED, []).append(analyser.tool.path)
         return True
 
     async def _show_plan(self) -> None:

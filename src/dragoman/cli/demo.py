@@ -1,0 +1,30 @@
+"""`dragoman demo`: a real turn of a real agent, on a sample project, without a key and without a network."""
+
+import argparse
+import os
+import shlex
+import sys
+from typing import Any
+
+
+def add_to(commands: Any) -> None:
+    demo = commands.add_parser("demo", help="have the reviewer look at a sample project, and repair it")
+    demo.set_defaults(command=_demo)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    import tempfile
+    from pathlib import Path
+
+    from ..reviewer.samples import copy_sample
+    from . import main
+
+    agent = shlex.join([sys.executable, "-m", "dragoman", "agent", "reviewer"])
+    # Somebody at a terminal is asked about each change; without one, the copy is there to be changed.
+    preset = "allow-edits" if sys.stdin.isatty() and sys.stderr.isatty() else "allow-all"
+    with tempfile.TemporaryDirectory(prefix="dragoman-demo-") as directory:
+        project = Path(directory, "shop")
+        copy_sample(project)
+        os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")  # nothing of it is to stay
+        print(f"A sample project, copied to {project}; the agent: dragoman agent reviewer", file=sys.stderr)
+        return main(["run", "--cwd", str(project), "--agent", agent, "--permissions", preset, "/fix"])
