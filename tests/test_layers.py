@@ -29,6 +29,7 @@ LAYERS = (
 SIDES = 7  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 LATE = {
+    "coder": {"reviewer"},  # which checks its edits, and answers when there is no model
     "gateway": {"ui"},  # the gateway shows the page that is a client itself
     "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts
 }
@@ -64,6 +65,7 @@ IMPURE = {
 MAY_PRINT = ("cli/", "ui/headless")
 # What comes with an extra may load its libraries: the files' prefix, the libraries.
 EXTRAS: dict[str, set[str]] = {
+    "coder/providers": {"pydantic", "pydantic_ai"},
     "transports/http": {"h11", "h2"},
     "transports/server": {"h11", "h2", "websockets"},
     "transports/websocket": {"websockets"},

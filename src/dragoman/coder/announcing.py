@@ -1,0 +1,62 @@
+"""A tool call as the client sees it, from the moment the model begins to write it."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from .. import schema as s
+from ..turn import ToolRun, Turn
+from .history import Part, Text
+from .tools import Tool
+from .workplace import Workplace
+
+MAX_SHOWN = 4000  # letters of a result the user is shown
+_PATH = re.compile(r'"path"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+class Announced:
+    """Announced pending when the model names the tool; ended exactly once."""
+
+    def __init__(self, run: ToolRun) -> None:
+        self.run = run
+        self._written = ""
+        self._followed = False
+        self._ended = False
+
+    @classmethod
+    async def made(cls, turn: Turn, name: str, kind: s.ToolKind) -> "Announced":
+        return cls(await turn.tool(name, kind=kind, name=name).__aenter__())
+
+    async def grow(self, more: str, place: Workplace) -> None:
+        """The model wrote more of the arguments: as soon as they name a file, the editor can follow."""
+        if self._followed:
+            return
+        self._written += more
+        if found := _PATH.search(self._written):
+            self._followed = True
+            path = place.session.path(json.loads(found[1]))
+            await self.run.update(locations=[s.ToolCallLocation(path=path)])
+
+    async def show(self, tool: Tool, parts: Sequence[Part]) -> None:
+        """Show what a tool found; what it read or changed the editor shows itself."""
+        if tool.kind in ("search", "fetch", "other"):
+            text = "\n".join(part.text for part in parts if isinstance(part, Text))
+            if text:
+                await self.run.text(_fenced(text[:MAX_SHOWN]))
+
+    async def end(self, failure: str | None, raw_input: object = s.UNSET) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        if raw_input is not s.UNSET:
+            await self.run.update(raw_input=raw_input)
+        if failure is not None:
+            self.run.fail(failure)
+        await self.run.__aexit__(None, None, None)
+
+
+def _fenced(text: str) -> str:
+    """A text in a fence that nothing in it closes."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,101 @@
+"""Making room in a conversation that has become too long, where the user can see it."""
+
+import logging
+
+from .. import schema as s
+from ..roles import offered
+from ..turn import Turn, new_id
+from . import compaction
+from .conversation import Conversation
+from .history import Asked, Message, size
+from .model import Finished, Model, Request, TooLong
+
+log = logging.getLogger("dragoman")
+
+
+class Compactor:
+    def __init__(self, turn: Turn, conversation: Conversation, model: Model) -> None:
+        self._turn = turn
+        self._talk = conversation
+        self._model = model
+
+    async def make_room(self, instructions: str) -> None:
+        """Make the conversation shorter when little room is left."""
+        if self._taken(instructions) < self._model.window * compaction.THRESHOLD:
+            return
+        talk = self._talk
+        talk.history[:] = compaction.pruned(talk.history)
+        talk.used = 0  # the provider's count is no longer true
+        if self._taken(instructions) >= self._model.window * compaction.THRESHOLD:
+            await self.compact(instructions)
+
+    def _taken(self, instructions: str) -> int:
+        return max(self._talk.used, size(self._talk.history, instructions))
+
+    async def compact(self, instructions: str) -> None:
+        """Put a summary in the place of the conversation; should there be none, forget its older half."""
+        talk = self._talk
+        if not any(isinstance(message, Asked) for message in talk.history):
+            return
+        report = _Report(self._turn)
+        await report.begin()
+        history = list(talk.history)
+        try:
+            try:
+                summary = await self._summary(history, instructions)
+            except TooLong:
+                summary = await self._summary(compaction.halved(history), instructions)
+        except BaseException:
+            await report.fail()
+            raise
+        if not summary.strip():
+            await report.fail()
+            talk.history[:] = compaction.halved(history)
+        else:
+            talk.history[:] = compaction.summarised(history, summary)
+            await report.finish(summary)
+        talk.used = size(talk.history, instructions)
+        await talk.session.report_usage(talk.used, self._model.window)
+
+    async def _summary(self, history: list[Message], instructions: str) -> str:
+        events = self._model.stream(Request(instructions, compaction.question(history)))
+        try:
+            async for event in events:
+                if isinstance(event, Finished):
+                    self._talk.tokens += event.tokens
+                    return event.reply.text
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+        return ""
+
+
+class _Report:
+    """Tells the client of a compaction: in the way made for it, else as a tool call."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._id = new_id("compaction")
+        self._as_update = offered(turn.client.offers, "session.compaction")
+        self._call = turn.tool("Compact the conversation", kind="think")
+
+    async def begin(self) -> None:
+        if self._as_update:
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status="in_progress"))
+        else:
+            await self._call.__aenter__()
+            await self._call.start()
+
+    async def finish(self, summary: str) -> None:
+        if self._as_update:
+            content = [s.TextContent(text=summary)]
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status="completed", summary=content))
+        else:
+            await self._call.text(summary)
+            await self._call.__aexit__(None, None, None)
+
+    async def fail(self) -> None:
+        if self._as_update:
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status="failed"))
+        else:
+            self._call.fail("There is no summary.")
+            await self._call.__aexit__(None, None, None)

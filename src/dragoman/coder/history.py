@@ -1,0 +1,117 @@
+"""What model and user have said to each other, as plain data: stored as JSON, sent to any provider.
+
+A history is valid when every call of a reply has a result in the message right after it; `repaired` makes it so.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Outcome = Literal["success", "failed", "denied", "cancelled"]
+CANCELLED = "Cancelled by the user before it was done."
+
+
+class Text(Struct, frozen=True, tag="text"):
+    text: str
+
+
+class Media(Struct, frozen=True, tag="media"):
+    """A picture, a sound or a document, base64 in `data`."""
+
+    media_type: str
+    data: str
+    name: str = ""
+
+
+Part = Text | Media
+
+
+class Asked(Struct, frozen=True, tag="user"):
+    """Said to the model: by the user, or by the agent on its own account."""
+
+    parts: Sequence[Part]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+class Call(Struct, frozen=True):
+    """A tool the model wants to have called; `arguments` is the JSON text it wrote, well-formed or not."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Reply(Struct, frozen=True, tag="model"):
+    """What the model answered.  `original` is the provider's own form of it, for whoever wrote it to read again."""
+
+    text: str = ""
+    calls: Sequence[Call] = ()
+    original: Any = None
+
+
+class Result(Struct, frozen=True):
+    """What became of a call."""
+
+    id: str
+    name: str
+    parts: Sequence[Part]
+    outcome: Outcome = "success"
+
+
+class Results(Struct, frozen=True, tag="results"):
+    """The results of all calls of the reply before."""
+
+    results: Sequence[Result]
+
+
+Message = Asked | Reply | Results
+
+
+def repaired(history: Iterable[Message]) -> list[Message]:
+    """The history with a result for every call: one that never came was cancelled."""
+    found: list[Message] = []
+    for message in history:
+        owed = _owed(found)
+        if isinstance(message, Results):
+            if owed:
+                found.append(_complete(owed, message.results))
+            continue  # results nobody asked for are refused by every provider
+        if owed:
+            found.append(_complete(owed, ()))
+        found.append(message)
+    if owed := _owed(found):
+        found.append(_complete(owed, ()))
+    return found
+
+
+def _owed(history: Sequence[Message]) -> Sequence[Call]:
+    return history[-1].calls if history and isinstance(history[-1], Reply) else ()
+
+
+def _complete(calls: Sequence[Call], results: Sequence[Result]) -> Results:
+    known = {result.id: result for result in results}
+    lost = (Text(CANCELLED),)
+    return Results([known.get(call.id) or Result(call.id, call.name, lost, "cancelled") for call in calls])
+
+
+def size(history: Sequence[Message], instructions: str = "") -> int:
+    """About how many tokens a history takes, counted where the provider has not counted: four letters each."""
+    return (len(instructions) + sum(map(_letters, history))) // 4
+
+
+def _letters(message: Message) -> int:
+    match message:
+        case Asked(parts=parts):
+            return sum(map(_part_letters, parts))
+        case Reply(text=text, calls=calls):
+            return len(text) + sum(len(call.arguments) + len(call.name) for call in calls)
+        case Results(results=results):
+            return sum(_part_letters(part) for result in results for part in result.parts)
+
+
+def _part_letters(part: Part) -> int:
+    return len(part.text) if isinstance(part, Text) else 6000  # what providers count for a picture, roughly

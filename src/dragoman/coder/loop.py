@@ -1,0 +1,309 @@
+"""The loop: ask the model, do what it calls for, tell it what came of it, until it has nothing more to do.
+
+Whatever happens, and whenever the turn is cancelled, the history is valid afterwards and no tool call stays open.
+"""
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from .. import schema as s
+from ..errors import ConnectionClosed, Error, RpcError
+from ..turn import Turn
+from .announcing import Announced
+from .compacting import Compactor
+from .conversation import Conversation
+from .gate import Cancelled, Denied
+from .history import Asked, Call, Outcome, Part, Reply, Result, Results, Text, repaired
+from .model import Busy, CallGrew, CallStarted, Finished, Model, ModelError, Request, Said, Thought, Tokens, TooLong
+from .tools import Tool, Work
+
+log = logging.getLogger("dragoman")
+
+EDITING = ("edit_file", "write_file")
+
+Check = Callable[[Turn, Sequence[str]], Awaitable[str]]
+
+
+class Limits(Struct, frozen=True):
+    """What a turn may take."""
+
+    requests: int = 100  # to the model
+    tries: int = 5  # of one request that fails for reasons that pass
+    delay: float = 1.0  # seconds before the second try; doubled each time
+    longest_delay: float = 60.0
+    repeats: int = 3  # of the same call, from which on it is not made again
+    insists: int = 6  # of the same call, at which the turn ends
+
+
+class Loop:
+    """One turn of the agent.  `check` is given the files that were changed and gives what is wrong with them."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        conversation: Conversation,
+        model: Model,
+        instructions: Callable[[], str],
+        *,
+        effort: str = "default",
+        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        check: Check | None = None,
+    ) -> None:
+        self._turn = turn
+        self._talk = conversation
+        self._model = model
+        self._instructions = instructions
+        self._effort = effort
+        self._limits = limits
+        self._check = check
+        self._compactor = Compactor(turn, conversation, model)
+        self._announced: dict[str, Announced] = {}  # calls of the answer under way, by the model's ids
+        self._partial = ""  # what was said of it so far
+        self._results: dict[str, Result] = {}  # of its calls, as they come in
+        self._last = ("", "")  # the last call
+        self._repeats = 0  # how often it was made in a row
+
+    async def run(self, parts: Sequence[Part]) -> s.StopReason | None:
+        """Answer what the user said; gives the reason it stopped."""
+        talk = self._talk
+        talk.history.append(Asked(parts))
+        await talk.save()  # before the model sees it
+        try:
+            for _ in range(self._limits.requests):
+                await self._compactor.make_room(self._instructions())
+                finished = await self._answer()
+                talk.history.append(finished.reply)
+                await self._account(finished)
+                if not finished.reply.calls:
+                    return await self._stop(finished)
+                await self._do(finished.reply.calls)
+                if self._repeats >= self._limits.insists:
+                    await self._turn.say("\n\nI keep making the same call, so I stop here.")
+                    return "max_turn_requests"
+            return "max_turn_requests"
+        except Cancelled:
+            return "cancelled"
+        finally:
+            await self._wind_up()
+
+    async def _stop(self, finished: Finished) -> s.StopReason | None:
+        if finished.stop == "refusal":
+            if not finished.reply.text:
+                await self._turn.say("The model refused to answer.")
+            return "refusal"
+        return "max_tokens" if finished.stop == "length" else None
+
+    async def _wind_up(self) -> None:
+        """Leave nothing half done: what was said stays said, every call has a result, none stays open on screen."""
+        talk = self._talk
+        if self._partial:
+            talk.history.append(Reply(self._partial))
+        if self._results:
+            talk.history.append(Results(list(self._results.values())))
+        talk.history[:] = repaired(talk.history)
+        for announced in self._announced.values():
+            try:
+                await announced.end("Cancelled.")
+            except ConnectionClosed:
+                return
+        await talk.save()
+
+    # Asking the model
+
+    async def _answer(self) -> Finished:
+        """The model's answer; what passes is waited for, a conversation too long is made shorter."""
+        delay, shortened = self._limits.delay, 0
+        for attempt in range(1, self._limits.tries + 1):
+            try:
+                return await self._stream()
+            except TooLong:
+                if shortened == 2:
+                    raise
+                shortened += 1
+                await self._drop_answer()
+                await self._compactor.compact(self._instructions())
+            except Busy as exc:
+                if attempt == self._limits.tries:
+                    raise
+                await self._drop_answer()
+                asked_for = delay * random.uniform(0.8, 1.2) if exc.after is None else exc.after
+                wait = min(asked_for, self._limits.longest_delay)
+                await self._tell_of_wait(str(exc), wait, attempt)
+                await asyncio.sleep(wait)
+                delay *= 2
+        raise ModelError(f"{self._model.name} does not answer")
+
+    async def _tell_of_wait(self, why: str, wait: float, attempt: int) -> None:
+        title = f"Trying again in {wait:.0f} s ({attempt} of {self._limits.tries - 1})"
+        if not await self._turn.session.notice(title, why, "warning"):
+            await self._turn.think(f"{title}: {why}\n")
+
+    async def _drop_answer(self) -> None:
+        """Forget an answer that broke off, and close what it had announced."""
+        for announced in self._announced.values():
+            await announced.end("The model's answer broke off.")
+        self._announced.clear()
+        self._partial = ""
+
+    async def _stream(self) -> Finished:
+        talk = self._talk
+        mode = talk.session.mode or "ask"
+        request = Request(self._instructions(), list(talk.history), talk.toolbox.specs(mode), self._effort)
+        events = self._model.stream(request)
+        try:
+            async for event in events:
+                match event:
+                    case Said(text=text):
+                        self._partial += text
+                        await self._turn.say(text)
+                    case Thought(text=text):
+                        await self._turn.think(text)
+                    case CallStarted(id=id, name=name):
+                        self._announced[id] = await Announced.made(self._turn, name, talk.toolbox.kind_of(name))
+                    case CallGrew(id=id, arguments=more):
+                        await self._announced[id].grow(more, talk.place)
+                    case Finished():
+                        self._partial = ""
+                        return event
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+        raise Busy(f"{self._model.name} hung up in the middle of its answer")
+
+    async def _account(self, finished: Finished) -> None:
+        talk, tokens = self._talk, finished.tokens
+        talk.tokens += tokens
+        talk.used = tokens.input + tokens.output
+        if finished.cost is not None:
+            talk.cost = (talk.cost or 0.0) + finished.cost
+        cost = None if talk.cost is None else s.Cost(amount=round(talk.cost, 6), currency="USD")
+        await talk.session.report_usage(talk.used, self._model.window, cost)
+        self._turn.usage = usage(talk.tokens)
+
+    # Doing what it calls for
+
+    async def _do(self, calls: Sequence[Call]) -> None:
+        """Run the calls in order, those without effects beside each other; every one gets a result."""
+        talk = self._talk
+        self._results = {}
+        for batch in self._batches(calls):
+            await self._do_beside(batch)
+        results = [self._results[call.id] for call in calls]
+        edited = any(result.outcome == "success" and result.name in EDITING for result in results)
+        findings = await self._findings() if edited else ""
+        if findings:
+            results[-1] = _with_words(results[-1], f"Checks after your edits found:\n{findings}")
+        talk.history.append(Results(results))
+        self._results = {}
+        self._announced.clear()
+        await talk.save()
+
+    async def _findings(self) -> str:
+        changed = self._talk.place.checkpoints.changed_in_turn()
+        return await self._check(self._turn, changed) if self._check else ""
+
+    async def _do_beside(self, batch: Sequence[tuple[Call, Tool | str]]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for call, tool in batch:
+                    group.create_task(self._result(call, tool))
+        except BaseExceptionGroup as exc:
+            raise exc.exceptions[0] from None
+
+    def _batches(self, calls: Sequence[Call]) -> list[list[tuple[Call, Tool | str]]]:
+        batches: list[list[tuple[Call, Tool | str]]] = []
+        beside = False
+        for call in calls:
+            tool = self._tool(call)
+            parallel = isinstance(tool, Tool) and tool.parallel
+            if parallel and beside:
+                batches[-1].append((call, tool))
+            else:
+                batches.append([(call, tool)])
+            beside = parallel
+        return batches
+
+    def _tool(self, call: Call) -> Tool | str:
+        """The tool to run, or the words that say why there is none."""
+        same = (call.name, call.arguments)
+        self._repeats = self._repeats + 1 if same == self._last else 1
+        self._last = same
+        if self._repeats > self._limits.repeats:
+            return f"You have made this very call {self._repeats} times. It was not made again; do something else."
+        try:
+            return self._talk.toolbox.tool(call)
+        except Error as exc:
+            return str(exc)
+
+    async def _result(self, call: Call, tool: Tool | str) -> None:
+        announced = self._announced.get(call.id)
+        if announced is None:  # an answer that was not streamed
+            announced = self._announced[call.id] = await Announced.made(
+                self._turn, call.name, self._talk.toolbox.kind_of(call.name)
+            )
+        if isinstance(tool, str):
+            await announced.end(tool, raw_input=_input(call))
+            self._results[call.id] = Result(call.id, call.name, (Text(tool),), "failed")
+        else:
+            self._results[call.id] = await self._run(call, tool, announced)
+
+    async def _run(self, call: Call, tool: Tool, announced: Announced) -> Result:
+        talk, run = self._talk, announced.run
+        await run.update(
+            title=tool.title(talk.place)[:500],
+            kind=tool.kind,
+            locations=list(tool.locations(talk.place)),
+            raw_input=_input(call),
+        )
+        work = Work(self._turn, run, talk.place, talk.skills, self._model.takes, talk.set_mode)
+        outcome: Outcome = "success"
+        parts: Sequence[Part]
+        try:
+            if tool.parallel:
+                await run.start()
+            parts = await tool.run(work)
+            await announced.show(tool, parts)
+        except Denied as exc:
+            outcome, parts = "denied", [Text(str(exc))]
+        except (Cancelled, ConnectionClosed):
+            raise
+        except RpcError as exc:
+            outcome, parts = "failed", [Text(exc.message)]
+        except Error as exc:
+            outcome, parts = "failed", [Text(str(exc))]
+        except Exception as exc:
+            log.exception("the tool %s failed", call.name)
+            outcome, parts = "failed", [Text(f"The tool broke ({type(exc).__name__}); this is not your fault.")]
+        await announced.end(None if outcome == "success" else _words(parts))
+        return Result(call.id, call.name, parts, outcome)
+
+
+def _input(call: Call) -> object:
+    try:
+        return json.loads(call.arguments or "{}")
+    except ValueError:
+        return call.arguments
+
+
+def _words(parts: Sequence[Part]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def _with_words(result: Result, words: str) -> Result:
+    return Result(result.id, result.name, [*result.parts, Text(words)], result.outcome)
+
+
+def usage(tokens: Tokens) -> s.Usage:
+    """The tokens of a session as the protocol tells of them."""
+    return s.Usage(
+        total_tokens=tokens.input + tokens.output,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thought_tokens=tokens.thought or None,
+        cached_read_tokens=tokens.cached_read or None,
+        cached_write_tokens=tokens.cached_write or None,
+    )

@@ -1,0 +1,112 @@
+"""The model port: all that the loop knows of a language model.
+
+A model is asked with a `Request` and answers with events; the last one is `Finished`.  What goes wrong is one of
+the errors here, which say whether trying again, a shorter history or a key would help.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from ..errors import Error
+from .history import Message, Reply
+
+Stop = Literal["end", "length", "refusal"]
+EFFORTS = ("default", "off", "low", "medium", "high")
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]  # JSON Schema of an object
+
+
+class Request(Struct, frozen=True):
+    instructions: str
+    history: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    effort: str = "default"
+
+
+class Tokens(Struct, frozen=True):
+    """What one request took; `input` includes what came from a cache."""
+
+    input: int = 0
+    output: int = 0
+    cached_read: int = 0
+    cached_write: int = 0
+    thought: int = 0
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+
+
+class Said(Struct, frozen=True):
+    text: str
+
+
+class Thought(Struct, frozen=True):
+    text: str
+
+
+class CallStarted(Struct, frozen=True):
+    """The model began to write a call; its arguments follow."""
+
+    id: str
+    name: str
+
+
+class CallGrew(Struct, frozen=True):
+    """More of the JSON text of a call's arguments."""
+
+    id: str
+    arguments: str
+
+
+class Finished(Struct, frozen=True):
+    reply: Reply
+    stop: Stop = "end"
+    tokens: Tokens = Tokens()
+    cost: float | None = None  # in US dollars, where prices are known
+
+
+Event = Said | Thought | CallStarted | CallGrew | Finished
+
+
+class Model(Protocol):
+    """A language model.  `takes` says which media it reads: "image", "audio", "document"."""
+
+    name: str
+    window: int  # tokens of context
+    takes: frozenset[str]
+
+    def stream(self, request: Request) -> AsyncIterator[Event]:
+        """Ask; closing the iterator hangs up."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class ModelError(Error):
+    """The model could not be asked, or did not answer."""
+
+
+class Busy(ModelError):
+    """Not now: a rate limit, an overloaded server, a lost connection.  `after` is the wait that was asked for."""
+
+    def __init__(self, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class TooLong(ModelError):
+    """The request is longer than the model's context window."""
+
+
+class KeyRefused(ModelError):
+    """There is no key for this provider, or it does not accept it."""

@@ -1,0 +1,49 @@
+"""The reviewer's help: what its checks find in files the model has just changed, and a review without a model."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+
+from ..errors import ConnectionClosed
+from ..turn import Turn
+from .workplace import Unreadable, Workplace
+
+MOST = 20  # findings the model is told
+PATIENCE = 30.0  # seconds for all checks together
+
+log = logging.getLogger("dragoman")
+
+
+async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str:
+    """What is wrong with these files now, told to the model; checks that run the project's code are left out."""
+    from ..reviewer.analysers import analysers_for
+    from ..reviewer.commands import CommandError, Commands
+    from ..reviewer.findings import Source, under_review
+
+    sources = []
+    for path in paths:
+        with contextlib.suppress(Unreadable):
+            if (text := await place.text(turn, path)) is not None:
+                sources.append(Source(path=place.shown(path), text=text, size=len(text)))
+    commands = Commands()
+    found = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            for analyser in analysers_for(sources, place.session.cwd, commands):
+                if analyser.tool is None or not analyser.tool.linter.runs_project_code:
+                    with contextlib.suppress(CommandError):
+                        found += await analyser.look(_quietly)
+    except TimeoutError:
+        log.debug("the checks after an edit took too long")
+    except ConnectionClosed:
+        raise
+    finally:
+        await commands.close()
+    worst = [finding for finding in under_review(found, sources) if finding.severity != "note"]
+    lines = [f"{finding.place}: {finding.severity}: {finding.message} ({finding.code})" for finding in worst[:MOST]]
+    return "\n".join(lines)
+
+
+async def _quietly(done: int, total: int) -> None:
+    """Progress nobody is shown."""

@@ -1,0 +1,82 @@
+"""The tools on offer in a session: those of the agent and those of the session's MCP servers."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .history import Call
+from .model import ToolSpec
+from .modes import MODES
+from .tools import (
+    AskUser,
+    EditFile,
+    ExitPlan,
+    FetchUrl,
+    ListFiles,
+    ReadFile,
+    RunCommand,
+    Search,
+    Tool,
+    UpdatePlan,
+    UseSkill,
+    WriteFile,
+    spec_of,
+)
+from .tools.tool import Failed
+
+READING = (ReadFile, ListFiles, Search, UpdatePlan)
+CHANGING = (EditFile, WriteFile, RunCommand)
+
+
+class Foreign(Struct, frozen=True):
+    """A tool that is not ours: how the model is told of it, and how a call of it is made into one of ours."""
+
+    spec: ToolSpec
+    made: Callable[[Mapping[str, Any]], Tool]
+
+
+class Toolbox:
+    """`fetch`, `questions` and `skills` say whether there are tools for these."""
+
+    def __init__(
+        self, *, fetch: bool = False, questions: bool = False, skills: bool = False, foreign: Sequence[Foreign] = ()
+    ) -> None:
+        kinds: list[type[Tool]] = [*READING, *CHANGING, ExitPlan]
+        more: list[tuple[type[Tool], bool]] = [(FetchUrl, fetch), (AskUser, questions), (UseSkill, skills)]
+        kinds += [kind for kind, is_there in more if is_there]
+        self._kinds: Mapping[str, type[Tool]] = {kind.name: kind for kind in kinds}
+        self._foreign = {tool.spec.name: tool for tool in foreign}
+
+    def specs(self, mode: str) -> list[ToolSpec]:
+        """What the model is offered; what a mode forbids is left out, and refused should it be called anyway."""
+        left_out = {kind.name for kind in CHANGING} if MODES[mode].changes == "never" else set()
+        if mode != "plan":
+            left_out.add(ExitPlan.name)
+        ours = [spec_of(kind) for name, kind in self._kinds.items() if name not in left_out]
+        return [*ours, *(tool.spec for tool in self._foreign.values())]
+
+    def kind_of(self, name: str) -> Any:
+        """What sort of tool a name is, for the moment before its arguments are known."""
+        return self._kinds[name].kind if name in self._kinds else "other"
+
+    def tool(self, call: Call) -> Tool:
+        """A call as a tool with its arguments; raises Failed with words the model can mend it by."""
+        foreign = self._foreign.get(call.name)
+        if foreign is None and call.name not in self._kinds:
+            there = ", ".join([*self._kinds, *self._foreign])
+            raise Failed(f"There is no tool {call.name!r}; there are: {there}.")
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except ValueError as exc:
+            raise Failed(f"The arguments are not JSON ({exc}); nothing was done. Call {call.name} again.") from exc
+        if not isinstance(arguments, dict):
+            raise Failed("The arguments are no JSON object; nothing was done.")
+        if foreign is not None:
+            return foreign.made(arguments)
+        try:
+            return msgspec.convert(arguments, self._kinds[call.name], strict=False)
+        except msgspec.ValidationError as exc:
+            raise Failed(f"The arguments do not fit {call.name}: {exc}. Nothing was done.") from exc

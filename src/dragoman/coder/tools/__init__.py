@@ -1,0 +1,28 @@
+"""The tools: what a model can ask the agent to do.
+
+A tool is a struct: its fields are the arguments, its docstring is what the model is told of it, `run` does it.
+"""
+
+from .asking import AskUser, ExitPlan, UpdatePlan, UseSkill
+from .commands import RunCommand
+from .fetching import FetchUrl
+from .files import EditFile, ReadFile, WriteFile
+from .searching import ListFiles, Search
+from .tool import Tool, Work, spec_of
+
+__all__ = [
+    "AskUser",
+    "EditFile",
+    "ExitPlan",
+    "FetchUrl",
+    "ListFiles",
+    "ReadFile",
+    "RunCommand",
+    "Search",
+    "Tool",
+    "UpdatePlan",
+    "UseSkill",
+    "Work",
+    "WriteFile",
+    "spec_of",
+]

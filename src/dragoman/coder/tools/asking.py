@@ -1,0 +1,110 @@
+"""Tools that speak with the user: the plan, questions, handing a plan in; and skills."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from ... import schema as s
+from ..gate import Cancelled, Denied
+from ..history import Part, Text
+from ..workplace import Workplace
+from .tool import Failed, Tool, Work
+
+APPROVALS = (
+    s.PermissionOption(option_id="code", name="Yes, and edit without asking", kind="allow_always"),
+    s.PermissionOption(option_id="ask", name="Yes, and ask before each change", kind="allow_once"),
+    s.PermissionOption(option_id="plan", name="No, keep planning", kind="reject_once"),
+)
+
+
+class Step(Struct, frozen=True):
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class UpdatePlan(Tool):
+    """Show the user your list of steps. Send the whole list each time; keep exactly one step in progress. Use it
+    for work of three steps or more."""
+
+    name = "update_plan"
+    kind = "think"
+
+    steps: Annotated[list[Step], Meta(max_length=50)]
+
+    def title(self, place: Workplace) -> str:
+        return "Update the plan"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        entries = [
+            s.PlanEntry(content=step.content, status=step.status, priority=step.priority) for step in self.steps
+        ]
+        await work.turn.plan(*entries)
+        return [Text("The user sees the plan.")]
+
+
+class AskUser(Tool):
+    """Ask the user a question that you cannot answer from the code, and wait for the answer."""
+
+    name = "ask_user"
+
+    question: str
+    choices: Annotated[list[str], Meta(max_length=10, description="Answers to choose from, if there are few.")] = []
+
+    def title(self, place: Workplace) -> str:
+        return self.question
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        field = s.StringPropertySchema(title="Answer", enum=self.choices or None)
+        form = s.ElicitationSchema(properties={"answer": field}, required=["answer"])
+        answer = await work.turn.elicit(self.question, form, tool_call_id=work.call.id)
+        if answer is None:
+            raise Denied("The user would not answer; go on as you think best, or end.")
+        return [Text(str(answer.get("answer", "")))]
+
+
+class ExitPlan(Tool):
+    """Hand in your plan for approval. When the user approves it you can begin; when not, improve it."""
+
+    name = "exit_plan"
+    kind = "switch_mode"
+
+    plan: Annotated[str, Meta(min_length=1, description="The whole plan, in Markdown.")]
+
+    def title(self, place: Workplace) -> str:
+        return "Ready to begin?"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        session = work.place.session
+        if session.mode != "plan":
+            raise Failed("There is no plan to hand in: the session is not in the mode 'plan'.")
+        await work.call.text(self.plan)
+        permission = await work.turn.ask(work.call, APPROVALS)
+        if permission.option is None:
+            raise Cancelled("the question was taken away")
+        if not permission:
+            raise Denied("The user wants you to keep planning.")
+        if session.mode != "plan":
+            raise Failed("The mode was changed meanwhile.")
+        await work.set_mode(permission.option.option_id)
+        return [Text(f"The user approved the plan. Begin; the session is in the mode {session.mode!r} now.")]
+
+
+class UseSkill(Tool):
+    """Read the instructions of a skill before you do what it is for."""
+
+    name = "use_skill"
+    kind = "read"
+    parallel = True
+
+    skill: Annotated[str, Meta(description="The skill's name.")]
+
+    def title(self, place: Workplace) -> str:
+        return f"Use the skill {self.skill}"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        skill = work.skills.get(self.skill)
+        if skill is None:
+            raise Failed(f"There is no skill {self.skill!r}; there are: {', '.join(work.skills) or 'none'}.")
+        return [Text(f"{skill.body}\n\n(Files of this skill are in {skill.directory}.)")]

@@ -1,0 +1,73 @@
+"""What every tool is, and what it is given to work with."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from ... import schema as s
+from ...errors import Error
+from ...turn import ToolRun, Turn
+from ..context import Skill
+from ..history import Part, Text
+from ..model import ToolSpec
+from ..workplace import Workplace
+
+MAX_LETTERS = 50_000  # of a result the model is given
+HEAD = 20_000  # of these, how many from the beginning when the middle is left out
+
+
+class Failed(Error):
+    """The tool could not do it; the words are for the model."""
+
+
+class Work(Struct, frozen=True):
+    """All that a tool needs while it runs: the turn, its own call as the client sees it, the place."""
+
+    turn: Turn
+    call: ToolRun
+    place: Workplace
+    skills: Mapping[str, Skill]
+    takes: frozenset[str]  # which media the model reads
+    set_mode: Callable[[str], Awaitable[None]]
+
+
+class Tool(Struct):
+    """Fields are arguments; subclasses say the rest."""
+
+    name: ClassVar[str]
+    kind: ClassVar[s.ToolKind] = "other"
+    parallel: ClassVar[bool] = False  # may run beside others: it has no effect
+
+    def title(self, place: Workplace) -> str:
+        """What the user sees it is doing."""
+        raise NotImplementedError
+
+    def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        """Where an editor may follow along."""
+        return ()
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        """Do it; gives what the model is told.  Raises Failed, Denied or Unreadable."""
+        raise NotImplementedError
+
+
+def spec_of(tool: type[Tool]) -> ToolSpec:
+    """A tool as the model is told of it, read off its fields and its docstring."""
+    (_,), parts = msgspec.json.schema_components([tool], ref_template="#/$defs/{name}")
+    schema = {key: value for key, value in parts.pop(tool.__name__).items() if key not in ("title", "description")}
+    schema.setdefault("required", [])
+    if parts:
+        schema["$defs"] = parts
+    return ToolSpec(tool.name, " ".join((tool.__doc__ or "").split()), schema)
+
+
+def said(place: Workplace, text: str, call_id: str) -> list[Part]:
+    """A text for the model; of one that is too long the middle goes to a file it can read."""
+    if len(text) <= MAX_LETTERS:
+        return [Text(text)]
+    path = place.spill(text, call_id)
+    tail = MAX_LETTERS - HEAD
+    left_out = len(text) - MAX_LETTERS
+    return [Text(f"{text[:HEAD]}\n\n[{left_out} characters left out; all of it is in {path}]\n\n{text[-tail:]}")]

@@ -1,0 +1,5 @@
+"""MCP servers a client gives a session, as an agent uses them: `connected` starts or reaches one."""
+
+from .servers import Content, Failure, Server, ToolInfo, connected
+
+__all__ = ["Content", "Failure", "Server", "ToolInfo", "connected"]

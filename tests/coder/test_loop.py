@@ -1,0 +1,240 @@
+"""The loop: what the model says and calls for, what comes of it, and how a turn ends."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dragoman import schema as s
+from dragoman.coder import ScriptedModel, call, call_with, pause, stop, think
+from dragoman.coder.history import Asked, Reply, Results
+from dragoman.coder.loop import Limits
+from dragoman.coder.model import Busy, ModelError
+from dragoman.errors import InternalError
+
+from .desk import BareClient, DiskClient, calls, desk, results, said, updates
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+async def test_what_the_model_says_and_thinks_reaches_the_user(tmp_path: Path) -> None:
+    async with desk(tmp_path, [think("Hm. "), "Hello, ", "Ada."]) as (session, client, _):
+        response = await session.prompt("Hi")
+    assert response.stop_reason == "end_turn"
+    assert said(updates(client)).endswith("Hello, Ada.")
+    assert any(isinstance(update, s.AgentThoughtChunk) for update in updates(client))
+
+
+async def test_the_first_message_names_the_model_once(tmp_path: Path) -> None:
+    async with desk(tmp_path, "One.", "Two.") as (session, client, _):
+        await session.prompt("Hi")
+        await session.prompt("And?")
+    assert said(updates(client)).count("`scripted` answers") == 1
+
+
+async def test_a_tool_call_is_announced_run_and_answered(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    async with desk(tmp_path, call("read_file", path="a.txt"), "Two lines.") as (session, client, model):
+        await session.prompt("How long is a.txt?")
+    assert results(model) == [("read_file", "success", "     1\tone\n     2\ttwo")]
+    (shown,) = calls(client).values()
+    assert shown["status"] == "completed"
+    assert shown["title"] == "Read a.txt"
+    assert shown["locations"] == [s.ToolCallLocation(path=str(tmp_path / "a.txt"), line=1)]
+
+
+async def test_the_editor_can_follow_before_the_call_is_written_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    async with desk(tmp_path, call("read_file", path="a.txt"), "Done.") as (session, client, _):
+        await session.prompt("Read it")
+    first = next(update for update in updates(client) if isinstance(update, s.ToolCallUpdated))
+    assert first.title is None
+    assert first.locations == [s.ToolCallLocation(path=str(tmp_path / "a.txt"))]
+
+
+async def test_calls_without_effects_run_beside_each_other_and_answer_in_order(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(name)
+    step = [call("read_file", path=name) for name in ("a", "b", "c")]
+    both = asyncio.Barrier(3)
+
+    class Waiting(DiskClient):
+        async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+            await both.wait()  # passes only when all three are being read
+            return await super().read_text_file(params)
+
+    async with asyncio.timeout(20), desk(tmp_path, step, "Done.", client=Waiting()) as (session, _, model):
+        await session.prompt("Read them")
+    assert [words[-1] for _, _, words in results(model)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ('{"path": ', "not JSON"),
+        ("[1]", "no JSON object"),
+        ("{}", "missing required field `path`"),
+        ('{"path": 7}', "Expected `str`"),
+        ('{"path": "a", "offset": 0}', "`int` >= 1"),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_told_to_the_model(tmp_path: Path, written: str, told: str) -> None:
+    async with desk(tmp_path, call_with("read_file", written), "Sorry.") as (session, client, model):
+        response = await session.prompt("Go")
+    assert response.stop_reason == "end_turn"
+    ((name, outcome, words),) = results(model)
+    assert (name, outcome) == ("read_file", "failed")
+    assert told in words
+    assert [shown["status"] for shown in calls(client).values()] == ["failed"]
+
+
+async def test_a_tool_that_is_not_there_is_told_to_the_model(tmp_path: Path) -> None:
+    async with desk(tmp_path, call("launch_rocket"), "Sorry.") as (session, _, model):
+        await session.prompt("Go")
+    assert "There is no tool 'launch_rocket'" in results(model)[0][2]
+
+
+@pytest.mark.parametrize(("reason", "told"), [("length", "max_tokens"), ("refusal", "refusal")])
+async def test_the_stop_reason_says_why_the_model_stopped(tmp_path: Path, reason: str, told: str) -> None:
+    async with desk(tmp_path, ["I", stop(reason)]) as (session, _, _model):  # type: ignore[arg-type]
+        assert (await session.prompt("Go")).stop_reason == told
+
+
+async def test_a_turn_that_asks_the_model_too_often_ends(tmp_path: Path) -> None:
+    steps = [call("list_files", pattern=f"*.{i}") for i in range(9)]
+    async with desk(tmp_path, *steps, limits=Limits(requests=3)) as (session, _, model):
+        response = await session.prompt("Go")
+    assert response.stop_reason == "max_turn_requests"
+    assert len(model.requests) == 3
+
+
+async def test_the_same_call_again_and_again_is_not_made_and_ends_the_turn(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    steps = [call("read_file", path="a")] * 10
+    async with desk(tmp_path, *steps) as (session, client, model):
+        response = await session.prompt("Go")
+    assert response.stop_reason == "max_turn_requests"
+    assert len(model.requests) == 6
+    made = [outcome for _, outcome, _ in results(model)]
+    assert made == ["success"] * 3 + ["failed"] * 2
+    assert "the same call" in said(updates(client))
+
+
+async def test_a_busy_model_is_tried_again_and_the_user_sees_why(tmp_path: Path) -> None:
+    async with desk(tmp_path, Busy("overloaded"), Busy("overloaded", 0.0), "Here.") as (session, client, model):
+        response = await session.prompt("Go")
+    assert response.stop_reason == "end_turn"
+    assert len(model.requests) == 3
+    notices = [update for update in updates(client) if isinstance(update, s.Notice)]
+    assert [notice.description for notice in notices] == ["overloaded", "overloaded"]
+
+
+async def test_a_client_without_notices_sees_the_waiting_as_a_thought(tmp_path: Path) -> None:
+    async with desk(tmp_path, Busy("overloaded"), "Here.", client=BareClient()) as (session, client, _):
+        await session.prompt("Go")
+    thoughts = [u.content.text for u in updates(client) if isinstance(u, s.AgentThoughtChunk)]
+    assert any("overloaded" in thought for thought in thoughts)
+
+
+async def test_a_model_that_stays_busy_is_an_error_of_one_line(tmp_path: Path) -> None:
+    async with desk(tmp_path, *[Busy("overloaded")] * 5) as (session, _, _model):
+        with pytest.raises(InternalError, match="^overloaded"):
+            await session.prompt("Go")
+
+
+async def test_after_an_error_the_next_prompt_works(tmp_path: Path) -> None:
+    async with desk(tmp_path, ModelError("no such model"), "Here.") as (session, _, model):
+        with pytest.raises(InternalError, match="no such model"):
+            await session.prompt("Go")
+        assert (await session.prompt("Again")).stop_reason == "end_turn"
+    assert [type(message) for message in model.requests[-1].history] == [Asked, Asked]
+
+
+async def test_an_answer_that_breaks_off_is_asked_for_again_and_leaves_no_open_call(tmp_path: Path) -> None:
+    def broken() -> object:
+        raise Busy("the line broke")
+
+    async def break_off() -> None:
+        broken()
+
+    step = ["Let me see. ", call("read_file", path="a"), pause(break_off)]
+    async with desk(tmp_path, step, "Here.") as (session, client, model):
+        response = await session.prompt("Go")
+    assert response.stop_reason == "end_turn"
+    assert [shown["status"] for shown in calls(client).values()] == ["failed"]
+    assert [type(message) for message in model.requests[-1].history] == [Asked]
+
+
+async def test_a_cancel_while_the_model_speaks_keeps_what_was_said(tmp_path: Path) -> None:
+    speaking = asyncio.Event()
+    never = asyncio.Event()
+
+    async def hang() -> None:
+        speaking.set()
+        await never.wait()
+
+    async with asyncio.timeout(20), desk(tmp_path, ["Half a sen", pause(hang)], "Here.") as (session, _, model):
+        prompt = session.prompt("Go")
+        await speaking.wait()
+        session.cancel()
+        assert (await prompt).stop_reason == "cancelled"
+        assert (await session.prompt("Again")).stop_reason == "end_turn"
+    asked, reply, again = model.requests[-1].history
+    assert isinstance(asked, Asked) and isinstance(again, Asked)
+    assert reply == Reply("Half a sen")
+
+
+async def test_a_cancel_while_a_tool_runs_leaves_a_valid_history_and_no_open_call(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    running = asyncio.Event()
+
+    class Asking(DiskClient):
+        async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+            running.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    step = [call("read_file", path="a"), call("run_command", command="echo hi"), call("read_file", path="a")]
+    async with asyncio.timeout(20), desk(tmp_path, step, "Here.", client=Asking()) as (session, client, model):
+        prompt = session.prompt("Go")
+        await running.wait()
+        session.cancel()
+        assert (await prompt).stop_reason == "cancelled"
+        assert {shown["status"] for shown in calls(client).values()} == {"completed", "failed"}
+        await session.prompt("Again")
+    history = model.requests[-1].history
+    assert [type(message) for message in history] == [Asked, Reply, Results, Asked]
+    assert isinstance(history[2], Results)
+    assert [result.outcome for result in history[2].results] == ["success", "cancelled", "cancelled"]
+
+
+async def test_a_question_taken_away_ends_the_turn_as_cancelled(tmp_path: Path) -> None:
+    client = DiskClient(permissions="cancel")
+    async with desk(tmp_path, call("run_command", command="true"), client=client) as (session, _, model):
+        assert (await session.prompt("Go")).stop_reason == "cancelled"
+    assert len(model.requests) == 1
+
+
+async def test_usage_is_told_with_the_answer_and_on_the_way(tmp_path: Path) -> None:
+    async with desk(tmp_path, "Hello.") as (session, client, model):
+        response = await session.prompt("Hi")
+    assert response.usage is not None
+    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens > 0
+    told = [update for update in updates(client) if isinstance(update, s.UsageUpdate)]
+    assert told[-1].size == model.window
+    assert told[-1].used > 0
+
+
+async def test_the_session_is_named_after_the_first_prompt(tmp_path: Path) -> None:
+    async with desk(tmp_path, "One.", "Two.") as (session, client, _):
+        await session.prompt("Please  rename\nthis function to something that is very much longer than a title can be")
+        await session.prompt("And that")
+    titles = [u.title for u in updates(client) if isinstance(u, s.SessionInfoUpdate)]
+    assert titles == ["Please rename this function to something that is very much…"]
+
+
+async def test_a_script_that_is_over_says_so(tmp_path: Path) -> None:
+    model = ScriptedModel()
+    async with desk(tmp_path, model=model) as (session, client, _):
+        await session.prompt("Hi")
+    assert "The script is over." in said(updates(client))
