@@ -114,4 +114,5 @@ class Desk:
         while (key := await self._keyboard.key()) not in (ESCAPE, END):
             if option := keys.get(key):
                 return option
+            self._screen.prompt(f"Press one of {', '.join(keys)}:", again=True)
         return None

@@ -105,8 +105,10 @@ class Screen:
         self._lines(self._coloured(question.detail.split("\n") if question.detail else (), DIFF_LINES))
         self._lines(f"{indent}{style(key, 'bold')}  {label}" for key, label in keys.items())
 
-    def prompt(self, words: str) -> None:
-        """Wait for a key on a line of its own."""
+    def prompt(self, words: str, again: bool = False) -> None:
+        """Wait for a key on a line of its own, or on the one that waited for another."""
+        if again:
+            self._aside.write("\r\x1b[2K" if self._is_terminal else "\n")
         self._aside.write(f"{INDENT}{self.style(words, 'yellow')} ")
         self._aside.flush()
 
@@ -117,7 +119,7 @@ class Screen:
 
     def asked(self, question: Question) -> None:
         """A question comes up; who can answer it is shown it by `question`."""
-        self.finish_line()
+        self._make_room()
 
     def decided(self, event: Mapping[str, Any]) -> None:
         """Something was decided; what the user was not asked about and may not have expected is shown."""
@@ -145,7 +147,7 @@ class Screen:
 
     def ended(self, outcome: Outcome) -> None:
         """The run is over."""
-        self.finish_line()
+        self._finish_message()
         if outcome.error:
             self._line("end", f"dragoman: {outcome.error}", apart=False)
         elif words := self._summary(outcome):
@@ -157,6 +159,7 @@ class Screen:
         is_aside = message.speaker == "thought"
         out = self._aside if is_aside else self._said
         if message is not self._speaking:
+            self._finish_message()
             self._begin("thought" if is_aside else "message")
             self._speaking, self._ends_line = message, True
             self._stream = Stream() if out.isatty() or is_aside else None
@@ -166,14 +169,18 @@ class Screen:
         out.flush()
         self._ends_line = shown.endswith("\n") if shown else self._ends_line
 
-    def finish_line(self) -> None:
-        """End the message being shown."""
+    def _finish_message(self) -> None:
         if self._speaking is not None:
             if not self._ends_line:
                 out = self._aside if self._speaking.speaker == "thought" else self._said
                 out.write("\n")
                 out.flush()
             self._speaking = None
+
+    def _make_room(self) -> None:
+        """Something else is to be written: end the line, unless what is said goes where nobody sees the two."""
+        if self._speaking is not None and (self._speaking.speaker == "thought" or self._said.isatty()):
+            self._finish_message()
 
     # Tools
 
@@ -291,7 +298,7 @@ class Screen:
 
     def _begin(self, topic: str) -> None:
         """What follows is about something else: end the line, and leave one empty where a person reads."""
-        self.finish_line()
+        self._make_room()
         self._last_tool = None
         if self._is_terminal and self._topic and self._topic != topic:
             self._aside.write("\n")
@@ -301,7 +308,7 @@ class Screen:
         if apart:
             self._begin(topic)
         else:
-            self.finish_line()
+            self._make_room()
             self._last_tool, self._topic = None, topic
         self._lines([line])
 

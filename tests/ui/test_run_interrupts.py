@@ -1,0 +1,49 @@
+"""Ctrl-C at a real terminal: once cancels the turn, twice quits."""
+
+import os
+from pathlib import Path
+
+from at_terminal import TESTY, AtTerminal
+
+
+def test_ctrl_c_cancels_the_turn_which_has_its_last_words(tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", TESTY, "wait", cwd=tmp_path) as run:
+        run.see("Waiting.")
+        run.press("\x03")
+        run.see("once more quits")
+        run.see("Stopping.")
+        assert run.end() == 130
+    assert "Traceback" not in run.screen
+
+
+def test_ctrl_c_twice_quits_though_the_agent_takes_no_notice(tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", TESTY, "stubborn 600", cwd=tmp_path) as run:
+        run.see("Busy.")
+        run.press("\x03")
+        run.see("once more quits")
+        run.press("\x03")
+        assert run.end() == 130
+    assert "Stopping." not in run.screen
+    assert "Traceback" not in run.screen
+
+
+def test_ctrl_c_quits_at_once_while_the_agent_starts(tmp_path: Path) -> None:
+    # It says where it is by a file, for it never speaks.
+    waiting = tmp_path / "waiting"
+    os.mkfifo(waiting)
+    with AtTerminal("run", "--agent", f"sh -c 'echo > {waiting}; sleep 600'", "hello", cwd=tmp_path) as run:
+        waiting.read_text()
+        run.press("\x03")
+        assert run.end() == 130
+
+
+def test_a_command_the_agent_runs_ends_with_the_run(tmp_path: Path) -> None:
+    with AtTerminal(
+        "run", "--agent", TESTY, "--permissions", "allow-all", "run sh -c 'echo $$; exec sleep 600'", cwd=tmp_path
+    ) as run:
+        run.see("│ ")
+        pid = int(run.see("\n"))
+        os.kill(pid, 0)
+        run.press("\x03")
+        assert run.end() == 130
+    assert not Path(f"/proc/{pid}").exists()
