@@ -1,4 +1,4 @@
-"""Variables that make a loader, an interpreter, a shell or a tool run or trust something other than what is shown."""
+"""Variables that make a loader, an interpreter, a shell or a tool run or trust what was not shown."""
 
 import functools
 import re

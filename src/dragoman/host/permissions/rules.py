@@ -149,7 +149,7 @@ def _read(path: Path, *, own: bool) -> tuple[list[Rule], str]:
 def _contents(path: Path, *, own: bool) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if own else os.O_NOFOLLOW))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as exc:
         raise RulesError(f"{path}: the rules cannot be read: {exc.strerror}") from None
