@@ -18,6 +18,7 @@ CANONICAL = "v1"
 
 # Each with the module and the class that translate it, loaded when first met.
 _HOMES = {
+    "v2": ("v2", "V2"),
     "pharo": ("pharo", "Pharo"),
     "beamcode": ("beamcode", "Beamcode"),
     "cursor": ("cursor", "Cursor"),

@@ -4,15 +4,23 @@ from typing import Any
 
 from .translator import Message, Peer
 
+# An agent that has version 2 alone answers a greeting of version 1 with one of these: unsupported protocol version,
+# invalid request, invalid params.
+REFUSED = (-32022, -32600, -32602)
+
 
 def detect(message: Message, peer: Peer) -> str | None:
     """The dialect of a client's `initialize` request, or of an agent's answer to one; None for version 1."""
     if peer == "client":
         return _of_client(_object(message.get("params")))
+    if _object(message.get("error")).get("code") in REFUSED:
+        return "v2"
     return _of_agent(_object(message.get("result")))
 
 
 def _of_client(params: dict[str, Any]) -> str | None:
+    if _is_later(params) and not {"clientCapabilities", "clientInfo"} & set(params):
+        return "v2"
     if "capabilities" in params and "clientCapabilities" not in params and params.get("protocolVersion") == 1:
         return "draft"
     if isinstance(_object(params.get("clientCapabilities")).get("terminal"), dict):
@@ -21,6 +29,8 @@ def _of_client(params: dict[str, Any]) -> str | None:
 
 
 def _of_agent(result: dict[str, Any]) -> str | None:
+    if _is_later(result) and "agentCapabilities" not in result:
+        return "v2"
     offers = _object(result.get("agentCapabilities"))
     if (
         "authenticationMethods" in result
@@ -33,6 +43,11 @@ def _of_agent(result: dict[str, Any]) -> str | None:
     if "capabilities" in result and "info" not in result:
         return "draft"
     return None
+
+
+def _is_later(message: dict[str, Any]) -> bool:
+    version = message.get("protocolVersion")
+    return isinstance(version, int) and version >= 2
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .translator import Translator
 
 CARRIED = "dragoman.dialect"  # the member of `_meta`
+OMITTED: Any = object()  # what a shape gives for a member that is better not said
 MADE_UP = "+"  # in what is carried: the members that were not said but made up
 
 
@@ -93,7 +94,8 @@ class Fields(Shape):
     """An object, member by member.
 
     `names` are those called differently, dialect first; `shapes` go by the name in version 1.  `carried` members
-    have no home in version 1, `lost` members of version 1 none in the dialect: each with its row of the losses.
+    have no home in version 1, `lost` members of version 1 none in the dialect: each with its row of the losses, or
+    none where it is known all the same.
     `given` members are made up inward when they are missing, `said` outward: a value, or a function of the object.
     """
 
@@ -103,7 +105,7 @@ class Fields(Shape):
         shapes: Mapping[str, Shape] | None = None,
         *,
         carried: Sequence[str] = (),
-        lost: Mapping[str, str] | None = None,
+        lost: Mapping[str, str | None] | None = None,
         given: Mapping[str, Any] | None = None,
         said: Mapping[str, Any] | None = None,
     ) -> None:
@@ -146,14 +148,17 @@ class Fields(Shape):
             if name in made_up:
                 continue
             if name in self._lost:
-                if member is not None and member != [] and member != {}:
-                    t.lose(self._lost[name])
+                row = self._lost[name]
+                if row and member is not None and member != [] and member != {}:
+                    t.lose(row)
                 continue
             shape, word = self._shapes.get(name), self._back.get(name, name)
             if isinstance(shape, Words) and word in kept and shape.inward(kept[word], t) == member:
                 said[word] = kept.pop(word)
             else:
                 said[word] = shape.outward(member, t) if shape else member
+                if said[word] is OMITTED:
+                    del said[word]
         for name, default in self._said.items():
             if name not in said and name not in kept:
                 said[name] = _made(default, value, t)
@@ -205,3 +210,39 @@ def carried(value: dict[str, Any], t: "Translator") -> tuple[dict[str, Any], dic
 
 def _made(default: Any, value: Any, t: "Translator") -> Any:
     return default(value, t) if callable(default) else default
+
+
+class NamedValues(Shape):
+    """Names with their values: a list of objects in version 1, one object in the dialect."""
+
+    def __init__(self, row: str) -> None:
+        self._row = row
+
+    def inward(self, value: Any, t: "Translator") -> Any:
+        if not isinstance(value, dict):
+            return value
+        return [{"name": name, "value": member} for name, member in value.items()]
+
+    def outward(self, value: Any, t: "Translator") -> Any:
+        if not isinstance(value, list):
+            return value
+        said = {item["name"]: item["value"] for item in value}
+        if len(said) < len(value):
+            t.lose(self._row)
+        return said
+
+
+def basename(path: Any) -> str:
+    """The last part of a path or a URI."""
+    return str(path).rstrip("/").rpartition("/")[2] or str(path)
+
+
+def text_of(blocks: Any) -> str:
+    """The text in a list of content blocks."""
+    return "\n".join(block["text"] for block in blocks or () if isinstance(block, dict) and "text" in block)
+
+
+def tool_text(call: Any) -> str:
+    """The text in the content of a tool call."""
+    contents = call.get("content") or ()
+    return text_of([content["content"] for content in contents if content.get("type") == "content"])

@@ -91,14 +91,34 @@ class Fault(Exception):
             self.error["data"] = data
         super().__init__(message)
 
+    @classmethod
+    def of(cls, error: Any) -> "Fault":
+        """An error that was answered, to be passed on."""
+        fault = cls(-32603, "Internal error")
+        if isinstance(error, dict):
+            fault.error = error
+        return fault
+
 
 class Kept(dict[Any, Any]):
     """What is remembered of a connection; of too much the oldest is forgotten."""
 
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        super().__init__()
+        self._most = most
+
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
-        if len(self) > MAX_KEPT:
+        if len(self) > self._most:
             del self[next(iter(self))]
+
+
+class _Open(NamedTuple):
+    """A call that waits for its answer."""
+
+    call: Call
+    method: str  # in version 1
+    params: Any  # in version 1
 
 
 class _Running:
@@ -133,7 +153,7 @@ class Translator:
         theirs, ours = (self.to_agent, self.to_client) if peer == "client" else (self.to_client, self.to_agent)
         self._theirs = {call.name or name: (name, call) for name, call in theirs.items()}  # what the peer calls
         self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
-        self._pending: tuple[dict[Any, Call], dict[Any, Call]] = ({}, {})  # open calls: ours, the peer's
+        self._pending: tuple[dict[Any, _Open], dict[Any, _Open]] = ({}, {})  # open calls: ours, the peer's
         self._asking: dict[tuple[bool, str], _Running] = {}
         self._calls: dict[tuple[bool, Any], _Running] = {}  # calls that a flow will answer
         self._sleeping: dict[int, tuple[_Running, tuple[bool, str] | None]] = {}
@@ -141,6 +161,8 @@ class Translator:
         self._to_us: list[Message] = []
         self._to_peer: list[Message] = []
         self._wakes: list[tuple[float, int]] = []
+        self.client_offers: Message = {}  # the capabilities of both sides, as version 1 has them
+        self.agent_offers: Message = {}
 
     # What the wire calls
 
@@ -184,11 +206,36 @@ class Translator:
             return [(method, params)]
         return [(row[0], row[1].params.outward(params, self))]
 
-    def error_inward(self, error: Any, method: str) -> Any:
+    def passed(self, method: str, params: Any, result: Any) -> None:
+        """A call was answered; all as version 1 says it."""
+        if method == "initialize":
+            self.client_offers = params.get("clientCapabilities") or {}
+            self.agent_offers = result.get("agentCapabilities") or {}
+
+    def error_inward(self, error: Any) -> Any:
         return error
 
-    def error_outward(self, error: Any, method: str) -> Any:
+    def error_outward(self, error: Any) -> Any:
         return error
+
+    # What flows need
+
+    def told_by_us(self, answer: Message) -> Any:
+        """What we answered a flow; an error ends the flow."""
+        if "error" in answer:
+            raise Fault.of(answer["error"])
+        return answer.get("result")
+
+    def told_by_peer(self, answer: Message) -> Any:
+        """What the peer answered a flow; an error ends the flow."""
+        if "error" in answer:
+            raise Fault.of(self.error_inward(answer["error"]))
+        return answer.get("result")
+
+    def new_id(self, kind: str) -> str:
+        """An id for what one side has no name for."""
+        self._count += 1
+        return f"{self.name}-{kind}-{self._count}"
 
     # Calls
 
@@ -218,47 +265,47 @@ class Translator:
         if call is None:
             self._send(not from_peer, message)
             return
-        pending = self._pending[from_peer]
-        if len(pending) + len(self._calls) >= MAX_CALLS:
-            self._fail(from_peer, id, {"code": -32001, "message": "Too many requests in flight"}, method)
+        if len(self._pending[from_peer]) + len(self._calls) >= MAX_CALLS:
+            self._fail(from_peer, id, {"code": -32001, "message": "Too many requests in flight"})
         elif flow := (call.inward if from_peer else call.outward):
             running = _Running(getattr(self, flow)(params), from_peer, id, is_call=True)
             self._calls[from_peer, id] = running
             self._carry_on(running, None)
         else:
-            try:
-                shaped = call.params.inward(params, self) if from_peer else call.params.outward(params, self)
-            except Fault as fault:
-                self._fail(from_peer, id, fault.error, method)
-            except MALFORMED:
-                self._fail(from_peer, id, _unreadable(method), method)
-            else:
-                pending[id] = call._replace(name=method)
-                self._send(not from_peer, {"id": id, "method": name, "params": shaped})
+            self._translate_call(id, method, name, call, params, from_peer)
+
+    def _translate_call(self, id: Any, method: str, name: str, call: Call, params: Any, from_peer: bool) -> None:
+        try:
+            shaped = call.params.inward(params, self) if from_peer else call.params.outward(params, self)
+        except Fault as fault:
+            self._fail(from_peer, id, fault.error)
+        except MALFORMED:
+            self._fail(from_peer, id, _unreadable(method))
+        else:
+            self._pending[from_peer][id] = _Open(call, *((name, shaped) if from_peer else (method, params)))
+            self._send(not from_peer, {"id": id, "method": name, "params": shaped})
 
     def _answer(self, message: Message, from_peer: bool) -> None:
         id = message.get("id")
-        key = (from_peer, id)
-        if isinstance(id, str) and key in self._asking:
-            running = self._asking.pop(key)
+        if isinstance(id, str) and (running := self._asking.pop((from_peer, id), None)):
             self._carry_on(running, message)
         elif isinstance(id, int | str) and (call := self._pending[not from_peer].pop(id, None)):
             self._send(not from_peer, {"id": id, **self._answered(call, message, from_peer)})
         elif not (isinstance(id, str) and id.startswith(self._prefix)):  # the late answer to a flow is nobody's
             self._send(not from_peer, message)
 
-    def _answered(self, call: Call, message: Message, from_peer: bool) -> Message:
+    def _answered(self, call: _Open, message: Message, from_peer: bool) -> Message:
         if "error" in message:
-            turn = self.error_inward if from_peer else self.error_outward
-            return {"error": turn(message["error"], call.name)}
-        result = message.get("result")
+            return {"error": (self.error_inward if from_peer else self.error_outward)(message["error"])}
+        result, shape = message.get("result"), call.call.result
         try:
-            shaped = call.result.inward(result, self) if from_peer else call.result.outward(result, self)
+            shaped = shape.inward(result, self) if from_peer else shape.outward(result, self)
+            self.passed(call.method, call.params, shaped if from_peer else result)
             return {"result": shaped}
         except Fault as fault:
-            return {"error": fault.error if from_peer else self.error_outward(fault.error, call.name)}
+            return {"error": fault.error if from_peer else self.error_outward(fault.error)}
         except MALFORMED:
-            return {"error": {"code": -32603, "message": f"the answer to {call.name} cannot be understood"}}
+            return {"error": {"code": -32603, "message": f"the answer to {call.method} cannot be understood"}}
 
     def _cancel(self, message: Message, from_peer: bool) -> None:
         params = message.get("params")
@@ -314,13 +361,13 @@ class Translator:
             return
         del self._calls[running.from_peer, running.id]
         if "error" in outcome:
-            self._fail(running.from_peer, running.id, outcome["error"], "")
+            self._fail(running.from_peer, running.id, outcome["error"])
         else:
             self._send(running.from_peer, {"id": running.id, **outcome})
 
-    def _fail(self, to_peer: bool, id: Any, error: Message, method: str) -> None:
+    def _fail(self, to_peer: bool, id: Any, error: Message) -> None:
         """Answer a call with an error of version 1."""
-        self._send(to_peer, {"id": id, "error": self.error_outward(error, method) if to_peer else error})
+        self._send(to_peer, {"id": id, "error": self.error_outward(error) if to_peer else error})
 
     def _send(self, to_peer: bool, message: Message) -> None:
         (self._to_peer if to_peer else self._to_us).append({"jsonrpc": "2.0", **message})

@@ -1,0 +1,79 @@
+"""Error codes by what they mean: the same number says different things in different dialects.
+
+What version 1 has no code for travels as an internal error whose `data.kind` names the meaning, so that another
+dialect that has a code for it can use it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+CANONICAL = {
+    "auth_required": -32000,
+    "auth_failed": -32000,
+    "invalid_auth_method": -32602,
+    "resource_not_found": -32002,
+    "session_not_found": -32002,
+    "permission_denied": -32603,
+    "access_denied": -32603,
+    "cancelled": -32800,
+    "invalid_session_state": -32603,
+    "capability_not_supported": -32601,
+    "rate_limited": -32001,
+    "timeout": -32603,
+    "turn_failed": -32603,
+}
+_PLAIN = {-32000: "auth_required", -32002: "resource_not_found", -32800: "cancelled", -32001: "rate_limited"}
+
+
+class Codes:
+    """The codes of a dialect, each by its meaning; `nearest` says which meaning stands in for one it lacks."""
+
+    def __init__(self, codes: Mapping[str, int], nearest: Mapping[str, str] | None = None) -> None:
+        self._code_of = {**codes, **{lacking: codes[other] for lacking, other in (nearest or {}).items()}}
+        self._meaning_of: dict[Any, str] = {code: meaning for meaning, code in codes.items()}
+
+    def inward(self, error: Any) -> Any:
+        if not isinstance(error, dict) or (meaning := self._meaning_of.get(error.get("code"))) is None:
+            return error
+        said = {**error, "code": CANONICAL[meaning]}
+        if self.outward(said) != error:  # the number alone does not say it
+            said["data"] = _with_kind(error, meaning)
+        return said
+
+    def outward(self, error: Any) -> Any:
+        if not isinstance(error, dict) or (meaning := _meaning(error)) is None:
+            return error
+        said = _without_kind(error)
+        if meaning in self._code_of:
+            return {**said, "code": self._code_of[meaning]}
+        if error["code"] not in self._meaning_of:
+            return error
+        return {**error, "code": -32603, "data": _with_kind(error, meaning)}  # the number means something else here
+
+
+def _meaning(error: Mapping[str, Any]) -> str | None:
+    data = error.get("data")
+    if isinstance(data, dict):
+        if isinstance(data.get("kind"), str) and data["kind"] in CANONICAL:
+            return str(data["kind"])
+        if error.get("code") == -32002 and "sessionId" in data:
+            return "session_not_found"
+    code = error.get("code")
+    return _PLAIN.get(code) if isinstance(code, int) else None
+
+
+def _with_kind(error: Mapping[str, Any], meaning: str) -> dict[str, Any]:
+    if "data" not in error:
+        return {"kind": meaning}
+    data = error["data"]
+    return {**data, "kind": meaning} if isinstance(data, dict) else {"kind": meaning, "data": data}
+
+
+def _without_kind(error: Mapping[str, Any]) -> dict[str, Any]:
+    said, data = dict(error), error.get("data")
+    if isinstance(data, dict) and data.get("kind") in CANONICAL:
+        rest = {name: member for name, member in data.items() if name != "kind"}
+        said["data"] = rest["data"] if set(rest) == {"data"} else rest
+        if not rest:
+            del said["data"]
+    return said

@@ -1,0 +1,386 @@
+"""D3, the "specification 1.0 draft": the same method names, another protocol.
+
+Sessions go unnamed where files and terminals are asked for, terminals push, permissions are granted with a scope,
+and an agent may require capabilities of its client.  The tables are here; the flows of sessions, updates, content
+and terminals are beside it.
+"""
+
+from typing import Any
+
+from .codes import Codes
+from .draft_sessions import CANCEL, DraftSessions, cancelled
+from .shapes import Fields, Pair, carried, carry, tool_text
+from .translator import Ask, Call, Fault, Flow, Peer, Surroundings, Tell
+
+CODES = Codes(
+    {
+        "session_not_found": -32000,
+        "auth_required": -32001,
+        "permission_denied": -32002,
+        "cancelled": -32003,
+        "resource_not_found": -32004,
+        "access_denied": -32005,
+        "invalid_session_state": -32006,
+        "capability_not_supported": -32007,
+        "rate_limited": -32008,
+        "timeout": -32009,
+    },
+    nearest={"auth_failed": "auth_required"},
+)
+OPERATIONS = {
+    "file_read": "read",
+    "file_write": "edit",
+    "file_delete": "delete",
+    "terminal_execute": "execute",
+    "network_access": "fetch",
+    "mcp_tool": "other",
+}
+OPERATION_OF = {
+    **{kind: operation for operation, kind in OPERATIONS.items()},
+    "move": "file_write",
+    "search": "file_read",
+}
+SCOPES: dict[Any, tuple[str, str, dict[str, Any]]] = {
+    "allow:once": ("Allow once", "allow_once", {"granted": True, "scope": "once"}),
+    "allow:session": (
+        "Allow for this session",
+        "allow_always",
+        {"granted": True, "remember": True, "scope": "session"},
+    ),
+    "allow:workspace": (
+        "Allow in this workspace",
+        "allow_always",
+        {"granted": True, "remember": True, "scope": "workspace"},
+    ),
+    "allow:always": ("Allow always", "allow_always", {"granted": True, "remember": True, "scope": "always"}),
+    "reject:once": ("Reject", "reject_once", {"granted": False}),
+    "reject:always": ("Reject always", "reject_always", {"granted": False, "remember": True, "scope": "always"}),
+}
+UTF8 = {None, "utf-8", "utf8", "UTF-8", "UTF8", "ascii", "us-ascii"}
+
+
+# Capabilities: what was said is carried whole, for much of it has no other word in version 1.
+
+
+def _greeting_inward(params: Any, t: Any) -> Any:
+    offers = params["capabilities"]
+    rest = {name: member for name, member in params.items() if name != "capabilities"}
+    said = {**rest, "clientCapabilities": _client_offers(offers)}
+    return carry(said, {"capabilities": offers}, t)
+
+
+def _client_offers(offers: Any) -> dict[str, Any]:
+    files, terminal = offers.get("fs") or {}, offers.get("terminal") or {}
+    return {
+        "fs": {"readTextFile": files.get("read") is True, "writeTextFile": files.get("write") is True},
+        "terminal": terminal.get("create") is True,
+    }
+
+
+def _greeting_outward(params: Any, t: "Draft") -> Any:
+    params, kept = carried(params, t)
+    offers = params.get("clientCapabilities") or {}
+    files = offers.get("fs") or {}
+    said = {name: member for name, member in params.items() if name != "clientCapabilities"}
+    if "capabilities" not in kept:
+        if any(offers.get(name) for name in ("elicitation", "auth", "session", "plan", "subagents")):
+            t.lose("client capabilities")
+        kept["capabilities"] = {
+            "fs": {"read": files.get("readTextFile") is True, "write": files.get("writeTextFile") is True},
+            "terminal": {"create": offers.get("terminal") is True, "interactive": False},
+            "ui": {"permissionDialogs": True, "diffViewer": True, "codeNavigation": True},
+        }
+    t.offered = kept["capabilities"]
+    return {"clientInfo": {"name": "unknown", "version": "0"}, **said, **kept}
+
+
+def _welcome_inward(result: Any, t: "Draft") -> Any:
+    if "capabilities" not in result:
+        return result
+    t.must_have(result.get("requiredClientCapabilities") or {})
+    offers = result["capabilities"]
+    servers, prompts = offers.get("mcpCapabilities") or {}, offers.get("promptCapabilities") or {}
+    transports, attachments = servers.get("transport") or [], prompts.get("attachments") is True
+    t.modes = [str(mode) for mode in (offers.get("sessionCapabilities") or {}).get("modes") or ()]
+    kept = {name: result[name] for name in ("capabilities", "requiredClientCapabilities") if name in result}
+    said = {name: member for name, member in result.items() if name not in kept}
+    said["agentCapabilities"] = {
+        "loadSession": offers.get("loadSession") is True,
+        "mcpCapabilities": {"http": "http" in transports, "sse": "sse" in transports},
+        "promptCapabilities": {"image": attachments, "audio": attachments, "embeddedContext": attachments},
+    }
+    return carry(said, kept, t)
+
+
+def _welcome_outward(result: Any, t: "Draft") -> Any:
+    result, kept = carried(result, t)
+    offers = result.get("agentCapabilities") or {}
+    said = {name: member for name, member in result.items() if name not in ("agentCapabilities", "authMethods")}
+    if result.get("authMethods"):
+        t.lose("auth methods")
+    if "capabilities" not in kept:
+        kept["capabilities"] = _agent_offers(offers, t)
+    return {"agentInfo": {"name": "unknown", "version": "0"}, **said, **kept}
+
+
+def _agent_offers(offers: dict[str, Any], t: "Draft") -> dict[str, Any]:
+    prompts, servers = offers.get("promptCapabilities") or {}, offers.get("mcpCapabilities") or {}
+    kinds = [prompts.get(name) is True for name in ("image", "audio", "embeddedContext")]
+    if any(kinds) and not all(kinds):
+        t.lose("content types")
+    if offers.get("sessionCapabilities") or offers.get("providers"):
+        t.lose("agent capabilities")
+    transports = ["stdio", *(name for name in ("http", "sse") if servers.get(name))]
+    loads = offers.get("loadSession") is True
+    return {
+        "loadSession": loads,
+        "mcpCapabilities": {"servers": True, "transport": transports},
+        "promptCapabilities": {"streaming": True, "cancellation": True, "attachments": any(kinds)},
+        "sessionCapabilities": {"modes": [], "configOptions": [], "persistence": loads},
+    }
+
+
+# Files
+
+
+def _read_inward(params: Any, t: "DraftSessions") -> Any:
+    _must_be_utf8(params.get("encoding"))
+    session_id = params.get("sessionId") or t.session_for(params["path"])
+    said = {"sessionId": session_id, "path": t.absolute(params["path"], session_id)}
+    start, end = params.get("startLine"), params.get("endLine")
+    if start is not None:
+        said["line"] = start
+    if end is not None:
+        said["limit"] = max(end - (start or 1) + 1, 0)
+    return said
+
+
+def _read_outward(params: Any, t: Any) -> Any:
+    said = {name: member for name, member in params.items() if name not in ("sessionId", "line", "limit")}
+    line, limit = params.get("line"), params.get("limit")
+    if line is not None or limit is not None:
+        said["startLine"] = line or 1
+    if limit is not None:
+        said["endLine"] = (line or 1) + limit - 1
+    return said
+
+
+def _must_be_utf8(encoding: Any) -> None:
+    if encoding not in UTF8:
+        raise Fault(-32602, f"Invalid params: files are read and written as UTF-8 here, not as {encoding}")
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
+
+
+CONTENT = Fields(carried=["encoding", "totalLines", "truncated"])
+
+
+class Draft(DraftSessions):
+    name = "draft"
+    losses = {
+        "client capabilities": "what a client can do besides files and terminals: forms, logins, notices",
+        "agent capabilities": "listing, resuming, closing, forking sessions; model providers",
+        "content types": "which of images, sounds and embedded files a prompt may hold",
+        "auth methods": "the ways to log in",
+        "repeated names": "all but the last of several variables or headers of one name",
+        "servers over ACP": "MCP servers reached through the connection",
+        "additional directories": "the further directories of a session",
+        "session directory": "where a session is that is loaded, and its MCP servers",
+        "system prompt": "that a system prompt is to be appended, and what of it is not text",
+        "mode list": "the names and descriptions of a session's modes",
+        "config option definitions": "names, descriptions and choices of config options",
+        "stop reasons": "refusal becomes `end_turn`, the limit of requests becomes `max_tokens`",
+        "token details": "tokens of thoughts and caches",
+        "update kinds": "kinds of updates this dialect does not have",
+        "content of messages": "what is not text in messages and thoughts",
+        "plan priorities": "the priorities of a plan's entries",
+        "command hints": "the hint at a command's input",
+        "tool titles": "the titles of tool calls, and changes of title, kind, input and place",
+        "tool content": "all but one of several results of a tool call",
+        "raw output": "the raw output of a tool call",
+        "locations": "all but the first location of a tool call",
+        "option names": "how the choices of a permission request are called",
+        "cancelled questions": "that a permission request was cancelled rather than refused",
+        "image address": "the address an image came from",
+        "link details": "name, description and size of a link",
+        "binary resources": "embedded files that are not text",
+        "choice of signal": "the signal a command is to be ended with",
+        "output streams": "which of a command's output went to stderr",
+    }
+    to_agent = {
+        "initialize": Call(Pair(_greeting_inward, _greeting_outward), Pair(_welcome_inward, _welcome_outward)),
+        "authenticate": Call(inward="authenticate_client", outward="authenticate_at_agent"),
+        "session/new": Call(inward="open_for_client", outward="open_at_agent"),
+        "session/load": Call(inward="load_for_client", outward="load_at_agent"),
+        "session/prompt": Call(inward="prompt_for_client", outward="prompt_at_agent"),
+        "session/cancel": Call(Pair(cancelled, CANCEL.outward)),
+        "session/set_mode": Call(inward="set_mode_for_client", outward="set_mode_at_agent"),
+        "session/set_config_option": Call(inward="set_option_for_client", outward="set_option_at_agent"),
+        "draft/terminal_output": Call(name="terminal/output", inward="take_output"),
+    }
+    to_client = {
+        "session/request_permission": Call(inward="ask_for_agent", outward="ask_client"),
+        "fs/read_text_file": Call(inward="read_for_agent", outward="read_at_client"),
+        "fs/write_text_file": Call(inward="write_for_agent", outward="write_at_client"),
+        "terminal/create": Call(inward="create_for_agent", outward="create_at_client"),
+        "terminal/output": Call(outward="output_at_client"),
+        "terminal/wait_for_exit": Call(inward="wait_for_agent", outward="wait_at_client"),
+        "terminal/kill": Call(inward="kill_for_agent", outward="kill_at_client"),
+        "terminal/release": Call(inward="release_for_agent", outward="release_at_client"),
+        "mcp/message": Call(name="_mcp/request", inward="mcp_for_agent", outward="mcp_at_client"),
+    }
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.offered: dict[str, Any] = {}  # what a client offered, in the dialect's words
+
+    def error_inward(self, error: Any) -> Any:
+        return CODES.inward(error)
+
+    def error_outward(self, error: Any) -> Any:
+        return CODES.outward(error)
+
+    def must_have(self, required: dict[str, Any]) -> None:
+        """Refuse an agent that requires of its client what this one does not offer."""
+        lacking = [name for name, wanted in _flags(required) if wanted and not dict(_flags(self.offered)).get(name)]
+        if lacking:
+            raise Fault(
+                -32601,
+                f"the agent requires of its client what this one does not offer: {', '.join(lacking)}",
+                {"kind": "capability_not_supported"},
+            )
+
+    # Permissions
+
+    def ask_for_agent(self, params: Any) -> Flow:
+        """An agent asks for an operation on a resource; the answer says for how long it may."""
+        id = params.get("toolCallId") or self.new_id("permission")
+        call: dict[str, Any] = {"toolCallId": id, "kind": OPERATIONS.get(params["operation"], "other")}
+        resource = params["resource"]
+        if params["operation"].startswith("file_"):
+            call["locations"] = [{"path": self.absolute(resource, params["sessionId"])}]
+        elif params["operation"] == "terminal_execute":
+            call["rawInput"] = {"command": resource}
+        if not self.tools.known(id):
+            call["title"] = f"{params['operation']} {resource}"
+            if params.get("reason"):
+                call["content"] = [{"type": "content", "content": {"type": "text", "text": params["reason"]}}]
+        options = [
+            {"optionId": id, "name": name, "kind": kind, "_meta": {"scope": granted.get("scope", "once")}}
+            for id, (name, kind, granted) in SCOPES.items()
+        ]
+        said = carry({"sessionId": params["sessionId"], "toolCall": call, "options": options}, dict(params), self)
+        outcome = self.told_by_us((yield Ask("session/request_permission", said)))["outcome"]
+        if outcome["outcome"] != "selected":
+            self.lose("cancelled questions")
+            return {"granted": False}
+        return dict(SCOPES[outcome["optionId"]][2])
+
+    def ask_client(self, params: Any) -> Flow:
+        """Our agent gives choices; a client of the dialect grants or does not, once or for longer."""
+        _, kept = carried(params, self)
+        id, known = params["toolCall"]["toolCallId"], self.tools.note(params["toolCall"])
+        said = kept or {
+            "sessionId": params["sessionId"],
+            "operation": OPERATION_OF.get(known.get("kind", "other"), "mcp_tool"),
+            "resource": known.get("subject") or known.get("title", ""),
+            "reason": tool_text(params["toolCall"]) or known.get("title", ""),
+            "toolCallId": id,
+        }
+        if any(option.get("name") != _name(option) for option in params["options"]):
+            self.lose("option names")
+        waiting = {"sessionId": params["sessionId"], "type": "tool_call_update"}
+        waiting["data"] = {"id": id, "status": "awaiting_permission"}
+        if known.get("status") == "pending" and not kept:
+            yield Tell({"method": "session/update", "params": waiting}, to_peer=True)
+        answer = yield Ask("session/request_permission", said, to_peer=True)
+        result = self.told_by_peer(answer)
+        option = _chosen(params["options"], result)
+        if result.get("granted") is not True:
+            self.denied.add(id)
+        return {"outcome": {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}}
+
+    # Files
+
+    def read_for_agent(self, params: Any) -> Flow:
+        result = self.told_by_us((yield Ask("fs/read_text_file", _read_inward(params, self))))
+        said, kept = carried(result, self)
+        said = {"content": said["content"], "encoding": "utf-8"}
+        if params.get("startLine") is None and params.get("endLine") is None:
+            said["totalLines"] = _lines(said["content"])
+        return {**said, **kept}
+
+    def read_at_client(self, params: Any) -> Flow:
+        asked = Ask("fs/read_text_file", _read_outward(params, self), to_peer=True)
+        return CONTENT.inward(self.told_by_peer((yield asked)), self)
+
+    def write_for_agent(self, params: Any) -> Flow:
+        """Write a file for an agent, and find out first whether it is there: the answer says so."""
+        _must_be_utf8(params.get("encoding"))
+        session_id = params.get("sessionId") or self.session_for(params["path"])
+        place = {"sessionId": session_id, "path": self.absolute(params["path"], session_id)}
+        is_there = True
+        if (self.client_offers.get("fs") or {}).get("readTextFile"):
+            is_there = "result" in (yield Ask("fs/read_text_file", {**place, "line": 1, "limit": 1}))
+        elif params.get("overwrite") is False:
+            raise Fault(-32601, "cannot tell whether the file is there", {"kind": "capability_not_supported"})
+        if is_there and params.get("overwrite") is False:
+            raise Fault(-32602, f"Invalid params: {place['path']} is there, and is not to be overwritten")
+        result = self.told_by_us((yield Ask("fs/write_text_file", {**place, "content": params["content"]})))
+        _, kept = carried(result or {}, self)
+        size = len(params["content"].encode(errors="replace"))
+        return {"bytesWritten": size, "created": not is_there, **kept}
+
+    def write_at_client(self, params: Any) -> Flow:
+        said = {name: member for name, member in params.items() if name != "sessionId"}
+        asked = Ask("fs/write_text_file", {**said, "createDirectories": True, "overwrite": True}, to_peer=True)
+        return carry({}, self.told_by_peer((yield asked)) or {}, self)
+
+    # MCP servers reached through the connection
+
+    def mcp_for_agent(self, params: Any) -> Flow:
+        said = {
+            "serverId": self.servers.get(params["serverName"], params["serverName"]),
+            "requestId": self.new_id("mcp"),
+            "method": params["mcpMethod"],
+            "params": params.get("mcpParams") or {},
+        }
+        carrier = self.told_by_us((yield Ask("mcp/message", said)))
+        if "result" not in carrier and "error" in carrier:
+            raise Fault.of(carrier["error"])
+        return carrier.get("result")
+
+    def mcp_at_client(self, params: Any) -> Flow:
+        names = {id: name for name, id in self.servers.items()}
+        said = {
+            "serverName": names.get(params["serverId"], params["serverId"]),
+            "mcpMethod": params["method"],
+            "mcpParams": params.get("params") or {},
+        }
+        answer = yield Ask("_mcp/request", said, to_peer=True)
+        return {name: answer[name] for name in ("result", "error") if name in answer}
+
+
+def _name(option: dict[str, Any]) -> str:
+    """How a choice is called when an agent of the dialect had asked."""
+    return SCOPES[option["optionId"]][0] if option.get("optionId") in SCOPES else ""
+
+
+def _chosen(options: list[dict[str, Any]], result: dict[str, Any]) -> Any:
+    """The choice that comes nearest to what was granted or refused; never one that allows what was not."""
+    stays = bool(result.get("remember")) or result.get("scope") in ("session", "workspace", "always")
+    first, second = ("always", "once") if stays else ("once", "always")
+    verb = "allow" if result.get("granted") is True else "reject"
+    if verb == "allow" and not stays:
+        second = "once"  # what is allowed once is not allowed for ever
+    kinds = {option["kind"]: option["optionId"] for option in reversed(options)}
+    return kinds.get(f"{verb}_{first}") or kinds.get(f"{verb}_{second}")
+
+
+def _flags(offers: Any, above: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, member in offers.items() if isinstance(offers, dict) else ():
+        found += _flags(member, f"{above}{name}.") if isinstance(member, dict) else [(above + name, member)]
+    return found

@@ -1,0 +1,353 @@
+"""Sessions and prompts of D3: opened with a mode and options at once, loaded by their id alone."""
+
+from typing import Any
+
+from .draft_content import BLOCKS, attachment_block
+from .draft_terminals import DraftTerminals
+from .draft_updates import config_value
+from .memory import made_up_option
+from .shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, text_of
+from .translator import Ask, Fault, Flow, Pause, Peer, Start, Surroundings, Tell
+
+SPOKEN = ("user_message_chunk", "agent_message_chunk")
+
+
+# Sessions
+
+
+def _server_inward(server: Any, t: Any) -> Any:
+    transport = server.get("transport")
+    if not isinstance(transport, dict):
+        return server
+    rest = {name: member for name, member in server.items() if name != "transport"}
+    if transport.get("type") == "acp":
+        said = {**rest, "type": "acp", "serverId": transport.get("mcpServerName", "")}
+        return carry(said, {"transport": transport}, t)
+    flat = TRANSPORT.inward(
+        {name: member for name, member in transport.items() if (name, member) != ("type", "stdio")}, t
+    )
+    lists: dict[str, list[Any]] = {"args": [], "env": []} if transport.get("type") == "stdio" else {"headers": []}
+    made_up = [name for name in lists if name not in flat]
+    said = {**lists, **rest, **flat}
+    if not made_up:
+        return said
+    said, kept = carried(said, t)
+    return carry(said, {**kept, MADE_UP: made_up}, t)
+
+
+def _server_outward(server: Any, t: Any) -> Any:
+    name, type = server.get("name"), server.get("type", "stdio")
+    if type == "acp":
+        bare, kept = carried(server, t)
+        if "transport" not in kept:
+            t.lose("servers over ACP")
+        return {
+            "name": name,
+            "transport": kept.get("transport") or {"type": "acp", "mcpServerName": bare["serverId"]},
+        }
+    flat = {member: value for member, value in server.items() if member != "name"}
+    return {"name": name, "transport": {"type": type, **TRANSPORT.outward(flat, t)}}
+
+
+TRANSPORT = Fields(
+    shapes={"env": NamedValues("repeated names"), "headers": NamedValues("repeated names")},
+    carried=["cwd", "timeout"],
+)
+SERVERS = Items(Pair(_server_inward, _server_outward))
+NEW = Fields(
+    {"workingDirectory": "cwd"},
+    {"mcpServers": SERVERS},
+    carried=["initialMode", "configOptions", "systemPrompt"],
+    given={"mcpServers": lambda params, t: []},
+    lost={"additionalDirectories": "additional directories", "systemPrompt": None},
+)
+
+
+def _opened_inward(result: Any, t: "DraftSessions") -> Any:
+    kept = {name: member for name, member in result.items() if name not in ("sessionId", "_meta")}
+    said = {name: member for name, member in result.items() if name not in kept}
+    if t.modes:
+        said["modes"] = {
+            "currentModeId": t.modes[0],
+            "availableModes": [{"id": mode, "name": mode} for mode in t.modes],
+        }
+        kept[MADE_UP] = ["modes"]
+    return carry(said, kept, t)
+
+
+def _loaded_inward(result: Any, t: "DraftSessions") -> Any:
+    said = {name: member for name, member in result.items() if name == "_meta"}
+    modes = list(dict.fromkeys([*t.modes, *([result["mode"]] if result.get("mode") else [])]))
+    if modes:
+        available = [{"id": mode, "name": mode} for mode in modes]
+        said["modes"] = {"currentModeId": result.get("mode") or modes[0], "availableModes": available}
+    values = result.get("configOptions")
+    if isinstance(values, dict) and values:
+        said["configOptions"] = [made_up_option(id, config_value(value)) for id, value in values.items()]
+    return carry(said, {"result": result}, t)
+
+
+def cancelled(params: Any, t: Any) -> Any:
+    t.sessions[params["sessionId"]].is_cancelled = True
+    return CANCEL.inward(params, t)
+
+
+CANCEL = Fields(carried=["reason"])
+
+
+# Prompts
+
+
+def _prompt_inward(params: Any, t: Any) -> Any:
+    said = {name: member for name, member in params.items() if name not in ("content", "attachments")}
+    attachments = params.get("attachments") or []
+    blocks = BLOCKS.inward(params["content"], t) + [attachment_block(attachment, t) for attachment in attachments]
+    said["prompt"] = blocks
+    return carry(said, {"attachments": attachments}, t) if "attachments" in params else said
+
+
+def _prompt_outward(params: Any, t: Any) -> Any:
+    params, kept = carried(params, t)
+    said = {name: member for name, member in params.items() if name != "prompt"}
+    blocks = params["prompt"]
+    if attachments := kept.get("attachments"):
+        blocks = blocks[: -len(attachments)]
+    return {**said, "content": BLOCKS.outward(blocks, t), **kept}
+
+
+def _turn_inward(result: Any, t: Any) -> Any:
+    if result.get("stopReason") == "error":
+        raise Fault(-32603, str(result.get("error") or "the agent failed"), {"kind": "turn_failed"})
+    usage = result.get("usage")
+    if not isinstance(usage, dict):
+        return result
+    total = (usage.get("inputTokens") or 0) + (usage.get("outputTokens") or 0)
+    said = {"totalTokens": total, "inputTokens": 0, "outputTokens": 0, **usage}
+    made_up = [name for name in said if name not in usage]
+    return {**result, "usage": carry(said, {MADE_UP: made_up}, t)}
+
+
+USAGE = Fields(
+    lost={
+        "totalTokens": None,
+        "thoughtTokens": "token details",
+        "cachedReadTokens": "token details",
+        "cachedWriteTokens": "token details",
+    }
+)
+STOP = Words({}, {"refusal": "end_turn", "max_turn_requests": "max_tokens"}, "stop reasons")
+PROMPT = Pair(_prompt_inward, _prompt_outward)
+TURN = Pair(_turn_inward, Fields(shapes={"stopReason": STOP, "usage": USAGE}).outward)
+
+
+class DraftSessions(DraftTerminals):
+    """The part of the translator that sessions and prompts go through."""
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.modes: list[str] = []  # what an agent named at initialize
+        self.servers: dict[str, str] = {}  # MCP servers reached through the connection: name -> id
+        self._held: dict[str, list[Any]] = {}  # updates of sessions whose opening is not answered yet
+        self._history: dict[str, list[Any]] = {}  # the messages of sessions that are being loaded
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        notes = super().note_outward(method, params)
+        if method == "session/update":
+            session_id, update = params["sessionId"], params["update"]
+            if session_id in self._history and update["sessionUpdate"] in SPOKEN:
+                message = (update["sessionUpdate"], update.get("messageId"))
+                if self._history[session_id][-1:] != [message]:
+                    self._history[session_id].append(message)
+            if session_id in self._held:
+                self._held[session_id] += notes
+                return []
+        return notes
+
+    # Opening and loading
+
+    def open_for_client(self, params: Any) -> Flow:
+        """A client opens a session in the mode and with the options it wants."""
+        said = self._with_system_prompt(NEW.inward(params, self), params)
+        self.servers |= {
+            server["name"]: server["serverId"] for server in said["mcpServers"] if "serverId" in server
+        }
+        result = self.told_by_us((yield Ask("session/new", said)))
+        self.passed("session/new", said, result)
+        id = result["sessionId"]
+        self._held[id] = []
+        try:
+            yield from self._set_up(id, params)
+        except Fault:
+            del self._held[id]
+            if "close" in (self.agent_offers.get("sessionCapabilities") or {}):
+                yield Ask("session/close", {"sessionId": id})
+            raise
+        result, kept = carried(result, self)
+        is_told = kept.pop(MADE_UP, ())
+        yield Start(self._announce(id, () if is_told else ("mode list", "config option definitions")))
+        meta = {"_meta": result["_meta"]} if "_meta" in result else {}
+        return {"sessionId": id, "createdAt": self.surroundings.now(), **meta, **kept}
+
+    def _with_system_prompt(self, said: dict[str, Any], params: Any) -> dict[str, Any]:
+        prompt = params.get("systemPrompt")
+        if not isinstance(prompt, str):
+            return said
+        offers = (self.agent_offers.get("sessionCapabilities") or {}).get("systemPrompt")
+        if offers is None:  # an agent that takes none by the protocol may by the older custom
+            return {**said, "_meta": {**said.get("_meta", {}), "systemPrompt": prompt}}
+        mode = "override" if (offers.get("mode") or {}).get("override") is not None else "append"
+        return {**said, "systemPrompt": {"mode": mode, "content": [{"type": "text", "text": prompt}]}}
+
+    def _set_up(self, id: str, params: Any) -> Flow:
+        session, mode = self.sessions[id], params.get("initialMode")
+        is_any = mode == "default" and mode not in [known.get("id") for known in session.modes]
+        if mode and mode != session.mode and not is_any:
+            self.told_by_us((yield Ask("session/set_mode", {"sessionId": id, "modeId": mode})))
+            session.mode = mode
+        for key, value in (params.get("configOptions") or {}).items():
+            yield from self._set_option(id, key, value)
+
+    def _announce(self, id: str, rows: tuple[str, ...]) -> Flow:
+        """After the opening was answered: what the answer had no place for, and the updates that waited."""
+        yield Pause(0)
+        session = self.sessions[id]
+        updates: list[tuple[str, Any]] = []
+        if session.mode is not None and "mode list" in rows:
+            self.lose("mode list")
+            updates.append(("current_mode_update", {"previousMode": session.mode, "currentMode": session.mode}))
+        if rows:
+            values = session.values().items()
+            updates += [("config_option_update", self.option_change(key, None, value)) for key, value in values]
+        for type, data in updates:
+            params = {"sessionId": id, "type": type, "data": data, "timestamp": self.surroundings.now()}
+            yield Tell({"method": "session/update", "params": params}, to_peer=True)
+        for method, held in self._held.pop(id, ()):
+            yield Tell({"method": method, "params": held}, to_peer=True)
+
+    def open_at_agent(self, params: Any) -> Flow:
+        said = NEW.outward(params, self)
+        prompt = params.get("systemPrompt")
+        if isinstance(prompt, dict):
+            said["systemPrompt"] = text_of(prompt.get("content"))
+            if prompt.get("mode") != "override" or any(block["type"] != "text" for block in prompt["content"]):
+                self.lose("system prompt")
+        self.servers |= {
+            server["name"]: server["serverId"] for server in params.get("mcpServers") or () if "serverId" in server
+        }
+        result = _opened_inward(self.told_by_peer((yield Ask("session/new", said, to_peer=True))), self)
+        if "modes" in result and said.get("initialMode"):
+            result["modes"]["currentModeId"] = said["initialMode"]
+        self.passed("session/new", params, result)
+        return result
+
+    def load_for_client(self, params: Any) -> Flow:
+        """A client brings a session back of which it knows the id; the history comes first, as updates."""
+        id = params["sessionId"]
+        cwd = yield from self.directory_of(id)
+        said = {"mcpServers": [], **params, "cwd": cwd}
+        self._history[id] = []
+        answer = yield Ask("session/load", said)
+        count = len(self._history.pop(id))
+        result = self.told_by_us(answer)
+        self.passed("session/load", said, result)
+        _, kept = carried(result, self)
+        session = self.sessions[id]
+        found = {"sessionId": id, "workingDirectory": cwd, "mode": session.mode or "default"}
+        return kept.get("result") or {**found, "configOptions": session.values(), "messageCount": count}
+
+    def load_at_agent(self, params: Any) -> Flow:
+        self.lose("session directory")
+        asked = {"sessionId": params["sessionId"]}
+        result = _loaded_inward(self.told_by_peer((yield Ask("session/load", asked, to_peer=True))), self)
+        self.passed("session/load", params, result)
+        return result
+
+    # Prompts
+
+    def prompt_for_client(self, params: Any) -> Flow:
+        said = PROMPT.inward(params, self)
+        session = self.sessions[said["sessionId"]]
+        session.is_cancelled, session.prompts = False, session.prompts + 1
+        answer = yield Ask("session/prompt", said)
+        session.prompts -= 1
+        for end in self.finished_messages(said["sessionId"]):
+            yield Tell({"method": "session/update", "params": end}, to_peer=True)
+        if "error" in answer and answer["error"].get("code") == -32603:
+            return {"stopReason": "error", "error": answer["error"].get("message")}
+        return TURN.outward(self.told_by_us(answer), self)
+
+    def prompt_at_agent(self, params: Any) -> Flow:
+        session = self.sessions[params["sessionId"]]
+        session.prompts += 1
+        answer = yield Ask("session/prompt", PROMPT.outward(params, self), to_peer=True)
+        session.prompts -= 1
+        return TURN.inward(self.told_by_peer(answer), self)
+
+    # Modes and options
+
+    def set_mode_for_client(self, params: Any) -> Flow:
+        id, mode = params["sessionId"], params["mode"]
+        before = self.sessions[id].mode or "default"
+        said = {name: member for name, member in params.items() if name != "mode"}
+        self.told_by_us((yield Ask("session/set_mode", {**said, "modeId": mode})))
+        self.sessions[id].mode = mode
+        return {"previousMode": before, "currentMode": mode}
+
+    def set_mode_at_agent(self, params: Any) -> Flow:
+        said = {name: member for name, member in params.items() if name != "modeId"}
+        self.told_by_peer((yield Ask("session/set_mode", {**said, "mode": params["modeId"]}, to_peer=True)))
+        self.sessions[params["sessionId"]].mode = params["modeId"]
+        return {}
+
+    def set_option_for_client(self, params: Any) -> Flow:
+        id, key = params["sessionId"], params["key"]
+        before = self.sessions[id].values().get(key)
+        yield from self._set_option(id, key, params["value"])
+        now = self.sessions[id].values().get(key, params["value"])
+        result = {"key": key, "currentValue": now}
+        return result if before is None else {**result, "previousValue": before}
+
+    def _set_option(self, id: str, key: str, value: Any) -> Flow:
+        try:
+            text = config_value(value)
+        except ValueError as exc:
+            raise Fault(-32602, f"Invalid params: {exc}") from None
+        said = {"sessionId": id, "configId": key, "value": text}
+        if isinstance(text, bool):
+            said["type"] = "boolean"
+        if text is not value:
+            said = carry(said, {"value": value}, self)
+        self.passed(
+            "session/set_config_option", said, self.told_by_us((yield Ask("session/set_config_option", said)))
+        )
+
+    def set_option_at_agent(self, params: Any) -> Flow:
+        params, kept = carried(params, self)
+        said = {"sessionId": params["sessionId"], "key": params["configId"], "value": params["value"], **kept}
+        result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
+        session = self.sessions[params["sessionId"]]
+        session.set_value(params["configId"], config_value(result.get("currentValue", params["value"])))
+        return {"configOptions": session.options}
+
+    # Logging in
+
+    def authenticate_client(self, params: Any) -> Flow:
+        """A client logs in; that it may not is no error here but an answer."""
+        said = {name: member for name, member in params.items() if name not in ("method", "credentials")}
+        said["methodId"] = params["method"]
+        if "credentials" in params:
+            said = carry(said, {"credentials": params["credentials"]}, self)
+        answer = yield Ask("authenticate", said)
+        if "error" in answer and answer["error"].get("code") == -32000:
+            return {"success": False, "error": answer["error"].get("message", "")}
+        _, kept = carried(self.told_by_us(answer) or {}, self)
+        return {"success": True, **kept}
+
+    def authenticate_at_agent(self, params: Any) -> Flow:
+        params, kept = carried(params, self)
+        said = {"method": params["methodId"], "credentials": {}, **kept}
+        result = self.told_by_peer((yield Ask("authenticate", said, to_peer=True)))
+        if result.get("success") is False:
+            reason = str(result.get("error") or "the agent did not say why")
+            raise Fault(-32000, f"Authentication failed: {reason}", {"kind": "auth_failed", "reason": reason})
+        return carry({}, {"expiresAt": result["expiresAt"]}, self) if "expiresAt" in result else {}

@@ -1,0 +1,235 @@
+"""Terminals of D3: the client pushes what a command prints, and nobody says which session it is for."""
+
+from typing import Any
+
+from .draft_updates import DraftUpdates
+from .shapes import Fields, NamedValues
+from .translator import Ask, Fault, Flow, Kept, Pause, Peer, Start, Surroundings
+
+SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not
+ROOM, MOST_ROOM = 1024 * 1024, 16 * 1024 * 1024  # bytes kept of what a client pushes: unless told, and at most
+OVERLAP = 256  # characters by which the old end of an output is found in what is left of it
+SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15}
+MOST = 256  # terminals remembered
+SHOWN = 16 * 1024  # characters kept of a terminal that was released, to be shown
+ENV = NamedValues("repeated names")
+
+
+class _Terminal:
+    def __init__(self, session_id: str = "", command: str = "", limit: int = ROOM) -> None:
+        self.session_id, self.command, self.limit = session_id, command, limit
+        self.output = ""  # what was pushed, or what was seen last
+        self.is_truncated = False
+        self.is_released = False
+        self.is_watched = False
+        self.exit: dict[str, Any] | None = None
+
+    def add(self, data: str) -> None:
+        """Keep what was printed; of too much the beginning is forgotten, at the border of a character."""
+        self.output += data
+        if len(self.output) * 4 <= self.limit:
+            return
+        encoded = self.output.encode(errors="replace")
+        if len(encoded) > self.limit:
+            self.is_truncated = True
+            self.output = encoded[len(encoded) - self.limit :].decode(errors="ignore")
+
+    def release(self) -> None:
+        self.is_released = True
+        self.output = self.output[-SHOWN:]
+
+
+class DraftTerminals(DraftUpdates):
+    """The part of the translator that terminals go through."""
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self._terminals: dict[Any, _Terminal] = Kept(MOST)
+
+    def session_for(self, path: Any) -> str:
+        """The session a request belongs to that does not say so."""
+        id = self.sessions.owning(path if isinstance(path, str) else "")
+        if id is None:
+            raise Fault(-32602, "Invalid params: there is no session this could belong to")
+        return id
+
+    def absolute(self, path: str, session_id: str) -> str:
+        """A path as version 1 wants it: what is relative is so to the session's directory."""
+        if path.startswith("/") or path[1:2] == ":" or not self.sessions.cwd(session_id):
+            return path
+        return f"{self.sessions.cwd(session_id).rstrip('/')}/{path}"
+
+    def shown_terminal(self, id: Any) -> dict[str, Any]:
+        if (terminal := self._terminals.get(id)) is None:
+            return {}
+        shown = {"command": terminal.command, "stdout": terminal.output, "stderr": ""}
+        return shown if terminal.exit is None else {**shown, "exitCode": exit_code(terminal.exit)}
+
+    # An agent of the dialect and our terminals
+
+    def create_for_agent(self, params: Any) -> Flow:
+        """Run a command for an agent, push it what is printed, and kill it when its time is up."""
+        session_id = params.get("sessionId") or self.session_for(params.get("cwd"))
+        said = CREATE.inward(params, self)
+        said["sessionId"] = session_id
+        if isinstance(said.get("cwd"), str):
+            said["cwd"] = self.absolute(said["cwd"], session_id)
+        result = self.told_by_us((yield Ask("terminal/create", said)))
+        id = result["terminalId"]
+        self._terminals[id] = _Terminal(session_id, " ".join([said["command"], *(said.get("args") or ())]))
+        yield Start(self._push(id))
+        if isinstance(params.get("timeout"), int | float):
+            yield Start(self._kill_after(id, params["timeout"] / 1000))
+        return result
+
+    def _push(self, id: str) -> Flow:
+        """Look at a terminal until its command has ended, and tell the agent what is new."""
+        terminal, pause = self._terminals[id], SOON
+        while not terminal.is_released and terminal.exit is None:
+            yield Pause(pause)
+            told = yield from self._push_once(id)
+            pause = SOON if told else min(pause * 2, LATE)
+
+    def _push_once(self, id: str) -> Flow:
+        terminal = self._terminals[id]
+        if terminal.is_released:
+            return False
+        answer = yield Ask("terminal/output", {"sessionId": terminal.session_id, "terminalId": id})
+        if "error" in answer:
+            terminal.is_released = True
+            return False
+        result = answer["result"]
+        data = _news(terminal.output, result["output"])
+        terminal.output = result["output"]
+        if result.get("exitStatus"):
+            terminal.exit = result["exitStatus"]
+        if data:
+            # Whether it was received is of no consequence, and an agent that does not answer holds up nothing.
+            params = {"terminalId": id, "data": data, "stream": "stdout"}
+            yield Start(self._tell_peer("terminal/output", params))
+        return bool(data)
+
+    def _tell_peer(self, method: str, params: Any) -> Flow:
+        yield Ask(method, params, to_peer=True)
+
+    def _kill_after(self, id: str, seconds: float) -> Flow:
+        yield Pause(seconds)
+        terminal = self._terminals.get(id)
+        if terminal and not terminal.is_released and terminal.exit is None:
+            yield Ask("terminal/kill", {"sessionId": terminal.session_id, "terminalId": id})
+
+    def wait_for_agent(self, params: Any) -> Flow:
+        """Wait for a command, perhaps not for ever; all it printed is pushed before the answer."""
+        said = self._with_session(params, "timeout")
+        timeout = params["timeout"] / 1000 if params.get("timeout") is not None else None
+        answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
+        status = None if answer is None else self.told_by_us(answer)
+        if params["terminalId"] in self._terminals:
+            yield from self._push_once(params["terminalId"])
+        if status is None:
+            return {"exitCode": -1, "timedOut": True}
+        result = {"exitCode": exit_code(status), "timedOut": False}
+        return {**result, "signal": status["signal"]} if status.get("signal") else result
+
+    def kill_for_agent(self, params: Any) -> Flow:
+        if params.get("signal") not in (None, "SIGTERM") or params.get("force"):
+            self.lose("choice of signal")
+        self.told_by_us((yield Ask("terminal/kill", self._with_session(params, "signal", "force"))))
+        return {"killed": True}
+
+    def release_for_agent(self, params: Any) -> Flow:
+        if terminal := self._terminals.get(params["terminalId"]):
+            terminal.release()
+        self.told_by_us((yield Ask("terminal/release", self._with_session(params))))
+        return {"released": True}
+
+    def _with_session(self, params: Any, *left_out: str) -> dict[str, Any]:
+        said = {name: member for name, member in params.items() if name not in left_out}
+        if "sessionId" not in said:
+            terminal = self._terminals.get(params["terminalId"])
+            said["sessionId"] = terminal.session_id if terminal else self.session_for("")
+        return said
+
+    # A client of the dialect and its terminals
+
+    def create_at_client(self, params: Any) -> Flow:
+        limit = params.get("outputByteLimit")
+        result = self.told_by_peer((yield Ask("terminal/create", CREATE.outward(params, self), to_peer=True)))
+        words = " ".join([params["command"], *(params.get("args") or ())])
+        terminal = _Terminal(params["sessionId"], words, ROOM if limit is None else min(limit, MOST_ROOM))
+        early = self._terminals.get(result["terminalId"])  # what it printed may be here before its name
+        self._terminals[result["terminalId"]] = terminal
+        if early:
+            terminal.add(early.output)
+        return {"terminalId": result["terminalId"]}
+
+    def take_output(self, params: Any) -> Flow:
+        """A client pushes what a command printed."""
+        id = params["terminalId"]
+        terminal = self._terminals.get(id) or _Terminal()
+        self._terminals[id] = terminal
+        terminal.add(str(params["data"]))
+        if params.get("stream") == "stderr":
+            self.lose("output streams")
+        return {"received": True}
+        yield  # a flow like the others, though it waits for nothing
+
+    def output_at_client(self, params: Any) -> Flow:
+        """An agent asks what a command has printed: what was pushed."""
+        if (terminal := self._terminals.get(params["terminalId"])) is None:
+            raise Fault(-32002, "Resource not found", {"terminalId": params["terminalId"]})
+        if terminal.exit is None and not terminal.is_watched:
+            terminal.is_watched = True
+            yield Start(self._watch(params["terminalId"]))
+        result = {"output": terminal.output, "truncated": terminal.is_truncated}
+        return result if terminal.exit is None else {**result, "exitStatus": terminal.exit}
+
+    def _watch(self, id: str) -> Flow:
+        """Learn when a command ends, for whoever looks instead of waiting."""
+        answer = yield Ask("terminal/wait_for_exit", {"terminalId": id}, to_peer=True)
+        terminal = self._terminals.get(id)
+        if terminal and "result" in answer and not answer["result"].get("timedOut"):
+            terminal.exit = _status(answer["result"])
+
+    def wait_at_client(self, params: Any) -> Flow:
+        said = {"terminalId": params["terminalId"]}
+        result = self.told_by_peer((yield Ask("terminal/wait_for_exit", said, to_peer=True)))
+        status = _status(result)
+        if terminal := self._terminals.get(params["terminalId"]):
+            terminal.exit = status
+        return status
+
+    def kill_at_client(self, params: Any) -> Flow:
+        yield from self._ask_client("terminal/kill", params)
+        return {}
+
+    def release_at_client(self, params: Any) -> Flow:
+        if terminal := self._terminals.get(params["terminalId"]):
+            terminal.release()
+        yield from self._ask_client("terminal/release", params)
+        return {}
+
+    def _ask_client(self, method: str, params: Any) -> Flow:
+        self.told_by_peer((yield Ask(method, {"terminalId": params["terminalId"]}, to_peer=True)))
+
+
+CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit": None, "sessionId": None})
+
+
+def exit_code(status: dict[str, Any]) -> int:
+    """The exit code of a command, as shells have it for one that was killed."""
+    code = status.get("exitCode")
+    return code if isinstance(code, int) else 128 + SIGNALS.get(str(status.get("signal")), 0)
+
+
+def _status(result: dict[str, Any]) -> dict[str, Any]:
+    signal = result.get("signal")
+    return {"exitCode": None if signal else result.get("exitCode"), "signal": signal}
+
+
+def _news(old: str, new: str) -> str:
+    """What an output has that it had not before; its beginning may have been cut off meanwhile."""
+    if new.startswith(old):
+        return new[len(old) :]
+    at = new.rfind(old[-OVERLAP:])
+    return new if at < 0 else new[at + len(old[-OVERLAP:]) :]

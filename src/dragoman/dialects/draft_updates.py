@@ -1,0 +1,374 @@
+"""Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
+
+from typing import Any
+
+from .draft_content import BLOCK, DIFF
+from .memory import Remembering, SessionMemory
+from .shapes import Fields, Items, Pair, Words, carried, carry
+from .translator import Kept, Peer, Surroundings
+
+CHUNKS = {
+    "agent_message_chunk": "agent_message_chunk",
+    "user_message_chunk": "user_message_chunk",
+    "thought_message_chunk": "agent_thought_chunk",
+}
+CHUNK_TYPES = {kind: type for type, kind in CHUNKS.items()}
+# What a tool's name tells of its kind, and the name of a tool of which only the kind is known.
+TOOLS = {
+    "fs/read_text_file": "read",
+    "fs/write_text_file": "edit",
+    "terminal/create": "execute",
+    "read": "read",
+    "write": "edit",
+    "edit": "edit",
+    "delete": "delete",
+    "move": "move",
+    "rename": "move",
+    "search": "search",
+    "grep": "search",
+    "glob": "search",
+    "fetch": "fetch",
+    "http": "fetch",
+    "web": "fetch",
+    "bash": "execute",
+    "shell": "execute",
+    "execute": "execute",
+    "terminal": "execute",
+    "think": "think",
+    "plan": "think",
+}
+TOOL_NAMES = {"read": "fs/read_text_file", "edit": "fs/write_text_file", "execute": "terminal/create"}
+
+STATUS = Words(
+    {
+        "pending": "pending",
+        "awaiting_permission": "pending",
+        "in_progress": "in_progress",
+        "completed": "completed",
+        "failed": "failed",
+        "denied": "failed",
+        "cancelled": "failed",
+    }
+)
+STEPS = Items(
+    Fields(
+        {"description": "content"},
+        carried=["id"],
+        given={"priority": "medium"},
+        lost={"priority": "plan priorities"},
+    )
+)
+COMMANDS = Fields(
+    {"commands": "availableCommands"}, {"availableCommands": Items(Fields(lost={"input": "command hints"}))}
+)
+LOCATION = Fields(carried=["column", "endLine", "endColumn"])
+
+
+def kind_of(tool: str) -> str:
+    """What kind of tool a name tells of."""
+    if tool in TOOLS:
+        return TOOLS[tool]
+    words = tool.lower().replace("/", "_").replace("-", "_").split("_")
+    return next((TOOLS[word] for word in words if word in TOOLS), "other")
+
+
+def title_of(tool: str, given: Any) -> str:
+    """What a person is told of a tool call of which its tool and input are known."""
+    subject = (
+        next((given[name] for name in ("path", "command", "url", "query") if given.get(name)), "")
+        if isinstance(given, dict)
+        else ""
+    )
+    return f"{tool} {subject}".rstrip()
+
+
+# Tool output
+
+
+def _output_inward(output: Any, t: Any) -> Any:
+    match output.get("type"):
+        case "diff":
+            return DIFF.inward(output, t)
+        case "terminal":
+            return TERMINAL.inward(output, t)
+    return {"type": "content", "content": BLOCK.inward(output, t)}
+
+
+def _output_outward(content: Any, t: Any) -> Any:
+    match content.get("type"):
+        case "diff":
+            return DIFF.outward(content, t)
+        case "terminal":
+            return {**t.shown_terminal(content.get("terminalId")), **TERMINAL.outward(content, t)}
+        case "content":
+            return BLOCK.outward(content["content"], t)
+    return content
+
+
+TERMINAL = Fields(carried=["command", "exitCode", "stdout", "stderr"])
+OUTPUT = Pair(_output_inward, _output_outward)
+
+
+class DraftUpdates(Remembering):
+    """The part of the translator that updates go through."""
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self._messages: dict[Any, str | None] = Kept()  # (session, kind) -> the id of the message being told
+        self._told: dict[Any, int] = Kept()  # (session, kind) -> how many chunks of it were told
+        self.asked: set[str] = set()  # tool calls that wait for a permission
+        self.denied: set[str] = set()  # and those that were not given it
+
+    def shown_terminal(self, id: Any) -> dict[str, Any]:
+        """What is known of a terminal, for whoever shows it."""
+        return {}
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update" or "update" in params:
+            return super().note_inward(method, params)
+        kept = {name: member for name, member in params.items() if name == "timestamp"}
+        rest = {name: member for name, member in params.items() if name not in ("type", "data", "timestamp")}
+        update = self._update(params["sessionId"], params["type"], params["data"])
+        said = {**rest, "update": update}
+        return [(method, carry(said, kept, self) if kept else said)]
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update":
+            return super().note_outward(method, params)
+        said, kept = carried(params, self)
+        rest = {name: member for name, member in said.items() if name != "update"}
+        stamp = {"timestamp": kept.get("timestamp")} if kept else {"timestamp": self.surroundings.now()}
+        return [
+            (method, {**rest, "type": type, "data": data, **stamp})
+            for type, data in self._data(params["sessionId"], params["update"])
+        ]
+
+    # Inward
+
+    def _update(self, session_id: str, type: str, data: dict[str, Any]) -> dict[str, Any]:
+        if type in CHUNKS:
+            return self._chunk(session_id, type, data)
+        match type:
+            case "plan":
+                return self._tagged("plan", PLAN.inward(data, self))
+            case "tool_call" | "tool_call_update":
+                said = self._tool_call(type, data)
+                self.tools.note(said)
+                return said
+            case "available_commands":
+                return self._tagged("available_commands_update", COMMANDS.inward(data, self))
+            case "current_mode_update":
+                self.sessions[session_id].mode = data["currentMode"]
+                return self._tagged(type, MODE.inward(data, self))
+            case "config_option_update":
+                session = self.sessions[session_id]
+                session.set_value(data["key"], config_value(data["currentValue"]))
+                return carry({"sessionUpdate": type, "configOptions": session.options}, {"data": data}, self)
+        return {"sessionUpdate": type, **data}
+
+    def _tagged(self, kind: str, said: dict[str, Any]) -> dict[str, Any]:
+        return {"sessionUpdate": kind, **said}
+
+    def _chunk(self, session_id: str, type: str, data: dict[str, Any]) -> dict[str, Any]:
+        content = data["content"]
+        block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
+        key = (session_id, type)
+        id = self._messages[key] = self._messages.get(key) or self.new_id("message")
+        if data.get("final"):
+            del self._messages[key]
+        kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
+        rest = {"_meta": data["_meta"]} if "_meta" in data else {}
+        return carry({"sessionUpdate": CHUNKS[type], "messageId": id, "content": block, **rest}, kept, self)
+
+    def _tool_call(self, type: str, data: dict[str, Any]) -> dict[str, Any]:
+        said: dict[str, Any] = {"sessionUpdate": type, "toolCallId": data["id"]}
+        if "status" in data:
+            said["status"] = STATUS.inward(data["status"], self)
+        if "tool" in data:
+            tool, given = data["tool"], data.get("input")
+            said |= {"name": tool, "title": title_of(tool, given), "kind": kind_of(tool)}
+        if "input" in data:
+            said["rawInput"] = data["input"]
+        if isinstance(data.get("location"), dict):
+            said["locations"] = [LOCATION.inward(data["location"], self)]
+        contents = [OUTPUT.inward(data["output"], self)] if isinstance(data.get("output"), dict) else []
+        if isinstance(data.get("error"), str):
+            contents.append({"type": "content", "content": {"type": "text", "text": data["error"]}})
+        if contents:
+            said["content"] = contents
+        if "_meta" in data:
+            said["_meta"] = data["_meta"]
+        kept: dict[str, Any] = {
+            name: data[name] for name in ("requiresPermission", "duration", "error") if name in data
+        }
+        if STATUS.nearest(said.get("status")) != data.get("status"):
+            kept["status"] = data["status"]
+        kept["said"] = [name for name in ("output", "location", "tool", "input") if name in data]
+        return carry(said, kept, self)
+
+    # Outward
+
+    def _data(self, session_id: str, update: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        kind = update["sessionUpdate"]
+        if kind in CHUNK_TYPES:
+            return [(CHUNK_TYPES[kind], self._chunk_data(session_id, CHUNK_TYPES[kind], update))]
+        rest = {name: member for name, member in update.items() if name != "sessionUpdate"}
+        session = self.sessions[session_id]
+        match kind:
+            case "plan":
+                return [("plan", PLAN.outward(rest, self))]
+            case "tool_call" | "tool_call_update":
+                return self._tool_data(kind, rest, session)
+            case "available_commands_update":
+                return [("available_commands", COMMANDS.outward(rest, self))]
+            case "current_mode_update":
+                said = MODE.outward(rest, self)
+                if "previousMode" not in said and session.mode is not None:
+                    said["previousMode"] = session.mode
+                session.mode = rest["currentModeId"]
+                return [(kind, said)]
+            case "config_option_update":
+                return self._option_data(rest, session)
+        self.lose("update kinds")
+        return []
+
+    def _chunk_data(self, session_id: str, type: str, update: dict[str, Any]) -> dict[str, Any]:
+        update, kept = carried(update, self)
+        content = update["content"]
+        if content.get("type") == "text":
+            words = content["text"]
+        else:
+            self.lose("content of messages")
+            words = (
+                f"[{content.get('name') or content.get('uri') or content.get('mimeType') or content.get('type')}]"
+            )
+        key = (session_id, type)
+        data: dict[str, Any] = {"content": words}
+        if "_meta" in update:
+            data["_meta"] = update["_meta"]
+        if kept:
+            return {**data, **kept}
+        id = update.get("messageId")
+        if self._messages.get(key) != id:
+            self._told.pop(key, None)
+        self._messages[key] = id
+        data["index"] = self._told[key] = self._told.get(key, -1) + 1
+        data |= {"visible": True} if type == "thought_message_chunk" else {"final": False}
+        return data
+
+    def finished_messages(self, session_id: str) -> list[dict[str, Any]]:
+        """What ends the messages of a turn that are still open, told to a client."""
+        ends = []
+        for type in ("user_message_chunk", "agent_message_chunk"):
+            index = self._told.pop((session_id, type), None)
+            if index is not None:
+                data = {"content": "", "index": index + 1, "final": True}
+                ends.append({"sessionId": session_id, "type": type, "data": data})
+        return ends
+
+    def _tool_data(
+        self, kind: str, update: dict[str, Any], session: SessionMemory
+    ) -> list[tuple[str, dict[str, Any]]]:
+        known = self.tools.note(update)
+        update, kept = carried(update, self)
+        said = kept.pop("said", None)
+        data: dict[str, Any] = {"id": update["toolCallId"]}
+        if "status" in update or kind == "tool_call":
+            data["status"] = kept.pop("status", None) or self._status(update, session)
+        if kind == "tool_call" and (said is None or "tool" in said):
+            data["tool"] = known.get("name") or TOOL_NAMES.get(known.get("kind", ""), known.get("kind", "other"))
+            if said is None or "input" in said:
+                data["input"] = update.get("rawInput") or {}
+        if said is None:
+            self._lose_tool_details(kind, update)
+        if update.get("locations"):
+            if len(update["locations"]) > 1:
+                self.lose("locations")
+            if kind == "tool_call":
+                data["location"] = LOCATION.outward(update["locations"][0], self)
+        if "_meta" in update:
+            data["_meta"] = update["_meta"]
+        output = self._output(update, kept, said)
+        if kind == "tool_call" and output is not None and said is None:
+            # An announcement has no place for it; an update that follows at once has.
+            return [
+                (kind, {**data, **kept}),
+                ("tool_call_update", {"id": data["id"], "status": data["status"], "output": output}),
+            ]
+        return [(kind, {**data, **kept} if output is None else {**data, **kept, "output": output})]
+
+    def _lose_tool_details(self, kind: str, update: dict[str, Any]) -> None:
+        if (
+            kind == "tool_call"
+            and update.get("title")
+            and update["title"] != title_of(update.get("name") or "", update.get("rawInput"))
+        ):
+            self.lose("tool titles")
+        if kind == "tool_call_update" and any(
+            update.get(name) for name in ("title", "kind", "rawInput", "locations")
+        ):
+            self.lose("tool titles")
+        if update.get("rawOutput") is not None:
+            self.lose("raw output")
+
+    def _output(self, update: dict[str, Any], kept: dict[str, Any], said: list[str] | None) -> Any:
+        contents = list(update.get("content") or ())
+        if said is not None:
+            return OUTPUT.outward(contents[0], self) if "output" in said else None
+        if not contents:
+            return None
+        if len(contents) > 1:
+            self.lose("tool content")
+        order = {"diff": 0, "terminal": 1}
+        return OUTPUT.outward(min(contents, key=lambda content: order.get(content.get("type"), 2)), self)
+
+    def _status(self, update: dict[str, Any], session: SessionMemory) -> str:
+        """A status in the dialect's richer words."""
+        id, status = update["toolCallId"], update.get("status") or "pending"
+        if status == "failed":
+            if id in self.denied:
+                self.denied.discard(id)
+                return "denied"
+            return "cancelled" if session.is_cancelled else "failed"
+        if status == "pending" and id in self.asked:
+            return "awaiting_permission"
+        return str(STATUS.outward(status, self))
+
+    def _option_data(self, update: dict[str, Any], session: SessionMemory) -> list[tuple[str, dict[str, Any]]]:
+        update, kept = carried(update, self)
+        before = session.values()
+        session.opened(update)
+        if "data" in kept:
+            return [("config_option_update", kept["data"])]
+        changed = [(id, value) for id, value in session.values().items() if before.get(id) != value]
+        return [("config_option_update", self.option_change(id, before.get(id), value)) for id, value in changed]
+
+    def option_change(self, id: str, before: Any, value: Any) -> dict[str, Any]:
+        """A config option that has a new value."""
+        self.lose("config option definitions")
+        data = {"key": id, "currentValue": value, "source": "agent"}
+        return data if before is None else {**data, "previousValue": before}
+
+
+def config_value(value: Any) -> Any:
+    """A value of a config option: text, or on and off; a number becomes text."""
+    return value if isinstance(value, bool | str) else text_value(value)
+
+
+def text_value(value: Any) -> str:
+    if isinstance(value, int | float):
+        return str(value)
+    raise ValueError("the value of a config option has parts")
+
+
+PLAN = Fields(
+    {"steps": "entries"},
+    {"entries": Pair(STEPS.inward, lambda entries, t: _numbered(STEPS.outward(entries, t)))},
+    carried=["planId"],
+    said={"planId": "plan"},
+)
+MODE = Fields({"currentMode": "currentModeId"}, carried=["previousMode", "reason"])
+
+
+def _numbered(steps: Any) -> Any:
+    return [step if "id" in step else {"id": str(at), **step} for at, step in enumerate(steps, 1)]

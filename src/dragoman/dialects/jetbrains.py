@@ -1,0 +1,86 @@
+"""D4, the dialect of the JetBrains guide: version 1 with tools and `serverInfo` at initialize, whole messages."""
+
+from typing import Any
+
+from .messages import WholeMessages
+from .shapes import Fields, Pair, Words, carried, carry
+from .translator import Ask, Call, Flow, Kept, Peer, Surroundings, Tell, Translator
+
+
+def _welcome_inward(result: Any, t: Any) -> Any:
+    kept = {name: result[name] for name in ("capabilities", "serverInfo") if name in result}
+    said = {name: member for name, member in result.items() if name not in kept}
+    if "agentInfo" not in said and "serverInfo" in kept:
+        said["agentInfo"] = kept["serverInfo"]
+        kept["+"] = ["agentInfo"]
+    return carry({"agentCapabilities": {}, **said}, _marked(kept, result), t)
+
+
+def _marked(kept: dict[str, Any], result: Any) -> dict[str, Any]:
+    made_up = [*kept.pop("+", ()), *(() if "agentCapabilities" in result else ("agentCapabilities",))]
+    return {**kept, "+": made_up} if made_up else kept
+
+
+def _welcome_outward(result: Any, t: Any) -> Any:
+    result, kept = carried(result, t)
+    made_up = kept.pop("+", ())
+    info = result.get("agentInfo") or {"name": "unknown", "version": "0"}
+    said = {name: member for name, member in result.items() if name not in made_up}
+    return {"capabilities": {"tools": []}, "serverInfo": info, **said, **kept}
+
+
+KINDS = Words({}, {"switch_mode": "other"}, "tool kind switch_mode")
+TOOL_CALL = Fields(shapes={"kind": KINDS})
+
+
+class JetBrains(Translator):
+    name = "jetbrains"
+    losses = {
+        "tool kind switch_mode": "that a tool switches the mode: it becomes `other`",
+        "repeated content": "the content of a prompt's answer that was told in updates already",
+    }
+    to_agent = {
+        "initialize": Call(result=Pair(_welcome_inward, _welcome_outward)),
+        "session/prompt": Call(outward="prompt"),
+    }
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self._told: dict[str, int] = Kept()  # session -> updates since its last prompt
+        self._messages = WholeMessages(self)
+
+    def prompt(self, params: Any) -> Flow:
+        """An agent may say all it has to say in its answer alone; then it is told as updates are."""
+        id = params["sessionId"]
+        self._told[id] = 0
+        answer = yield Ask("session/prompt", params, to_peer=True)
+        result = self.told_by_peer(answer)
+        content = result.get("content")
+        if not isinstance(content, list):
+            return result
+        said = {name: member for name, member in result.items() if name != "content"}
+        if self._told.get(id):
+            self.lose("repeated content")
+        else:
+            for chunk in self._messages.apart({"content": content}):
+                yield Tell({"method": "session/update", "params": {"sessionId": id, "update": chunk}})
+        return carry(said, {"content": content}, self)
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update":
+            return [(method, params)]
+        self._told[params["sessionId"]] = self._told.get(params["sessionId"], 0) + 1
+        if params["update"].get("sessionUpdate") != "message":
+            return [(method, params)]
+        return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(params["update"])]
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update":
+            return [(method, params)]
+        update, kept = carried(params["update"], self)
+        if "count" in kept:
+            message = self._messages.together(params["sessionId"], update, kept)
+            return [(method, {**params, "update": message})] if message else []
+        if update.get("kind") == "switch_mode":
+            update = TOOL_CALL.outward(update, self)
+        return [(method, {**params, "update": update})]

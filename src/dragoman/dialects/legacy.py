@@ -1,0 +1,273 @@
+"""Forms version 1 once had, or never had, that peers still send: understood, and said to those who know no other.
+
+Models were a list of their own before they were a config option; permission choices came without ids, results as
+null, mode updates under another name; MCP over ACP had connections; proxies were an extension.
+"""
+
+from typing import Any
+
+from .memory import Remembering
+from .shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
+from .translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
+
+MODEL = "model"  # the id of the config option that stands for the list of models
+
+
+# Results
+
+
+class Nullable(Empty):
+    """A result that may come as null; said as version 1 says it."""
+
+    def outward(self, value: Any, t: Any) -> Any:
+        return value
+
+
+NULLABLE = Nullable()
+
+
+def _models_inward(result: Any, t: Any) -> Any:
+    result = {} if result is None else result
+    models = result.get("models")
+    if not isinstance(models, dict):
+        return result
+    said = {name: member for name, member in result.items() if name != "models"}
+    options = said.get("configOptions") or []
+    if any(option.get("category") == "model" for option in options):
+        return carry(said, {"models": models}, t)
+    said["configOptions"] = [*options, _model_option(models)]
+    kept = {"models": models, MADE_UP: [] if "configOptions" in result else ["configOptions"]}
+    return carry(said, kept, t)
+
+
+def _model_option(models: dict[str, Any]) -> dict[str, Any]:
+    choices = [
+        {"value": model["modelId"], **{name: member for name, member in model.items() if name != "modelId"}}
+        for model in models["availableModels"]
+    ]
+    return {
+        "id": MODEL,
+        "name": "Model",
+        "category": "model",
+        "type": "select",
+        "currentValue": models["currentModelId"],
+        "options": choices,
+    }
+
+
+def _models_outward(result: Any, t: Any) -> Any:
+    result, kept = carried(result, t)
+    made_up = kept.pop(MADE_UP, ())
+    said = {name: member for name, member in result.items() if name not in made_up}
+    option = next((o for o in result.get("configOptions") or () if o.get("category") == "model"), None)
+    if "models" in kept or option is None or option.get("type") != "select":
+        return {**said, **kept}
+    models = [
+        {"modelId": choice["value"], **{name: member for name, member in choice.items() if name != "value"}}
+        for choice in _choices(option["options"])
+    ]
+    return {**said, "models": {"currentModelId": option["currentValue"], "availableModels": models}}
+
+
+def _choices(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The choices of an option, in groups or not."""
+    return [
+        choice for entry in options for choice in (_choices(entry["options"]) if "options" in entry else [entry])
+    ]
+
+
+OPENED = Pair(_models_inward, _models_outward)
+
+
+# Sessions
+
+
+def _server_inward(server: Any, t: Any) -> Any:
+    if server.get("type") == "acp" and "serverId" not in server:
+        return Fields({"id": "serverId"}).inward(server, t)
+    return SERVER.inward(server, t)
+
+
+def _server_outward(server: Any, t: Any) -> Any:
+    said = SERVER.outward(server, t)
+    # Before there was a type for it, a server without one was a command.
+    return {name: member for name, member in said.items() if (name, member) != ("type", "stdio")}
+
+
+class Listed(NamedValues):
+    """Names with their values, which may come as one object; said as version 1 says it."""
+
+    def outward(self, value: Any, t: Any) -> Any:
+        return value
+
+
+SERVER = Fields(shapes={"env": Listed(""), "headers": Listed("")})
+SERVERS = Items(Pair(_server_inward, _server_outward))
+OPENING = Fields(shapes={"mcpServers": SERVERS}, given={"mcpServers": lambda params, t: []})
+
+
+def _terminal_inward(value: Any, t: Any) -> Any:
+    """A client that lists what it can do with terminals can use them if it can do all it lists."""
+    return all(flag is not False for flag in value.values()) if isinstance(value, dict) else value
+
+
+GREETING = Fields(
+    shapes={"clientCapabilities": Fields(shapes={"terminal": Pair(_terminal_inward, lambda v, t: v)})}
+)
+
+
+# Questions
+
+
+def _choices_inward(options: Any, t: Any) -> Any:
+    taken: list[str] = [option["optionId"] for option in options if "optionId" in option]
+    said = []
+    for option in options:
+        if "optionId" in option:
+            said.append(option)
+            continue
+        wanted = id = str(option["kind"])
+        while id in taken:
+            id = f"{wanted}-{taken.count(id) + len(taken)}"
+        taken.append(id)
+        said.append(carry({**option, "optionId": id}, {MADE_UP: ["optionId"]}, t))
+    return said
+
+
+QUESTION = Fields(shapes={"options": Pair(_choices_inward, Items(Fields()).outward)})
+
+
+# Updates
+
+
+def update_inward(update: Any, t: Any) -> Any:
+    if update.get("sessionUpdate") == "tool_result":
+        return carry({**update, "sessionUpdate": "tool_call_update"}, {"sessionUpdate": "tool_result"}, t)
+    if (
+        update.get("sessionUpdate") == "current_mode_update"
+        and "modeId" in update
+        and "currentModeId" not in update
+    ):
+        rest = {name: member for name, member in update.items() if name != "modeId"}
+        return carry({**rest, "currentModeId": update["modeId"]}, {"modeId": update["modeId"]}, t)
+    return update
+
+
+def update_outward(update: Any, t: Any) -> Any:
+    update, kept = carried(update, t)
+    if "modeId" in kept:
+        update = {name: member for name, member in update.items() if name != "currentModeId"}
+    return {**update, **kept} if kept else update
+
+
+UPDATE: Shape = Fields(shapes={"update": Pair(update_inward, update_outward)})
+
+
+class Legacy(Remembering):
+    name = "legacy"
+    to_agent = {
+        "initialize": Call(GREETING, NULLABLE),
+        "authenticate": Call(result=NULLABLE),
+        "logout": Call(result=NULLABLE),
+        "session/new": Call(OPENING, OPENED),
+        "session/load": Call(OPENING, OPENED),
+        "session/resume": Call(OPENING, OPENED),
+        "session/fork": Call(OPENING, OPENED),
+        "session/close": Call(result=NULLABLE),
+        "session/delete": Call(result=NULLABLE),
+        "session/list": Call(result=Pair(lambda result, t: result or {"sessions": []}, lambda result, t: result)),
+        "session/set_mode": Call(result=NULLABLE),
+        "session/set_model": Call(inward="set_model"),
+        "session/set_config_option": Call(outward="set_option"),
+        "proxy/initialize": Call(name="_proxy/initialize"),
+        "proxy/successor": Call(name="_proxy/successor"),
+    }
+    to_client = {
+        "session/update": Call(UPDATE),
+        "session/request_permission": Call(QUESTION),
+        "fs/write_text_file": Call(result=NULLABLE),
+        "terminal/kill": Call(result=NULLABLE),
+        "terminal/release": Call(result=NULLABLE),
+        "mcp/connect": Call(inward="connect_server"),
+        "mcp/disconnect": Call(inward="disconnect_server"),
+        "mcp/message": Call(inward="message_for_agent", outward="message_at_client"),
+        "proxy/successor": Call(name="_proxy/successor"),
+    }
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self._connections: dict[Any, Any] = (
+            Kept()
+        )  # MCP over ACP: of an agent id -> server, of a client the reverse
+
+    # Models
+
+    def set_model(self, params: Any) -> Flow:
+        """A client chooses a model; by now that is a config option like others."""
+        options = self.sessions[params["sessionId"]].options
+        option = next((option for option in options if option.get("category") == "model"), None)
+        if option is None:
+            raise Fault(-32601, "this session has no choice of models")
+        said = {"sessionId": params["sessionId"], "configId": option["id"], "value": params["modelId"]}
+        self.passed("session/set_config_option", said, self.told_by_us((yield self._set(said))))
+        return {}
+
+    def _set(self, said: Any, to_peer: bool = False) -> Ask:
+        return Ask("session/set_config_option", said, to_peer)
+
+    def set_option(self, params: Any) -> Flow:
+        """Set an option of an agent; its model it wants to be told in the old way."""
+        session = self.sessions[params["sessionId"]]
+        if params["configId"] != MODEL or not session.has_made_up_model:
+            result = self.told_by_peer((yield self._set(params, to_peer=True)))
+            return result or {"configOptions": session.options}
+        said = {"sessionId": params["sessionId"], "modelId": params["value"]}
+        self.told_by_peer((yield Ask("session/set_model", said, to_peer=True)))
+        session.set_value(MODEL, params["value"])
+        return {"configOptions": session.options}
+
+    def passed(self, method: str, params: Any, result: Any) -> None:
+        super().passed(method, params, result)
+        if method in ("session/new", "session/load", "session/resume", "session/fork"):
+            _, kept = carried(result, self)
+            session = self.sessions[result.get("sessionId") or params.get("sessionId")]
+            session.has_made_up_model = MADE_UP in kept
+
+    # MCP over ACP, whose connections are gone
+
+    def connect_server(self, params: Any) -> Flow:
+        id = self.new_id("connection")
+        self._connections[id] = params.get("serverId") or params["acpId"]
+        return {"connectionId": id}
+        yield  # a flow like the others, though it waits for nothing
+
+    def disconnect_server(self, params: Any) -> Flow:
+        self._connections.pop(params["connectionId"], None)
+        return {}
+        yield
+
+    def message_for_agent(self, params: Any) -> Flow:
+        """An agent speaks to a server over a connection, and wants its answer bare."""
+        if "connectionId" not in params:
+            return self.told_by_us((yield Ask("mcp/message", params)))
+        if (server := self._connections.get(params["connectionId"])) is None:
+            raise Fault(-33001, "MCP server unavailable")
+        rest = {name: member for name, member in params.items() if name != "connectionId"}
+        said = {**rest, "serverId": server, "requestId": self.new_id("request")}
+        carrier = self.told_by_us((yield Ask("mcp/message", said)))
+        if "result" not in carrier and "error" in carrier:
+            raise Fault.of(carrier["error"])
+        return carrier.get("result")
+
+    def message_at_client(self, params: Any) -> Flow:
+        """Our agent speaks to a server of a client that knows connections alone."""
+        if "serverId" not in params:
+            return self.told_by_peer((yield Ask("mcp/message", params, to_peer=True)))
+        server = params["serverId"]
+        if server not in self._connections:
+            asked = Ask("mcp/connect", {"serverId": server}, to_peer=True)
+            self._connections[server] = self.told_by_peer((yield asked))["connectionId"]
+        rest = {name: member for name, member in params.items() if name not in ("serverId", "requestId")}
+        said = {"connectionId": self._connections[server], **rest}
+        answer = yield Ask("mcp/message", said, to_peer=True)
+        return {name: answer[name] for name in ("result", "error") if name in answer}

@@ -1,0 +1,151 @@
+"""What a translator remembers of a connection, because one side says once what the other wants said every time."""
+
+from typing import Any
+
+from .translator import Ask, Flow, Kept, Peer, Surroundings, Translator
+
+MAX_PAGES = 100
+LONGEST_SUBJECT = 4096  # characters kept of what a tool call is about
+
+
+class SessionMemory:
+    """One session, as far as the messages that passed have shown it."""
+
+    def __init__(self, cwd: str = "") -> None:
+        self.cwd = cwd
+        self.mode: str | None = None
+        self.modes: list[dict[str, Any]] = []
+        self.options: list[dict[str, Any]] = []  # config options, as version 1 has them
+        self.prompts = 0  # under way
+        self.is_cancelled = False
+        self.has_made_up_model = False  # its models came in a list of their own
+
+    def opened(self, result: Any) -> None:
+        """Note what a session was opened with."""
+        modes = result.get("modes")
+        if isinstance(modes, dict):
+            self.mode, self.modes = modes.get("currentModeId"), modes.get("availableModes") or []
+        if isinstance(result.get("configOptions"), list):
+            self.options = result["configOptions"]
+
+    def values(self) -> dict[str, Any]:
+        """The config options' values by their ids."""
+        return {option["id"]: option.get("currentValue") for option in self.options if "id" in option}
+
+    def set_value(self, id: str, value: Any) -> None:
+        """Note an option's new value; one never heard of is made up, with this one value to choose from."""
+        self.options = [
+            {**option, "currentValue": value} if option.get("id") == id else option for option in self.options
+        ]
+        if id not in self.values():
+            self.options.append(made_up_option(id, value))
+
+
+class Sessions:
+    """All sessions of a connection."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, SessionMemory] = Kept()
+
+    def __getitem__(self, id: Any) -> SessionMemory:
+        return self._known.get(id) or SessionMemory()
+
+    def open(self, id: str, cwd: str) -> SessionMemory:
+        known = self._known[id] = self._known.get(id) or SessionMemory(cwd)
+        known.cwd = cwd or known.cwd
+        return known
+
+    def cwd(self, id: Any) -> str:
+        return self[id].cwd if isinstance(id, str) else ""
+
+    def owning(self, path: str) -> str | None:
+        """The session a file belongs to: one at work before others, the deepest directory, then the newest."""
+        best, rank = None, (-1, -1, -1)
+        for at, (id, session) in enumerate(self._known.items()):
+            inside = path == session.cwd or path.startswith(session.cwd.rstrip("/") + "/")
+            found = (min(session.prompts, 1), len(session.cwd) if inside else -1, at)
+            if found > rank:
+                best, rank = id, found
+        return best
+
+
+class ToolCalls:
+    """What is known of each tool call: its title, its kind, what it is about."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, Any]] = Kept()
+
+    def note(self, update: dict[str, Any]) -> dict[str, Any]:
+        """Take in what is said of a tool call; gives all that is known of it."""
+        known = self._known.get(update["toolCallId"], {})
+        for name in ("title", "kind", "name", "status"):
+            if isinstance(update.get(name), str):
+                known[name] = update[name][:LONGEST_SUBJECT]
+        if subject := subject_of(update):
+            known["subject"] = subject[:LONGEST_SUBJECT]
+        self._known[update["toolCallId"]] = known
+        return known
+
+    def known(self, id: Any) -> dict[str, Any]:
+        return self._known.get(id, {}) if isinstance(id, str) else {}
+
+
+def subject_of(update: dict[str, Any]) -> str:
+    """The file or the command a tool call is about, as far as it says."""
+    for content in update.get("content") or ():
+        if isinstance(content, dict) and content.get("type") == "diff":
+            return str(content.get("path") or "")
+    for location in update.get("locations") or ():
+        return str(location.get("path") or "")
+    given = update.get("rawInput")
+    if isinstance(given, dict):
+        for name in ("command", "path", "file_path", "url", "query"):
+            if isinstance(given.get(name), str):
+                return str(given[name])
+    return ""
+
+
+def made_up_option(id: str, value: Any) -> dict[str, Any]:
+    """A config option of which nothing is known but its value."""
+    if isinstance(value, bool):
+        return {"id": id, "name": id, "type": "boolean", "currentValue": value}
+    return {
+        "id": id,
+        "name": id,
+        "type": "select",
+        "currentValue": value,
+        "options": [{"value": value, "name": value}],
+    }
+
+
+class Remembering(Translator):
+    """A translator that keeps in mind the sessions and tool calls that pass."""
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.sessions, self.tools = Sessions(), ToolCalls()
+
+    def passed(self, method: str, params: Any, result: Any) -> None:
+        super().passed(method, params, result)
+        if method in ("session/new", "session/load", "session/resume", "session/fork"):
+            id = result.get("sessionId") or params.get("sessionId")
+            self.sessions.open(id, params.get("cwd") or "").opened(result)
+        elif method == "session/set_mode":
+            self.sessions[params["sessionId"]].mode = params["modeId"]
+        elif method == "session/set_config_option":
+            self.sessions[params["sessionId"]].opened(result)
+
+    def directory_of(self, session_id: Any) -> Flow:
+        """Where a session is: as it was opened here, as the agent lists it, or where we are."""
+        if cwd := self.sessions.cwd(session_id):
+            return cwd
+        offers = self.agent_offers.get("sessionCapabilities")
+        cursor: Any = None
+        for _ in range(MAX_PAGES if isinstance(offers, dict) and offers.get("list") is not None else 0):
+            page = self.told_by_us((yield Ask("session/list", {"cursor": cursor} if cursor else {})))
+            for session in page["sessions"]:
+                if session["sessionId"] == session_id:
+                    return session["cwd"]
+            if not (cursor := page.get("nextCursor")):
+                break
+        return self.surroundings.directory

@@ -1,0 +1,33 @@
+"""Dialects that tell a whole message in one update: as chunks in version 1, and whole again on the way back."""
+
+from typing import Any
+
+from .shapes import SAME, Shape, carry
+from .translator import Kept, Translator
+
+ROLES = {"agent": "agent_message_chunk", "assistant": "agent_message_chunk", "user": "user_message_chunk"}
+
+
+class WholeMessages:
+    """Takes messages apart and puts them together; each chunk says of how many it is one."""
+
+    def __init__(self, translator: Translator, block: Shape = SAME) -> None:
+        self._translator, self._block = translator, block
+        self._incomplete: dict[Any, list[Any]] = Kept()  # (session, message) -> its blocks so far
+
+    def apart(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """The chunks of a message."""
+        t, blocks = self._translator, message["content"]
+        blocks = blocks if isinstance(blocks, list) else [blocks]
+        kept = {name: member for name, member in message.items() if name != "content"} | {"count": len(blocks)}
+        said = {"sessionUpdate": ROLES[message.get("role", "agent")], "messageId": t.new_id("message")}
+        return [carry({**said, "content": self._block.inward(block, t)}, dict(kept), t) for block in blocks]
+
+    def together(self, session_id: str, chunk: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any] | None:
+        """The message a chunk completes, with what was kept of it; None for one that is not yet whole again."""
+        key = (session_id, chunk.get("messageId"))
+        blocks = [*self._incomplete.pop(key, ()), self._block.outward(chunk["content"], self._translator)]
+        if len(blocks) < kept.get("count", 1):
+            self._incomplete[key] = blocks
+            return None
+        return {**{name: member for name, member in kept.items() if name != "count"}, "content": blocks}

@@ -1,0 +1,389 @@
+"""D0, the dialect of the Pharo specification: shallow renames, whole messages, null where nothing is to be said."""
+
+from typing import Any
+
+from .codes import Codes
+from .memory import Remembering
+from .messages import WholeMessages
+from .pharo_content import BLOCK, OTHER, SHAPES
+from .shapes import (
+    MADE_UP,
+    Empty,
+    Fields,
+    Items,
+    NamedValues,
+    Pair,
+    Words,
+    basename,
+    carried,
+    carry,
+)
+from .translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
+
+CODES = Codes(
+    {
+        "auth_failed": -32001,
+        "invalid_auth_method": -32002,
+        "resource_not_found": -32003,
+        "permission_denied": -32004,
+        "session_not_found": -32005,
+        "invalid_session_state": -32006,
+        "capability_not_supported": -32007,
+    },
+    nearest={"auth_required": "auth_failed", "access_denied": "permission_denied"},
+)
+TERMINAL_METHODS = ("create", "output", "waitForExit", "kill", "release")
+UPDATES = {"tool_call", "tool_call_update", "plan", "available_commands_update", "current_mode_update"}
+
+
+# Capabilities
+
+
+def _offers_inward(offers: Any, t: Any) -> Any:
+    flags = offers.get("terminal") if isinstance(offers, dict) else None
+    if not isinstance(flags, dict):
+        return offers
+    said = {**offers, "terminal": all(flags.get(name) is True for name in TERMINAL_METHODS)}
+    return said if flags == _flags(said["terminal"]) else carry(said, {"terminal": flags}, t)
+
+
+def _offers_outward(offers: Any, t: Any) -> Any:
+    offers, kept = carried(offers, t)
+    return {**offers, "terminal": kept.get("terminal") or _flags(offers.get("terminal") is True)}
+
+
+def _flags(value: bool) -> dict[str, bool]:
+    return dict.fromkeys(TERMINAL_METHODS, value)
+
+
+def _transports_inward(value: Any, t: Any) -> Any:
+    names = value.get("supportedTransports") if isinstance(value, dict) else None
+    if not isinstance(names, list):
+        return value
+    said = {**value, "http": "http" in names, "sse": "sse" in names}
+    del said["supportedTransports"]
+    return said if names == _transports(said) else carry(said, {"supportedTransports": names}, t)
+
+
+def _transports_outward(value: Any, t: Any) -> Any:
+    value, kept = carried(value, t)
+    rest = {name: member for name, member in value.items() if name not in ("http", "sse")}
+    return {**rest, "supportedTransports": kept.get("supportedTransports") or _transports(value)}
+
+
+def _transports(value: dict[str, Any]) -> list[str]:
+    return ["stdio", *(name for name in ("http", "sse") if value.get(name))]
+
+
+def _session_modes_inward(offers: Any, t: "Pharo") -> Any:
+    if isinstance(offers, dict) and isinstance(offers.get("sessionModes"), list):
+        t.modes = MODES.inward(offers["sessionModes"], t)
+    return AGENT_OFFERS.inward(offers, t)
+
+
+MODES = Items(Fields({"modeId": "id", "title": "name"}))
+AGENT_OFFERS = Fields(
+    shapes={"mcpCapabilities": Pair(_transports_inward, _transports_outward)},
+    carried=["sessionModes"],
+    said={"sessionModes": lambda offers, t: []},
+)
+INFO = Fields(lost={"title": "implementation title"})
+GREETING = Fields(shapes={"clientCapabilities": Pair(_offers_inward, _offers_outward), "clientInfo": INFO})
+WELCOME = Fields(
+    {"authenticationMethods": "authMethods"},
+    {
+        "agentCapabilities": Pair(_session_modes_inward, AGENT_OFFERS.outward),
+        "agentInfo": INFO,
+        "authMethods": Items(
+            Fields(
+                {"methodId": "id", "title": "name"},
+                lost={"type": "auth method type", "args": "auth method type", "env": "auth method type"},
+            )
+        ),
+    },
+    said={"authenticationMethods": lambda result, t: []},
+)
+
+
+# Sessions
+
+
+def _servers_inward(servers: Any, t: Any) -> Any:
+    taken: set[str] = set()
+    return [_server_inward(server, taken, t) for server in servers] if isinstance(servers, list) else servers
+
+
+def _server_inward(server: Any, taken: set[str], t: Any) -> Any:
+    wanted = name = server.get("name") or basename(server.get("command") or server.get("url") or "server")
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}-{number}"
+    taken.add(name)
+    said = SERVER.inward(server, t)
+    if "name" in server:
+        return said
+    said, kept = carried(said, t)
+    return carry({**said, "name": name}, {**kept, MADE_UP: [*kept.get(MADE_UP, ()), "name"]}, t)
+
+
+def _server_outward(server: Any, t: Any) -> Any:
+    said = SERVER.outward(server, t)
+    return said if "transport" in said else {"transport": "stdio", **said}
+
+
+SERVER = Fields(
+    {"transport": "type"},
+    {"env": NamedValues("repeated names"), "headers": NamedValues("repeated names")},
+    lost={"name": "server name"},
+)
+SERVERS = Pair(
+    _servers_inward,
+    lambda servers, t: [_server_outward(server, t) for server in servers] if isinstance(servers, list) else servers,
+)
+
+
+def _session_inward(result: Any, t: "Pharo") -> Any:
+    result = {} if result is None else result
+    if not t.modes or "modes" in result:
+        return result
+    modes = {"currentModeId": t.modes[0]["id"], "availableModes": t.modes}
+    return carry({**result, "modes": modes}, {MADE_UP: ["modes"]}, t)
+
+
+SESSION = Pair(_session_inward, Fields(lost={"modes": "session modes", "configOptions": "config options"}).outward)
+LOAD = Fields(
+    shapes={"mcpServers": SERVERS},
+    lost={"cwd": "session directory", "additionalDirectories": "session directory"},
+)
+LOADED = Pair(_session_inward, lambda result, t: SESSION.outward(result, t) or None)
+
+
+def _option_inward(params: Any, t: Any) -> Any:
+    said = {("configId" if name == "option" else name): member for name, member in params.items()}
+    if isinstance(said.get("value"), bool):
+        said["type"] = "boolean"
+    elif not isinstance(said.get("value"), str):
+        raise Fault(-32602, "Invalid params: the value of a config option is a string, true or false")
+    return said
+
+
+def _option_outward(params: Any, t: Any) -> Any:
+    return {("option" if name == "configId" else name): member for name, member in params.items() if name != "type"}
+
+
+def _options_outward(result: Any, t: Any) -> Any:
+    if isinstance(result, dict) and result.get("configOptions"):
+        t.lose("config options")
+
+
+# Questions
+
+
+def _question_inward(params: Any, t: "Pharo") -> Any:
+    if "toolCall" in params:
+        return params
+    said = {name: member for name, member in params.items() if name not in ("title", "description")}
+    call: dict[str, Any] = {"toolCallId": t.new_id("permission"), "title": params.get("title", "")}
+    if params.get("description"):
+        call["content"] = [{"type": "content", "content": {"type": "text", "text": params["description"]}}]
+    return {**said, "toolCall": call, "options": OPTIONS.inward(params["options"], t)}
+
+
+def _question_outward(params: Any, t: "Pharo") -> Any:
+    call = params["toolCall"]
+    known = t.tools.note(call)
+    if not str(call["toolCallId"]).startswith(f"{t.name}-"):  # it was made up when the question came
+        t.lose("link to the tool call")
+    said = {name: member for name, member in params.items() if name != "toolCall"}
+    texts = [
+        c["content"]["text"]
+        for c in call.get("content") or ()
+        if c.get("type") == "content" and "text" in c["content"]
+    ]
+    title, description = known.get("title", ""), "\n".join(texts) or known.get("subject", "")
+    said = {**said, "title": title, "options": OPTIONS.outward(params["options"], t)}
+    return {**said, "description": description} if description else said
+
+
+def _answer_inward(result: Any, t: Any) -> Any:
+    if isinstance(result, dict) and "outcome" in result:
+        return result
+    chosen = result.get("selectedOptionId") if isinstance(result, dict) else None
+    return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
+
+
+def _answer_outward(result: Any, t: Any) -> Any:
+    return {"selectedOptionId": result["outcome"].get("optionId")}
+
+
+OPTIONS = Items(Fields({"label": "name"}))
+
+
+# Terminals
+
+
+def _output_inward(result: Any, t: Any) -> Any:
+    if "truncated" in result:
+        return result
+    said = {name: member for name, member in result.items() if name != "exitCode"}
+    if result.get("exitCode") is not None:
+        said["exitStatus"] = {"exitCode": result["exitCode"]}
+    return {**said, "truncated": False}
+
+
+def _output_outward(result: Any, t: Any) -> Any:
+    status = result.get("exitStatus") or {}
+    if result.get("truncated") or status.get("signal"):
+        t.lose("truncation and signals")
+    return {"output": result["output"], "exitCode": status.get("exitCode")}
+
+
+EMPTY = Empty()
+
+
+class Pharo(Remembering):
+    name = "pharo"
+    losses = {
+        "implementation title": "the human-readable title of a client or agent",
+        "auth method type": "that a login runs in a terminal, with its arguments and environment",
+        "server name": "the name of an MCP server",
+        "repeated names": "all but the last of several variables or headers of one name",
+        "session modes": "the modes of a session, which this dialect names at initialize only",
+        "config options": "the list of config options and their values",
+        "session directory": "the directories of a session that is loaded",
+        "message boundaries": "which chunks belong to one message",
+        "thoughts": "what the agent thinks",
+        "update kinds": "kinds of updates this dialect does not have",
+        "locations": "all but the first location of a tool call",
+        "tool input and output": "the raw input and output of a tool call",
+        "tool name": "the programmatic name of a tool",
+        "tool kind switch_mode": "that a tool switches the mode: it becomes `other`",
+        "new file": "that a diff makes a new file rather than fills an empty one",
+        "annotations": "audience and date of content, and priorities other than high, medium, low",
+        "link to the tool call": "which tool call a permission is asked for",
+        "truncation and signals": "that terminal output was cut, and the signal that ended a command",
+        "output limit": "how much of a terminal's output is to be kept",
+        "stop reason max_turn_requests": "that a turn ended by its number of requests: it becomes `max_tokens`",
+    }
+    to_agent = {
+        "initialize": Call(GREETING, WELCOME),
+        "authenticate": Call(Fields(carried=["credentials"]), EMPTY),
+        "session/new": Call(Fields(shapes={"mcpServers": SERVERS}), SESSION),
+        "session/load": Call(LOAD, LOADED, inward="load"),
+        "session/set_mode": Call(result=EMPTY),
+        "session/set_config_option": Call(
+            Pair(_option_inward, _option_outward),
+            Pair(lambda result, t: result or {"configOptions": []}, _options_outward),
+        ),
+        "session/prompt": Call(
+            Fields(shapes={"prompt": Items(BLOCK)}),
+            Fields(
+                shapes={
+                    "stopReason": Words({}, {"max_turn_requests": "max_tokens"}, "stop reason max_turn_requests")
+                }
+            ),
+        ),
+    }
+    to_client = {
+        "session/request_permission": Call(
+            Pair(_question_inward, _question_outward), Pair(_answer_inward, _answer_outward)
+        ),
+        "fs/read_text_file": Call(Fields({"startLine": "line", "lineLimit": "limit"})),
+        "fs/write_text_file": Call(result=EMPTY),
+        "terminal/create": Call(
+            Fields(shapes={"env": NamedValues("repeated names")}, lost={"outputByteLimit": "output limit"})
+        ),
+        "terminal/output": Call(result=Pair(_output_inward, _output_outward)),
+        "terminal/wait_for_exit": Call(
+            result=Fields(carried=["output"], given={"signal": None}), inward="wait_for_exit"
+        ),
+        "terminal/kill": Call(result=EMPTY),
+        "terminal/release": Call(result=EMPTY),
+    }
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.modes: list[dict[str, Any]] = []  # what an agent named at initialize
+        self.terminals: dict[Any, dict[str, Any]] = Kept()  # the command of each, and how it ended
+        self._messages = WholeMessages(self, BLOCK)
+
+    def error_inward(self, error: Any) -> Any:
+        return CODES.inward(error)
+
+    def error_outward(self, error: Any) -> Any:
+        return CODES.outward(error)
+
+    def passed(self, method: str, params: Any, result: Any) -> None:
+        super().passed(method, params, result)
+        if method == "terminal/create":
+            words = [params["command"], *(params.get("args") or ())]
+            self.terminals[result["terminalId"]] = {"command": " ".join(words)}
+        elif method == "terminal/output" and result.get("exitStatus"):
+            self._ended(params["terminalId"], result["exitStatus"])
+        elif method == "terminal/wait_for_exit":
+            self._ended(params["terminalId"], result)
+
+    def _ended(self, terminal_id: Any, status: dict[str, Any]) -> None:
+        if known := self.terminals.get(terminal_id):
+            known["exitCode"] = status.get("exitCode")
+
+    # Flows
+
+    def load(self, params: Any) -> Flow:
+        """A client loads a session without saying where it is."""
+        said = LOAD.inward(params, self)
+        if "cwd" not in said:
+            said["cwd"] = yield from self.directory_of(said["sessionId"])
+        result = self.told_by_us((yield Ask("session/load", said)))
+        self.passed("session/load", said, result)
+        return LOADED.outward(result, self)
+
+    def wait_for_exit(self, params: Any) -> Flow:
+        """An agent waits for a command, perhaps not for ever, and wants its output with the answer."""
+        said = {name: member for name, member in params.items() if name != "timeout"}
+        timeout = params["timeout"] / 1000 if params.get("timeout") is not None else None
+        answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
+        status = {} if answer is None else self.told_by_us(answer)
+        if status.get("signal"):
+            self.lose("truncation and signals")
+        output = self.told_by_us((yield Ask("terminal/output", said)))
+        return {"output": output["output"], "exitCode": status.get("exitCode")}
+
+    # Updates
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update" or "sessionUpdate" in params["update"]:
+            return super().note_inward(method, params)
+        update = params["update"]
+        if update["type"] == "message":
+            return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(update)]
+        said = SHAPES.get(update["type"], OTHER).inward(update, self)
+        if "toolCallId" in said:
+            self.tools.note(said)
+        return [(method, {**params, "update": said})]
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update":
+            return super().note_outward(method, params)
+        update = params["update"]
+        kind = update["sessionUpdate"]
+        if kind in ("agent_message_chunk", "user_message_chunk"):
+            message = self._message(params["sessionId"], update)
+            return [(method, {**params, "update": message})] if message else []
+        if kind not in UPDATES:
+            self.lose("thoughts" if kind == "agent_thought_chunk" else "update kinds")
+            return []
+        if "toolCallId" in update:
+            self.tools.note(update)
+        return [(method, {**params, "update": SHAPES.get(kind, OTHER).outward(update, self)})]
+
+    def _message(self, session_id: str, chunk: dict[str, Any]) -> dict[str, Any] | None:
+        """A chunk as a message; None for one of a message that was whole and is not yet again."""
+        chunk, kept = carried(chunk, self)
+        if kept:
+            return self._messages.together(session_id, chunk, kept)
+        if chunk.get("messageId"):
+            self.lose("message boundaries")
+        role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"
+        return {"type": "message", "role": role, "content": [BLOCK.outward(chunk["content"], self)]}
