@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .complaint import AGENT_FAILED, complain
+from .complaint import complain
 
 if TYPE_CHECKING:
     from ..host.processes import Launch
@@ -31,7 +31,7 @@ def _list(arguments: argparse.Namespace) -> int:
     try:
         agents = known_agents()
     except Error as exc:
-        return complain(str(exc), AGENT_FAILED)
+        return complain(str(exc))
     style = Style.of(sys.stdout)
     columns = [(one_line(name), one_line(agent.title)) for name, agent in agents.items()]
     names, titles = (max(len(column) for column in side) for side in zip(*columns, strict=True))
@@ -57,7 +57,7 @@ def _show(arguments: argparse.Namespace) -> int:
     try:
         agents = known_agents()
     except Error as exc:
-        return complain(str(exc), AGENT_FAILED)
+        return complain(str(exc))
     if (agent := agents.get(arguments.name)) is None:
         return complain(f"there is no agent {arguments.name!r}; there are: {', '.join(agents)}")
     facts = {

@@ -5,7 +5,7 @@ import math
 import sys
 from typing import Any
 
-from .complaint import AGENT_FAILED, complain
+from .complaint import complain
 
 PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")
 EXITS = (
@@ -74,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         agent = find_agent(arguments.agent)
     except Error as exc:
-        return complain(str(exc), AGENT_FAILED)
+        return complain(str(exc))
     order = headless.Order(
         agent=agent,
         prompt=prompt,
