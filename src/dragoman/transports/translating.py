@@ -109,7 +109,9 @@ class TranslatingTransport:
         if self._peer == "client":
             is_greeting = message.get("method") == "initialize"
         else:
-            is_greeting = self._greeting is not None and _answers(message, self._greeting) and "result" in message
+            is_greeting = self._greeting is not None and _answers(message, self._greeting)
+            if is_greeting and "error" in message:
+                return detect(message, self._peer)
         return (detect(message, self._peer) or CANONICAL) if is_greeting else None
 
     def _settle(self, dialect: str) -> None:

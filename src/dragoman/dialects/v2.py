@@ -1,0 +1,148 @@
+"""ACP version 2, spoken by a peer while inside everything is version 1.
+
+With a client of version 2 a prompt is answered when it has its place in the conversation, and our agent's answer
+becomes the `state_update` that says why it stopped.  With an agent of version 2 it is the other way round: our
+prompt waits until the session is idle again.  What every agent of version 2 must have and one of version 1 may
+lack is seen to here.
+"""
+
+from typing import Any, ClassVar
+
+from .shapes import Fields, Pair
+from .translator import Ask, Call, Fault, Flow, Message
+from .v2_handshake import UNKNOWN, agent_inward, agent_outward, client_inward, client_outward
+from .v2_permissions import ELICITATION, OUTCOME, PERMISSION
+from .v2_sessions import Sessions
+from .v2_shapes import LOGINS
+
+VERSION = 2
+UNSUPPORTED = -32022
+# What version 2 has no call for goes by its name in version 1 between two of our kind.
+_OURS = "_dragoman/v1/"
+
+
+def _lend(result: Message, t: Any) -> Message:
+    t.lent[result["terminalId"]] = True
+    return result
+
+
+TERMINAL = Pair(_lend, _lend)
+
+
+class V2(Sessions):
+    name = "v2"
+    losses: ClassVar[dict[str, str]] = {
+        "diff without text": "a diff that names files and shows no text becomes a line of words in version 1",
+        "message replaced": "a message that takes back what was said is shown again as a new one in version 1",
+        "tool name cleared": "version 1 cannot take the name of a tool call back",
+        "boolean option": "a client of version 1 that did not say it can show switches is shown none",
+        "notices": "a client of version 1 that did not say it takes notices gets none it would show",
+        "compaction": "a client of version 1 that did not say it takes compactions gets none it would show",
+        "subagents": "a client of version 1 that did not say it takes subagents gets none it would show",
+        "plan without entries": "a plan in a file or in Markdown needs a client that said it takes plan updates",
+        "permission option": "an option that is neither yes nor no to version 1 is not offered there",
+        "permission outcome": "an outcome version 1 does not know is no approval: it becomes cancelled",
+        "session list": "an agent that cannot list sessions lists those of the connection",
+        "sse server": "version 2 has no MCP servers over SSE; one is passed on as a kind nobody knows",
+    }
+    to_agent: ClassVar[dict[str, Call]] = {
+        "initialize": Call(inward="greeted", outward="greet"),
+        "authenticate": Call(name="auth/login"),
+        "logout": Call(name="auth/logout"),
+        "session/new": Call(inward="opened", outward="open"),
+        "session/resume": Call(inward="resumed", outward="resume"),
+        "session/load": Call(name=_OURS + "session/load", outward="load"),
+        "session/fork": Call(inward="forked", outward="fork"),
+        "session/list": Call(inward="listed"),
+        "session/close": Call(inward="closed", outward="close"),
+        "session/prompt": Call(inward="prompted", outward="prompt"),
+        "session/set_mode": Call(name=_OURS + "session/set_mode", outward="set_mode"),
+        "session/set_config_option": Call(inward="option_set", outward="set_option"),
+        "session/status": Call(result=Fields(carried=("state",))),
+        "_dragoman/tool_call/cancel": Call(name="tool_call/cancel", inward="tool_cancelled"),
+        "_dragoman/terminal/cancel": Call(name="terminal/cancel", inward="terminal_cancelled"),
+    }
+    to_client: ClassVar[dict[str, Call]] = {
+        "session/request_permission": Call(PERMISSION, OUTCOME, outward="ask_permission"),
+        "elicitation/create": Call(ELICITATION),
+        "fs/read_text_file": Call(name=_OURS + "fs/read_text_file"),
+        "fs/write_text_file": Call(name=_OURS + "fs/write_text_file"),
+        "terminal/create": Call(result=TERMINAL, name=_OURS + "terminal/create"),
+        "terminal/output": Call(name=_OURS + "terminal/output"),
+        "terminal/wait_for_exit": Call(name=_OURS + "terminal/wait_for_exit"),
+        "terminal/kill": Call(name=_OURS + "terminal/kill"),
+        "terminal/release": Call(name=_OURS + "terminal/release"),
+    }
+
+    # The handshake
+
+    def greeted(self, params: Message) -> Flow:
+        """A client of version 2 greets our agent."""
+        requested = params["protocolVersion"]
+        if isinstance(requested, bool) or not isinstance(requested, int) or not 0 <= requested < 2**16:
+            raise Fault(-32602, "Invalid params: protocolVersion is an integer from 0 to 65535")
+        if requested < VERSION:
+            about = {"requested": requested, "supported": [VERSION]}
+            raise Fault(UNSUPPORTED, "Unsupported protocol version", about)
+        self.client_offers = client_inward(params.get("capabilities") or {})
+        asked = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
+        asked |= {
+            name: params[here] for name, here in (("clientInfo", "info"), ("_meta", "_meta")) if here in params
+        }
+        result = self.told_by_us((yield Ask("initialize", asked)))
+        self.agent_offers = result.get("agentCapabilities") or {}
+        said = {
+            "protocolVersion": VERSION,
+            "info": result.get("agentInfo") or UNKNOWN,
+            "capabilities": agent_outward(self.agent_offers),
+            "authMethods": LOGINS.outward(result.get("authMethods") or [], self),
+        }
+        return {**said, "_meta": result["_meta"]} if "_meta" in result else said
+
+    def greet(self, params: Message) -> Flow:
+        """Our client greets an agent of version 2, or one that turns out to speak version 1."""
+        self.client_offers = params.get("clientCapabilities") or {}
+        said = {
+            "protocolVersion": VERSION,
+            "info": params.get("clientInfo") or UNKNOWN,
+            "capabilities": client_outward(self.client_offers),
+        }
+        said |= {"_meta": params["_meta"]} if "_meta" in params else {}
+        answer = yield Ask("initialize", said, to_peer=True)
+        result = self.told_by_peer(answer)
+        if result.get("protocolVersion") != VERSION:
+            again = yield Ask("initialize", params, to_peer=True)  # it knows nothing yet of what we lend
+            self.is_idle = True
+            return again.get("result") or result
+        logins = LOGINS.inward(result.get("authMethods") or [], self)
+        self.agent_offers = agent_inward(result.get("capabilities") or {}, bool(logins))
+        heard = {"protocolVersion": 1, "agentCapabilities": self.agent_offers, "authMethods": logins}
+        heard |= {
+            name: result[here] for name, here in (("agentInfo", "info"), ("_meta", "_meta")) if here in result
+        }
+        return heard
+
+    # Calls
+
+    def _call(self, message: Message, method: str, from_peer: bool) -> None:
+        """As any call, but for those that version 2 no longer has."""
+        known = self._theirs if from_peer else {}
+        if from_peer and method not in known and (method in self.to_agent or method in self.to_client):
+            error = {"code": -32601, "message": f"Method not found: version 2 has no {method}"}
+            self._fail(True, message["id"], error)
+        else:
+            super()._call(message, method, from_peer)
+
+    # What one of version 1 can only answer as an extension
+
+    def tool_cancelled(self, params: Message) -> Flow:
+        return (yield from self._extended("_dragoman/tool_call/cancel", params, "tool call"))
+
+    def terminal_cancelled(self, params: Message) -> Flow:
+        return (yield from self._extended("_dragoman/terminal/cancel", params, "terminal"))
+
+    def _extended(self, method: str, params: Message, what: str) -> Flow:
+        answer = yield Ask(method, params)
+        if (answer.get("error") or {}).get("code") == -32601:
+            raise Fault(-32602, f"Invalid params: this {what} cannot be cancelled")
+        return self.told_by_us(answer)

@@ -1,0 +1,245 @@
+"""The life of a prompt, and the updates and questions that come while the agent works on it."""
+
+from typing import Any
+
+from .translator import Ask, Fault, Flow, Kept, Message, Peer, Start, Surroundings, Tell, Translator
+from .v2_permissions import CANCELLED, OUTCOME, permission_outward
+from .v2_shapes import PROMPT, tool_inward
+from .v2_talk import Talk, Turn
+from .v2_updates import carrier, contents_inward, update_inward, update_outward
+
+CANCELLED_CODE = -32800
+
+
+class Await(Ask):
+    """A flow waits until `fulfil` is called for the turn that stands here for the params."""
+
+
+class Turns(Translator):
+    """Prompts from one version to the other."""
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.talks = Kept()  # session id -> Talk
+        self.lent = Kept()  # the ids of terminals that belong to the client
+        self._awaiting: dict[Turn, Any] = {}  # the flow that waits for a turn to go on
+        self._questions: dict[tuple[bool, str], str] = {}  # what the user is asked, and in which session
+        self._last_asked = ""
+        self._since = self.surroundings.now()
+
+    def talk(self, session_id: Any) -> Talk:
+        found = self.talks.get(session_id)
+        if found is None:
+            self.talks[session_id] = found = Talk(str(session_id))
+        return found
+
+    def new_id(self, kind: str) -> str:
+        """An id that a later connection to the same session does not give again."""
+        return f"{super().new_id(kind)}-{self._since}"
+
+    # An agent of ours, a client of version 2
+
+    def prompted(self, params: Message) -> Flow:
+        """Answer when the prompt has its place: at once, or when the turn before it is over."""
+        talk = self.talk(params["sessionId"])
+        if not params["prompt"]:
+            raise Fault(-32602, "Invalid params: an empty prompt")
+        turn = Turn(talk.session_id, params["prompt"], self.new_id("message"))
+        talk.turns.append(turn)
+        yield Start(self._work(turn, talk, PROMPT.inward(params, self)))
+        turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
+        if talk.turns[0] is not turn or not talk.is_open:
+            refusal = yield Await("", turn)
+            if refusal is not None:
+                raise Fault.of(refusal)
+        for message in self._inserted(turn):
+            yield Tell(message, to_peer=True)
+        return {"messageId": turn.message_id}
+
+    def _inserted(self, turn: Turn) -> list[Message]:
+        turn.is_accepted = True
+        self.talk(turn.session_id).voice = ("", "")
+        echo = {"sessionUpdate": "user_message", "messageId": turn.message_id, "content": turn.content}
+        return [self._state(turn.session_id, {"state": "running"}), _update(turn.session_id, echo)]
+
+    def _work(self, turn: Turn, talk: Talk, params: Message) -> Flow:
+        """Have our agent answer the prompt, and report how it ended."""
+        answer = yield Ask("session/prompt", params)
+        refusal = None if turn.is_accepted else _refusal(answer)
+        if not turn.is_accepted:
+            self.fulfil(turn, refusal)
+        talk.turns.remove(turn)
+        if refusal is None:
+            yield Tell(self._state(talk.session_id, _idle(answer)), to_peer=True)
+        if talk.turns and not any(turn.is_accepted for turn in talk.turns):
+            self.fulfil(talk.turns[0], None)
+
+    def _state(self, session_id: str, state: Message) -> Message:
+        return _update(session_id, {"sessionUpdate": "state_update", **state})
+
+    def ask_permission(self, params: Message) -> Flow:
+        """Ask the user on the agent's behalf, and say that the turn waits for them."""
+        talk = self.talk(params["sessionId"])
+        working = bool(talk.turns)
+        if working:
+            yield Tell(self._state(talk.session_id, {"state": "requires_action"}), to_peer=True)
+        answer = yield Ask("session/request_permission", permission_outward(params, talk, self), to_peer=True)
+        if working and talk.turns and not self._asked_in(talk):
+            yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
+        return OUTCOME.inward(self.told_by_peer(answer), self)
+
+    def _asked_in(self, talk: Talk) -> list[tuple[bool, str]]:
+        """The questions of a session that the user has not answered yet."""
+        return [key for key, id in self._questions.items() if id == talk.session_id and key in self._asking]
+
+    def _withdraw(self, talk: Talk) -> None:
+        """The client cancelled: it need not answer what it was asked, and our agent waits for an answer."""
+        for key in self._asked_in(talk):
+            running = self._asking.pop(key)
+            self._send(True, {"method": "$/cancel_request", "params": {"requestId": key[1]}})
+            self._carry_on(running, {"result": CANCELLED})
+
+    # A client of ours, an agent of version 2
+
+    def prompt(self, params: Message) -> Flow:
+        """Answer when the session is idle again."""
+        talk = self.talk(params["sessionId"])
+        said = PROMPT.outward(params, self)
+        turn = Turn(talk.session_id, said["prompt"])
+        talk.turns.append(turn)
+        try:
+            answer = yield Ask("session/prompt", said, to_peer=True)
+            if turn.is_cancelled and (answer.get("error") or {}).get("code") == CANCELLED_CODE:
+                return {"stopReason": "cancelled"}
+            result = self.told_by_peer(answer) or {}
+            turn.is_accepted = True
+            turn.message_id = result.get("messageId") or turn.message_id
+            talk.echoes[turn.message_id] = True
+            turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
+            if turn.outcome is None:
+                turn.outcome = yield Await("", turn)
+            if "error" in turn.outcome:
+                raise Fault.of(turn.outcome["error"])
+            return turn.outcome["result"]
+        finally:
+            talk.turns.remove(turn)
+
+    def _take_state(self, update: Message, talk: Talk) -> list[Message]:
+        """A change of state: what it means for our prompts, and what version 1 has no word for."""
+        state, had_turns = update["state"], bool(talk.turns)
+        if state in ("running", "requires_action"):
+            for turn in talk.turns:
+                turn.has_run = True
+        elif state == "idle":
+            self._end_turns(update, talk)
+        was_busy, talk.is_busy = talk.is_busy, state in ("running", "requires_action")
+        on_its_own = not had_turns and (talk.is_busy or was_busy)
+        tells_more = update.get("background") is not None or state not in ("running", "idle", "requires_action")
+        return [carrier(update, self)] if on_its_own or tells_more else []
+
+    def _end_turns(self, update: Message, talk: Talk) -> None:
+        reason = update.get("stopReason")
+        accepted = [turn for turn in talk.turns if turn.is_accepted and (turn.has_run or reason is not None)]
+        waiting = [turn for turn in talk.turns if not turn.is_accepted and turn.has_run]
+        for turn in accepted or waiting[:1]:
+            turn.outcome = _outcome(update)
+            self.fulfil(turn, turn.outcome)
+
+    def end_session(self, session_id: Any) -> None:
+        """The session is closed: nobody will say any more how its turns ended."""
+        talk = self.talks.pop(session_id, None)
+        for turn in list(talk.turns) if talk else ():
+            turn.outcome = {"result": {"stopReason": "cancelled"}}
+            self.fulfil(turn, turn.outcome)
+
+    def shown_tool(self, session_id: Any, call: Message) -> Message:
+        """The tool call a question is about, as version 1 shows it."""
+        found = tool_inward(call, self)
+        if isinstance(found.get("content"), list):
+            found["content"] = contents_inward(found["content"], self.talk(session_id), self)
+        return found
+
+    # What passes
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method == "session/update":
+            talk, update = self.talk(params["sessionId"]), params["update"]
+            if update.get("sessionUpdate") == "state_update":
+                found = self._take_state(update, talk)
+            else:
+                found = update_inward(update, talk, self)
+            return [(method, {**params, "update": one}) for one in found]
+        if method == "session/cancel" and self.peer == "client":
+            self._withdraw(self.talk(params["sessionId"]))
+        return super().note_inward(method, params)
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method == "session/update":
+            talk = self.talk(params["sessionId"])
+            found = [] if talk.is_muted else update_outward(params["update"], talk, self)
+            return [(method, {**params, "update": one}) for one in found]
+        if method == "session/cancel":
+            for turn in self.talk(params["sessionId"]).turns:
+                turn.is_cancelled = True
+        return super().note_outward(method, params)
+
+    # What the engine lacks: flows that wait for something to happen
+
+    def fulfil(self, turn: Turn, value: Any) -> None:
+        """Let the flow that waits for a turn go on."""
+        if running := self._awaiting.pop(turn, None):
+            self._carry_on(running, value)
+
+    def _ask(self, running: Any, step: Ask) -> None:
+        if isinstance(step, Await):
+            self._awaiting[step.params] = running
+            return
+        super()._ask(running, step)
+        self._last_asked = running.asked[1]
+        if step.method == "session/request_permission":
+            self._questions = {key: id for key, id in self._questions.items() if key in self._asking}
+            self._questions[running.asked] = step.params["sessionId"]
+
+    def _cancel(self, message: Message, from_peer: bool) -> None:
+        id = (message.get("params") or {}).get("requestId")
+        running = self._calls.get((from_peer, id)) if isinstance(id, int | str) else None
+        turn = next((turn for turn, flow in self._awaiting.items() if flow is running), None) if running else None
+        if turn is None:
+            super()._cancel(message, from_peer)
+        else:
+            turn.is_cancelled = True
+            self._send(*turn.taking_back)
+
+    def id_of(self, id: Any) -> Any:
+        """The id a request has at the side it came from, given the one a flow gave it."""
+        for (_, asked), running in self._asking.items():
+            if asked == id and running.is_call:
+                return running.id
+        return id
+
+
+def _update(session_id: str, update: Message) -> Message:
+    return {"method": "session/update", "params": {"sessionId": session_id, "update": update}}
+
+
+def _idle(answer: Message) -> Message:
+    """How our agent ended a turn, as a state."""
+    if "error" in answer:
+        return {"state": "idle", "stopReason": "error", "error": answer["error"]}
+    return {"state": "idle", **(answer.get("result") or {})}
+
+
+def _outcome(update: Message) -> Message:
+    """How an agent of version 2 ended its turns, as the answer to a prompt."""
+    if update.get("stopReason") == "error":
+        return {"error": update.get("error") or {"code": -32603, "message": "The agent reports an error"}}
+    said = {name: update[name] for name in ("usage", "_meta") if update.get(name) is not None}
+    return {"result": {"stopReason": update.get("stopReason") or "end_turn", **said}}
+
+
+def _refusal(answer: Message) -> Message | None:
+    """Why a prompt never came to have its place; None if it has after all."""
+    if "error" in answer:
+        return Fault.of(answer["error"]).error
+    is_cancelled = (answer.get("result") or {}).get("stopReason") == "cancelled"
+    return {"code": CANCELLED_CODE, "message": "Request cancelled"} if is_cancelled else None
