@@ -23,11 +23,15 @@ class Labourer(Agent):
         for word in range(int(words) // 2):
             await turn.say(f"{number}.{word} ")
         async with turn.tool(f"tool of {number}", kind="execute") as call:
-            with open(os.environ["MARKS"], "a") as marks:
-                marks.write(f"{number}\n")
+            mark(number)
             await call.text("at work")
             for word in range(int(words) // 2, int(words)):
                 await turn.say(f"{number}.{word} ")
+
+
+def mark(number: str) -> None:
+    with open(os.environ["MARKS"], "a") as marks:
+        marks.write(f"{number}\n")
 
 
 class Nursery:
@@ -63,7 +67,7 @@ class Nursery:
 
 
 def _main(path: str, level: str) -> None:
-    from dragoman.store import opening, writer  # noqa: F401  loaded once, here
+    from dragoman.store import database, reading, writer  # noqa: F401  loaded once, here
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     control = socket.socket(fileno=os.dup(0))

@@ -8,6 +8,7 @@ import contextlib
 import copy
 import logging
 import os
+import shutil
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from . import migrations, places
-from .errors import SessionBusy, SessionCorrupted, SessionUnknown
+from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
 from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own
 from .locks import Claim, Lock, is_alive
-from .records import Damage, head_checksum, packed, read, start_of, state_checksum
+from .rebuilding import QUARANTINE, is_damage, is_unfinished, put_in_place, rebuild
+from .records import Damage, fold_all, head_checksum, packed, read, read_head, start_of, state_checksum
 
 log = logging.getLogger("dragoman")
 
@@ -32,7 +34,6 @@ Entry = tuple[str, bytes]  # a session and a line for its log
 FILE = "sessions.db"
 CHECKPOINT = 8 * 1024 * 1024  # bytes of the write-ahead log after which it is written back
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
-_head = msgspec.json.Decoder(Head)
 _state = msgspec.json.Decoder(dict[str, Raw])
 _TIP = struct.Struct("<Q")
 
@@ -68,9 +69,47 @@ class Database:
             self._connect()
 
     def _connect(self) -> None:
+        try:
+            self._open()
+        except sqlite3.DatabaseError as exc:
+            if not is_damage(exc):
+                raise
+            self._rebuild(exc)
+
+    def _open(self) -> None:
+        if is_unfinished(self.path / FILE):
+            put_in_place(self.path / FILE)
         self.db = connect(self.path, self._level)
         migrations.bring_up_to_date(self.db, self.path)
         self._look_for_losses()
+
+    def _rebuild(self, why: object) -> None:
+        if not self.presence.alone():
+            raise StoreFailure(f"{self.path} is damaged and in use by another process; end that, then try again")
+        try:
+            with contextlib.suppress(sqlite3.Error, AttributeError):
+                self.db.close()
+            rebuild(self.path / FILE, self._known_tip(), why)
+            self._open()
+            for id in self._owners:
+                self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
+        finally:
+            self.presence.share()
+
+    def mend(self, why: object = None) -> bool:
+        """Make the database anew if it is damaged; false when it is not."""
+        with self._lock.held():
+            if why is None:
+                try:
+                    found = [row[0] for row in self.db.execute("PRAGMA quick_check").fetchall()]
+                    if found == ["ok"]:
+                        return False
+                    why = found[0]
+                except sqlite3.DatabaseError as exc:
+                    why = exc
+            self._rebuild(why)
+            self._heads = {id: self._read_head(id) for id in self._heads if self._is_ours(id)}
+        return True
 
     def reopen(self) -> None:
         """Start again from what is on the disk: after an error nothing in memory is to be believed."""
@@ -184,7 +223,7 @@ class Database:
         with self.transaction():
             row = self.db.execute("SELECT holder, suspect FROM sessions WHERE id = ?", (id,)).fetchone()
             if row is None:
-                raise SessionUnknown(id)
+                raise self._unknown(id)
             self._refuse_if_held(id, row[0], owner)
             if id not in self._heads:
                 self._heads[id] = self._read_head(id)
@@ -234,6 +273,8 @@ class Database:
                 self.db.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
             self._heads.pop(id, None)
             self._owners.pop(id, None)
+        for kept in self.path.glob(f"{QUARANTINE}*"):
+            shutil.rmtree(kept)  # who knows what of it is in there
         with self._lock.held():
             self.db.execute("PRAGMA incremental_vacuum").fetchall()
             self._checkpoint("TRUNCATE")
@@ -244,7 +285,7 @@ class Database:
         with self.transaction():
             row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
             if row is None:
-                raise SessionUnknown(id)
+                raise self._unknown(id)
             source = self._read_head(id)
             self._insert(new_id, self._claim.name, row[0])
             head = Head()
@@ -262,20 +303,27 @@ class Database:
     def summaries(self) -> Iterator[Summary]:
         """All sessions there are; the one that cannot be read says so."""
         rows = self.db.execute("SELECT id, head, crc, suspect FROM sessions").fetchall()
-        (count,) = self.db.execute("SELECT value FROM meta WHERE key = 'sessions'").fetchone()
-        if count != len(rows):
+        count = self.db.execute("SELECT value FROM meta WHERE key = 'sessions'").fetchone()
+        if count != (len(rows),):
             raise sqlite3.DatabaseError(f"{count} sessions are counted, {len(rows)} are there")
         for id, head, crc, suspect in rows:
             if type(head) is bytes and crc == head_checksum(id, head):
-                yield Summary(id, _head.decode(head), suspect)
+                yield Summary(id, read_head(head), suspect)
             else:
                 yield Summary(id, self._folded(id), suspect or "its entry in the list is damaged")
 
     def summary(self, id: str) -> Summary:
         row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
         if row is None:
-            raise SessionUnknown(id)
+            raise self._unknown(id)
         return Summary(id, self._heads.get(id) or self._read_head(id), row[0])
+
+    def _unknown(self, id: str) -> Exception:
+        """There is no such session; in a store that was damaged there may have been one."""
+        if self.db.execute("SELECT value FROM meta WHERE key = 'rebuilt'").fetchone():
+            kept = ", ".join(path.name for path in sorted(self.path.glob(f"{QUARANTINE}*")))
+            return SessionCorrupted(id, f"not found in a store that was damaged; the damaged files are in {kept}")
+        return SessionUnknown(id)
 
     def lines(self, id: str, last: int) -> Iterator[list[bytes] | Damage]:
         """All that a session's log says."""
@@ -295,23 +343,15 @@ class Database:
     def _read_head(self, id: str) -> Head:
         head, crc = self.db.execute("SELECT head, crc FROM sessions WHERE id = ?", (id,)).fetchone()
         if type(head) is bytes and crc == head_checksum(id, head):
-            return _head.decode(head)
+            return read_head(head)
         return self._folded(id)
 
     def _folded(self, id: str) -> Head:
-        """A head made again from the log, as far as that can be read."""
-        head = Head()
-        (last,) = self.db.execute("SELECT max(first + count - 1) FROM records WHERE session = ?", (id,)).fetchone()
-        if type(last) is not int:
+        """A head made again from the log."""
+        row = self.db.execute("SELECT max(first + count - 1) FROM records WHERE session = ?", (id,)).fetchone()
+        if type(row[0]) is not int:
             raise SessionCorrupted(id, "neither its entry nor any of its records can be read")
-        for part in self.lines(id, last):
-            if isinstance(part, Damage):
-                head.last = part.last
-            else:
-                for line in part:
-                    head.fold(line)
-        head.updated = head.updated or now()
-        return head
+        return fold_all(self.db, id, row[0])
 
     def _is_ours(self, id: str) -> bool:
         row = self.db.execute("SELECT holder FROM sessions WHERE id = ?", (id,)).fetchone()
@@ -328,18 +368,16 @@ class Database:
             os.pwrite(self._tip, _TIP.pack(self._number), 0)
             self._number = None
 
+    def _known_tip(self) -> int:
+        tip = os.pread(self._tip, _TIP.size, 0)
+        number: int = _TIP.unpack(tip)[0] if len(tip) == _TIP.size else 0
+        return number
+
     def _look_for_losses(self) -> None:
         row = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-        reached = row[0] if row else 0
-        tip = os.pread(self._tip, _TIP.size, 0)
-        known = _TIP.unpack(tip)[0] if len(tip) == _TIP.size else 0
-        if known <= reached:
-            return
-        why = f"the store lost its latest {known - reached} records; the end of this session may be missing"
-        log.error("%s: the store lost its latest %d records", self.path, known - reached)
-        self.db.execute("UPDATE sessions SET suspect = coalesce(suspect, ?)", (why,))
-        self.db.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
-        self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('records', ?)", (known,))
+        reached, known = row[0] if row else 0, self._known_tip()
+        if type(reached) is not int or known > reached:
+            raise sqlite3.DatabaseError(f"its records end at {reached}, not at {known}")
 
     def _checkpoint(self, how: str) -> None:
         self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()

@@ -172,10 +172,7 @@ class _Durable(Agent):
     ) -> tuple[AgentSession, Head, str | None]:
         self._check(params)
         id = params.session_id
-        summary = await self.store.run(lambda db: db.summary(id))
-        if summary.head.agent != self.store_name:
-            raise SessionUnknown(id)
-        self.store.check_age(id, summary.head)
+        self.store.check_age(id, await self._known(id))
         self._flush()
         await self._gate.stored()
         held = await self.store.run(lambda db: db.acquire(id, self))
@@ -200,7 +197,8 @@ class _Durable(Agent):
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
         session, head, suspect = await self._bring_back(params)
         replay = Replay(session.id, self._gate, suspect)
-        await replay.run(self.store.read(session.id, head.last))
+        async with contextlib.aclosing(self.store.read(session.id, head.last)) as parts:
+            await replay.run(parts)
         return s.LoadSessionResponse(
             modes=self.mode_state(session),
             config_options=self.option_state(session),
@@ -248,7 +246,7 @@ class _Durable(Agent):
         shown = [
             (place, id, head)
             for place, id, head in found
-            if head.agent == self.store_name
+            if self._is_ours(head)
             and head.archived in wanted
             and params.cwd in (None, head.cwd)
             and not self.store.is_expired(head)
@@ -304,9 +302,12 @@ class _Durable(Agent):
         await self._append(params.session_id, Titled(title=title))
         return s.SetSessionTitleResponse(title=title)
 
+    def _is_ours(self, head: Head) -> bool:
+        return head.agent in (self.store_name, "")  # damage may have taken the name
+
     async def _known(self, id: str) -> Head:
         summary = await self.store.run(lambda db: db.summary(id))
-        if summary.head.agent != self.store_name:
+        if not self._is_ours(summary.head):
             raise SessionUnknown(id)
         return summary.head
 

@@ -9,7 +9,7 @@ STEPS = (
     # 1: sessions with their heads, records with their checksums, the authors' states
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-    INSERT INTO meta VALUES ('sessions', 0);
+    INSERT INTO meta VALUES ('sessions', 0), ('layout', 1);
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, head BLOB NOT NULL, crc INTEGER NOT NULL, holder TEXT, suspect TEXT
     );
@@ -29,6 +29,8 @@ STEPS = (
 def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
     """Take the steps a store has not taken yet; one that a later version made is left alone."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version != _written_down(db):
+        raise sqlite3.DatabaseError("its header is damaged")
     if version > len(STEPS):
         raise StoreFailure(
             f"{path} was written by a newer Dragoman (layout {version}, this one knows {len(STEPS)}); use that one"
@@ -47,6 +49,7 @@ def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
             for statement in step.split(";"):
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
+        db.execute("UPDATE meta SET value = ? WHERE key = 'layout'", (len(STEPS),))
         if any(_counts(db).get(table) != count for table, count in before.items()):
             raise StoreFailure(f"{path}: the step to layout {len(STEPS)} would lose rows; nothing was changed")
         db.execute("COMMIT")
@@ -54,6 +57,14 @@ def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
         db.execute("ROLLBACK")
         raise
     copy.unlink(missing_ok=True)
+
+
+def _written_down(db: sqlite3.Connection) -> int:
+    """The version a second time, where a flipped bit does not hit both; 0 for an empty file."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        return 0
+    row = db.execute("SELECT value FROM meta WHERE key = 'layout'").fetchone()
+    return int(row[0]) if row and type(row[0]) is int else -1
 
 
 def _counts(db: sqlite3.Connection) -> dict[str, int]:

@@ -8,10 +8,16 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from zlib import crc32
 
+import msgspec
 from msgspec import Struct
+
+from .lines import Head, now
 
 RECORD_SIZE = 32 * 1024  # bytes after which the next record begins; what damage to one can take with it
 SLICE = 32  # records read at a time
+
+
+read_head = msgspec.json.Decoder(Head).decode
 
 
 class Damage(Struct, frozen=True):
@@ -94,3 +100,16 @@ def start_of(db: sqlite3.Connection, session: str, line: int) -> int:
     """The first line of the record that holds a line."""
     row = db.execute("SELECT max(first) FROM records WHERE session = ? AND first <= ?", (session, line)).fetchone()
     return row[0] if type(row[0]) is int else line
+
+
+def fold_all(db: sqlite3.Connection, session: str, last: int) -> Head:
+    """A head made again from the log, as far as that can be read."""
+    head = Head()
+    for part in read(db, session, 1, last):
+        if isinstance(part, Damage):
+            head.last = part.last
+        else:
+            for line in part:
+                head.fold(line)
+    head.updated = now()
+    return head

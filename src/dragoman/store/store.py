@@ -1,6 +1,7 @@
 """A place where sessions are kept, for as many agents and connections of this process as like."""
 
 import asyncio
+import contextlib
 import functools
 import os
 from collections.abc import AsyncIterator, Callable
@@ -8,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from .errors import SessionExpired
+from .errors import SessionCorrupted, SessionExpired
 from .lines import Head, now
 from .places import default_path
 
@@ -60,10 +61,10 @@ class Store:
 
     def _opened(self) -> "Writer":
         if self._writer is None:
-            from .opening import opened  # SQLite is loaded when it is needed, after `initialize` was answered
+            from .database import Database  # SQLite is loaded when it is needed, after `initialize` was answered
             from .writer import Writer
 
-            self._writer = Writer(functools.partial(opened, self.path, self._level))
+            self._writer = Writer(functools.partial(Database, self.path, self._level))
         return self._writer
 
     def check_age(self, id: str, head: Head) -> None:
@@ -75,25 +76,23 @@ class Store:
         return self._max_age is not None and now() - head.updated > self._max_age.total_seconds() * 1000
 
     async def read(self, id: str, last: int) -> "AsyncIterator[list[bytes] | Damage]":
-        """A session's log from its beginning, a few records at a time, so that any length fits into memory."""
-        from .database import connect_reader
-        from .records import read
+        """A session's log from its beginning, a few records at a time, so that any length fits into memory.
 
-        db = await asyncio.to_thread(connect_reader, self.path)
-        try:
-            parts = read(db, id, 1, last)
-            while some := await asyncio.to_thread(_several, parts):
-                for part in some:
+        The first thing found wrong has the whole database looked at; what can be saved of it is then read.
+        """
+        from .reading import pieces
+
+        place, is_mended = 1, False
+        while True:
+            async with contextlib.aclosing(pieces(self.path, id, place, last)) as parts:
+                async for part in parts:
+                    if part is None or (not isinstance(part, list) and not is_mended):
+                        break
                     yield part
-        finally:
-            db.close()
-
-
-def _several(parts: "object") -> "list[list[bytes] | Damage]":
-    """The next few, so that a thread is not entered for every one of them."""
-    found: list[list[bytes] | Damage] = []
-    for part in parts:  # type: ignore[attr-defined]
-        found.append(part)
-        if len(found) == 8:
-            break
-    return found
+                    place = place + len(part) if isinstance(part, list) else part.last + 1
+                else:
+                    return
+            if is_mended:
+                raise SessionCorrupted(id, "it cannot be read, not even after it was mended")
+            is_mended = True
+            await self.run(lambda db: db.mend())

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ..errors import Error
 from .database import Database, Entry
 from .errors import StoreFailure
+from .rebuilding import is_damage
 
 log = logging.getLogger("dragoman")
 
@@ -79,7 +80,8 @@ class Writer:
             return
         failure: Exception | None = None
         try:
-            self._database().append([entry for append in appends for entry in append.entries])
+            entries = [entry for append in appends for entry in append.entries]
+            self._attempt(lambda db: db.append(entries))
         except Exception as exc:
             failure = self._explained(exc)
         for append in appends:
@@ -87,9 +89,19 @@ class Writer:
 
     def _run(self, job: _Job) -> None:
         try:
-            job.future.set_result(job.run(self._database()))
+            job.future.set_result(self._attempt(job.run))
         except Exception as exc:
             job.future.set_exception(self._explained(exc))
+
+    def _attempt(self, job: Callable[[Database], T]) -> T:
+        """Do it; should the database turn out to be damaged, do it again with what could be saved."""
+        try:
+            return job(self._database())
+        except sqlite3.DatabaseError as exc:
+            if not is_damage(exc) or self._db is None:
+                raise
+            self._db.mend(exc)
+            return job(self._db)
 
     def _database(self) -> Database:
         if self._db is None:

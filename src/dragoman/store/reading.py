@@ -1,0 +1,35 @@
+"""Reading a log beside its writer, in slices, without holding up anything else."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from .database import connect_reader
+from .records import Damage, read
+
+AT_ONCE = 8  # records for which a thread is entered
+
+
+async def pieces(path: Path, id: str, first: int, last: int) -> AsyncIterator[list[bytes] | Damage | None]:
+    """The records of a log from a line on; None, and then no more, when the database is too damaged to go on."""
+    db = await asyncio.to_thread(connect_reader, path)
+    try:
+        parts = read(db, id, first, last)
+        while some := await asyncio.to_thread(_several, parts):
+            for part in some:
+                yield part
+    finally:
+        db.close()
+
+
+def _several(parts: Iterator[list[bytes] | Damage]) -> list[list[bytes] | Damage | None]:
+    found: list[list[bytes] | Damage | None] = []
+    try:
+        for part in parts:
+            found.append(part)
+            if len(found) == AT_ONCE:
+                break
+    except sqlite3.DatabaseError:
+        found.append(None)
+    return found
