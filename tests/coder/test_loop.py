@@ -138,7 +138,7 @@ async def test_a_client_without_notices_sees_the_waiting_as_a_thought(tmp_path: 
 
 async def test_a_model_that_stays_busy_is_an_error_of_one_line(tmp_path: Path) -> None:
     async with desk(tmp_path, *[Busy("overloaded")] * 5) as (session, _, _model):
-        with pytest.raises(InternalError, match="^overloaded"):
+        with pytest.raises(InternalError, match="overloaded"):
             await session.prompt("Go")
 
 
@@ -227,7 +227,9 @@ async def test_usage_is_told_with_the_answer_and_on_the_way(tmp_path: Path) -> N
 
 async def test_the_session_is_named_after_the_first_prompt(tmp_path: Path) -> None:
     async with desk(tmp_path, "One.", "Two.") as (session, client, _):
-        await session.prompt("Please  rename\nthis function to something that is very much longer than a title can be")
+        await session.prompt(
+            "Please  rename\nthis function to something that is very much longer than a title can be"
+        )
         await session.prompt("And that")
     titles = [u.title for u in updates(client) if isinstance(u, s.SessionInfoUpdate)]
     assert titles == ["Please rename this function to something that is very much…"]
