@@ -39,8 +39,11 @@ class Errand(Agent):
             return json.dumps({"result": await self.news.get()}) + "\n"
         if method == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        is_long = params.pop("isLong", False)
         try:
             result = await self.client.request(method, {"sessionId": turn.session.id, **params})
+            if is_long:  # to be said in few words: how long each text is, and how it ends
+                result = {name: [len(text), text[-5:]] for name, text in result.items() if isinstance(text, str)}
             return json.dumps({"result": result}) + "\n"
         except RpcError as error:
             kind = error.data.get("kind") if isinstance(error.data, dict) else None

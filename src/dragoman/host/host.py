@@ -255,10 +255,10 @@ class Host(Lender):
             await asyncio.shield(self._chore(asyncio.ensure_future(self.audit.record(event))))
         self.decided(event)
 
-    def terminal_started(self, terminal: Terminal) -> None:
-        """A command runs, which `terminal.follow()` shows; here its end is written down."""
+    def _started(self, terminal: Terminal) -> None:
         if self.audit:
             self._chore(asyncio.create_task(self._record_end(self.audit, terminal), name="end of a command"))
+        super()._started(terminal)
 
     async def _record_end(self, audit: AuditLog, terminal: Terminal) -> None:
         status = await terminal.wait()

@@ -252,8 +252,11 @@ class Lender(Client):
                 )
             finally:
                 os.close(fd)
-        self.terminal_started(terminal)
+        self._started(terminal)
         return terminal
+
+    def _started(self, terminal: Terminal) -> None:
+        self.terminal_started(terminal)
 
     async def _push(self, terminal: Terminal) -> None:
         async for chunk in terminal.follow():

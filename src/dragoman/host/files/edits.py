@@ -28,11 +28,13 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from ...schema import Diff
 from ..operations import FileDelete, FileWrite
 from .errors import Refused, answering, refusal
 from .extensions import EditedFile
 from .journal import Journal, Record, open_real
 from .paths import DIRECTORY, Place
+from .texts import MAX_TEXT
 from .writing import (
     ANYTHING,
     Anything,
@@ -113,6 +115,20 @@ class Edit:
         if self.content is None:
             return FileDelete(path=self.path)
         return FileWrite(path=self.path, digest=digest_of([self.content]), creates=not self.exists)
+
+    def diff(self) -> Diff | None:
+        """What changes, to be shown; None where that is no text."""
+        try:
+            old = self._old_text() if self.exists else None
+            return Diff(path=self.path, old_text=old, new_text=(self.content or b"").decode())
+        except (UnicodeDecodeError, OSError, Refused):
+            return None
+
+    def _old_text(self) -> str:
+        with self._place as fd, opened(self._place.name, fd) as file:
+            if os.fstat(file).st_size > MAX_TEXT:
+                raise Refused("too_large")
+            return b"".join(read_chunks(file)).decode()
 
     def names(self, journal: Journal) -> _Names:
         with answering(self.named):

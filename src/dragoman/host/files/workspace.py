@@ -330,8 +330,8 @@ class Workspace:
         with ExitStack() as stack:
             edits = await _see_through(lambda: stack.enter_context(self._edits(params.edits)))
             self._check_saved(edits)
-            for edit in edits.edits:
-                await _ask(permit, edit.operation)
+            for edit in edits.edits if permit else ():
+                await _ask(permit, edit.operation, await asyncio.to_thread(edit.diff))
             return x.ApplyEditsResponse(files=await _see_through(edits.commit))
 
     @asynccontextmanager
