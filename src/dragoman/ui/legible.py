@@ -18,7 +18,7 @@ _WORDS = re.compile(r"[^ \n\t]+")
 _HARMLESS = re.compile(
     "([\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
     "|(?<=[^\x00-\u00a0])[\u200c\u200d](?=[^\x00-\u00a0])"
-    "|(?<=[0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f)"
+    "|(?<=[0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f\u20e3?)"
 )
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
@@ -50,11 +50,20 @@ class Stream:
 
     def __init__(self) -> None:
         self._carried = ""
+        self._held = ""  # a joiner that waits for what it joins
 
     def show(self, chunk: str) -> str:
+        chunk, self._held = self._held + chunk, ""
+        if chunk.endswith(("\u200c", "\u200d")):
+            chunk, self._held = chunk[:-1], chunk[-1]
         before, whole = legible(self._carried), legible(self._carried + chunk)
         self._carried = (self._carried + chunk)[-CARRIED:]
         return whole[len(before) :] if whole.startswith(before) else legible(chunk)
+
+    def end(self) -> str:
+        """What was held back though nothing more comes."""
+        held, self._held = self._held, ""
+        return legible(held)
 
 
 class Lines:

@@ -173,7 +173,7 @@ class Run:
     async def _take_turn(self) -> Outcome:
         order, host = self._order, self._host
         target = order.agent.url or order.agent.argv
-        async with connect(target, host, env=order.agent.environment):
+        async with connect(target, host, env=order.agent.environment, headers=order.agent.headers):
             session = await open_session(host, order.cwd, order.session, order.latest)
             for option, value in order.options:
                 await set_option(session, option, value)

@@ -102,7 +102,7 @@ class Screen:
         self._line("question", style(f"? {question.title}", "yellow", "bold"), apart=True)
         self._lines(f"{indent}{line}" for line in question.text.split("\n"))
         self._lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
-        self._lines(self._coloured(question.detail.split("\n") if question.detail else (), DIFF_LINES))
+        self._lines(self._coloured(question.detail.split("\n") if question.detail else ()))  # all of it
         self._lines(f"{indent}{style(key, 'bold')}  {label}" for key, label in keys.items())
 
     def prompt(self, words: str, again: bool = False) -> None:
@@ -171,10 +171,9 @@ class Screen:
 
     def _finish_message(self) -> None:
         if self._speaking is not None:
-            if not self._ends_line:
-                out = self._aside if self._speaking.speaker == "thought" else self._said
-                out.write("\n")
-                out.flush()
+            out = self._aside if self._speaking.speaker == "thought" else self._said
+            out.write((self._stream.end() if self._stream else "") + ("" if self._ends_line else "\n"))
+            out.flush()
             self._speaking = None
 
     def _make_room(self) -> None:
@@ -223,12 +222,13 @@ class Screen:
         new = " (new)" if diff.old_text is None else ""
         path = diff.path.removeprefix(f"{self._cwd}/") if self._cwd else diff.path
         self._line("tool", self.style(f"{INDENT}{one_line(path)}{new}", "bold"))
-        self._lines(self._coloured(unified(diff).split("\n"), DIFF_LINES))
+        lines = unified(diff).split("\n")
+        self._lines([*self._coloured(lines[:DIFF_LINES]), *self._more(len(lines) - DIFF_LINES)])
 
-    def _coloured(self, lines: Iterable[str], most: int) -> list[str]:
-        shown = [(line, DIFF_COLOURS.get(line[:1], "")) for line in lines]
-        cut = [f"{INDENT}{self.style(legible(line), *filter(None, [colour]))}" for line, colour in shown[:most]]
-        return [*cut, *self._more(len(shown) - most)]
+    def _coloured(self, lines: Iterable[str]) -> list[str]:
+        """The lines of a diff in its colours."""
+        shown = [(legible(line), DIFF_COLOURS.get(line[:1])) for line in lines]
+        return [f"{INDENT}{self.style(line, colour) if colour else line}" for line, colour in shown]
 
     def _tell(self, call: ToolCallEntry) -> None:
         """What a tool had to say for itself."""

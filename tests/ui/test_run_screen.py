@@ -1,0 +1,116 @@
+"""What somebody sees of a turn, and what a pipe gets of it."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from at_terminal import DRAGOMAN, TESTY, AtTerminal, dragoman
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_a_turn_in_a_pipe_is_plain_text(tmp_path: Path) -> None:
+    prompt = "thought\nplan\ntool\nfailed_tool\nnotice\nsubagent\nmode\nusage\necho done"
+    result = dragoman("run", "--agent", TESTY, prompt, cwd=tmp_path)
+    assert result.stdout == "done\n"
+    assert result.stderr.splitlines() == [
+        "Let me see.",
+        "Plan 0/2",
+        "  ▶ Look",
+        "  ○ Leap",
+        "  ✓ Look",
+        "  ▶ Leap",
+        "▶ Edit a.py",
+        "  a.py",
+        "  @@ -1,1 +1,1 @@",
+        "  -a = 1",
+        "  +a = 2",
+        "✓ Edit a.py, line 3",
+        "  Editing.",
+        "▶ Read b.py",
+        "✗ Read b.py",
+        "  No such file.",
+        "! Slow today: The model takes its time.",
+        "▶ Helper (subagent)",
+        "✓ Helper (subagent)",
+        "mode: plan",
+    ]
+
+
+def test_every_kind_of_update_can_be_shown(tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", TESTY, "everything", cwd=tmp_path) as run:
+        assert run.end() == 0
+    assert "Traceback" not in run.screen
+    assert "1,200 of 200,000 tokens · 0.25 USD" in run.screen
+
+
+def test_a_terminal_has_colours(tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", TESTY, "thought\ntool\nfailed_tool\nplan", cwd=tmp_path) as run:
+        assert run.end() == 0
+    for coloured in (
+        "\x1b[2mLet me see.\x1b[0m",
+        "\x1b[32m✓\x1b[0m Edit a.py, line 3",
+        "\x1b[31m✗\x1b[0m Read b.py",
+        "\x1b[31m-a = 1\x1b[0m",
+        "\x1b[32m+a = 2\x1b[0m",
+        "\x1b[36m@@ -1,1 +1,1 @@\x1b[0m",
+    ):
+        assert coloured in run.raw
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_a_terminal_without_colours_has_none(env: dict[str, str], tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", TESTY, "thought\ntool\nplan\necho done", cwd=tmp_path, env=env) as run:
+        assert run.end() == 0
+    assert not COLOUR.search(run.raw)
+    assert "done" in run.screen
+
+
+def test_a_tool_call_takes_one_line_where_nothing_comes_between(tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", TESTY, "failed_tool", cwd=tmp_path) as run:
+        assert run.end() == 0
+    started, ended = run.raw.index("▶"), run.raw.index("✗")
+    assert "\x1b[1A\r\x1b[2K" in run.raw[started:ended]
+
+
+def test_what_the_agent_says_reaches_a_pipe_as_it_is_and_a_terminal_legibly(tmp_path: Path) -> None:
+    says = "echo a\x1b[31mb\u202ec"
+    assert dragoman("run", "--agent", TESTY, says, cwd=tmp_path).stdout == "a\x1b[31mb\u202ec\n"
+    with AtTerminal("run", "--agent", TESTY, says, cwd=tmp_path) as run:
+        assert run.end() == 0
+    assert r"a\u{1b}[31mb\u{202e}c" in run.screen
+    assert "\u202e" not in run.raw
+
+
+def test_a_message_stays_whole_in_a_pipe_whatever_goes_to_stderr_meanwhile(tmp_path: Path) -> None:
+    running = ["run", "--agent", TESTY, "--permissions", "allow-all"]
+    result = dragoman(*running, "echo one, \nrun echo hi", cwd=tmp_path)
+    assert result.stdout == "one, \nhi\n[exit 0]\n"  # a tool call parts two messages; what it prints does not
+
+
+def test_what_a_command_prints_is_shown_with_how_it_ended(tmp_path: Path) -> None:
+    running = ["run", "--agent", TESTY, "--permissions", "allow-all"]
+    result = dragoman(*running, "run sh -c 'printf \"one\\r\\ntwo\\033[1m!\"; exit 3'", cwd=tmp_path)
+    assert [line for line in result.stderr.splitlines() if line.startswith("  ")] == [
+        "  $ sh -c 'printf \"one\\r\\ntwo\\033[1m!\"; exit 3'",
+        "  │ one",
+        "  │ two!",
+        "    exit 3",
+    ]
+
+
+def test_a_long_change_is_shown_whole_to_whoever_has_to_allow_it(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("".join(f"line {number}\n" for number in range(1000)))
+    with AtTerminal("run", "--agent", TESTY, "write long.py short", cwd=tmp_path) as run:
+        question = run.see("Press a key:")
+        assert [line for line in range(1000) if f"-line {line}\n" not in question] == []
+        assert "+short" in question
+        run.press("n")
+        run.end()
+
+
+def test_output_that_goes_nowhere_is_no_failure(tmp_path: Path) -> None:
+    with open("/dev/null", "w") as nowhere:
+        command = [*DRAGOMAN, "run", "--agent", TESTY, "thought\ntool\necho done"]
+        assert subprocess.run(command, stdout=nowhere, stderr=nowhere, timeout=30, cwd=tmp_path).returncode == 0
