@@ -206,11 +206,12 @@ class Database:
 
     def create(self, id: str, opened: Opened, owner: object) -> Head:
         """Make a session and hold it."""
+        head = Head()
         with self.transaction():
             self._insert(id, self._claim.name)
-            self._heads[id], self._owners[id] = Head(), owner
-        self.append([(id, own(opened))])
-        return self._heads[id]
+            self._write(id, head, [own(opened)])
+        self._heads[id], self._owners[id] = head, owner
+        return head
 
     def _insert(self, id: str, holder: str | None, suspect: str | None = None) -> None:
         empty = msgspec.json.encode(Head())
@@ -298,6 +299,15 @@ class Database:
             self.append([(new_id, line) for line in self._closing(new_id, head)])
         return Summary(new_id, self._heads[new_id], row[0])
 
+    def adopt(self, id: str, lines: list[bytes]) -> str:
+        """Take in a session that was exported; nobody holds it then."""
+        with self.transaction():
+            if self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (id,)).fetchone():
+                raise StoreFailure(f"there is a session {id} already; import it under another id")
+            self._insert(id, None)
+            self._write(id, Head(), lines)
+        return id
+
     # Reading
 
     def summaries(self) -> Iterator[Summary]:
@@ -359,6 +369,21 @@ class Database:
 
     def _count(self, change: int) -> None:
         self.db.execute("UPDATE meta SET value = value + ? WHERE key = 'sessions'", (change,))
+
+    def verify(self) -> Iterator[tuple[str, str]]:
+        """Look at every page and every record; gives what is wrong, and with which session."""
+        if self.mend():
+            yield "", "the database was damaged and was made anew from what is whole in it"
+        for summary in self.summaries():
+            if summary.suspect:
+                yield summary.id, summary.suspect
+            yield from (
+                (summary.id, str(part))
+                for part in self.lines(summary.id, summary.head.last)
+                if isinstance(part, Damage)
+            )
+        for path in sorted(self.path.glob(f"{QUARANTINE}*")):
+            yield "", f"damaged files of an earlier day are in {path}"
 
     # The disk
 

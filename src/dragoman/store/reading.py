@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from .database import connect_reader
@@ -11,7 +11,7 @@ from .records import Damage, read
 AT_ONCE = 8  # records for which a thread is entered
 
 
-async def pieces(path: Path, id: str, first: int, last: int) -> AsyncIterator[list[bytes] | Damage | None]:
+async def pieces(path: Path, id: str, first: int, last: int) -> AsyncGenerator[list[bytes] | Damage | None, None]:
     """The records of a log from a line on; None, and then no more, when the database is too damaged to go on."""
     db = await asyncio.to_thread(connect_reader, path)
     try:

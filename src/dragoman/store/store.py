@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -75,7 +75,7 @@ class Store:
     def is_expired(self, head: Head) -> bool:
         return self._max_age is not None and now() - head.updated > self._max_age.total_seconds() * 1000
 
-    async def read(self, id: str, last: int) -> "AsyncIterator[list[bytes] | Damage]":
+    async def read(self, id: str, last: int) -> "AsyncGenerator[list[bytes] | Damage, None]":
         """A session's log from its beginning, a few records at a time, so that any length fits into memory.
 
         The first thing found wrong has the whole database looked at; what can be saved of it is then read.

@@ -112,10 +112,12 @@ class Writer:
         return self._db
 
     def _explained(self, exc: Exception) -> Exception:
-        """The error to tell; whatever the database failed with, nothing is taken before it was opened anew."""
+        """The error to tell; whatever broke, nothing more is taken before the database was opened anew."""
         if isinstance(exc, Error):
             return exc
-        self._is_stale = True
+        self._is_stale = (
+            getattr(exc, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL
+        )  # that one undid nothing else
         if isinstance(exc, sqlite3.Error | OSError):
             log.error("the session store failed: %s", exc)
             return StoreFailure(f"The session cannot be stored: {exc}")

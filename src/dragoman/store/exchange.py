@@ -1,0 +1,99 @@
+"""Sessions as files: one JSON object a line; the first says what it is, the last that it is whole."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .. import codec
+from .database import Database
+from .errors import StoreFailure
+from .lines import OWN, STATE, WHOLE, event_of
+from .records import Damage
+
+FORMAT = 1
+_NAMES = {OWN: "event", WHOLE: "notification", STATE: "state"}
+_MARKS = {name: mark for mark, name in _NAMES.items()} | {"update": b""}
+_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+class _First(Struct, rename="camel"):
+    dragoman_session: int
+    session_id: str
+
+
+class _Last(Struct):
+    lines: int
+    sha256: str
+
+
+def exported(db: Database, id: str) -> Iterator[bytes]:
+    """A session as lines of JSON; what is damaged stays out and is named."""
+    summary = db.summary(id)
+    yield msgspec.json.encode(_First(FORMAT, id))
+    digest, count = hashlib.sha256(), 0
+    for line in _all_lines(db, id, summary.head.last):
+        digest.update(line)
+        count += 1
+        yield line
+    yield msgspec.json.encode(_Last(count, digest.hexdigest()))
+
+
+def _all_lines(db: Database, id: str, last: int) -> Iterator[bytes]:
+    for part in db.lines(id, last):
+        if isinstance(part, Damage):
+            yield b'{"damaged":%s}' % codec.encode(str(part))
+        else:
+            yield from map(_outward, part)
+    if states := db.states(id):
+        yield b'{"state":%s}' % codec.encode({key: Raw(value) for key, value in states.items()})
+
+
+def _outward(line: bytes) -> bytes:
+    mark = line[:1]
+    return b'{"%s":%s}' % (_NAMES[mark].encode(), line[1:]) if mark in _NAMES else b'{"update":%s}' % line
+
+
+def imported(db: Database, source: Iterable[bytes], id: str | None = None) -> str:
+    """Take a session in, under its own id or another; all of it, or nothing and an error that says why."""
+    lines = (line.rstrip(b"\r\n") for line in source)
+    try:
+        first = msgspec.json.decode(next(lines, b""), type=_First)
+    except msgspec.DecodeError:
+        raise StoreFailure("this is no exported session: its first line does not say so") from None
+    if first.dragoman_session > FORMAT:
+        raise StoreFailure(f"the session was exported by a newer Dragoman (format {first.dragoman_session})")
+    digest, taken, last = hashlib.sha256(), list[bytes](), None
+    for number, line in enumerate(lines, 2):
+        if last is not None:
+            raise StoreFailure(f"line {number}: there is something behind the end")
+        if line.startswith(b'{"lines":'):
+            last = _last(number, line)
+            continue
+        digest.update(line)
+        taken.append(_inward(number, line))
+    if last is None or last.lines != len(taken) or last.sha256 != digest.hexdigest():
+        raise StoreFailure(
+            "the exported session is not whole: its end is missing or does not fit; nothing was taken"
+        )
+    return db.adopt(id or first.session_id, [line for line in taken if line])
+
+
+def _last(number: int, line: bytes) -> _Last:
+    try:
+        return msgspec.json.decode(line, type=_Last)
+    except msgspec.DecodeError:
+        raise StoreFailure(f"line {number}, the end, is cut off; nothing was taken") from None
+
+
+def _inward(number: int, line: bytes) -> bytes:
+    try:
+        ((name, value),) = _object.decode(line).items()
+        if name == "damaged":
+            return b""
+        taken = _MARKS[name] + bytes(value)
+        event_of(taken)
+        return taken
+    except (KeyError, ValueError, msgspec.DecodeError):
+        raise StoreFailure(f"line {number} is none of a session; nothing was taken") from None

@@ -1,0 +1,140 @@
+"""`dragoman sessions`, as a shell runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman import Agent, connect
+from dragoman import schema as s
+from dragoman.store import Store, durable
+
+from .conftest import Notebook
+
+
+def run(
+    *arguments: str, input: bytes = b"", env: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[bytes]":
+    argv = [sys.executable, "-m", "dragoman", "sessions", *arguments]
+    return subprocess.run(argv, input=input, capture_output=True, timeout=60, check=False, env=env)
+
+
+@pytest.fixture
+async def kept(tmp_path: Path) -> tuple[Path, str]:
+    """A store with one session."""
+    path = tmp_path / "store"
+    async with connect(durable(Notebook, Store(path))) as client:
+        session = await client.new_session("/tmp")
+        await session.prompt("say hello\ntool Edit a file\nplan one two\nmeta more")
+    return path, session.id
+
+
+def test_sessions_are_listed(kept: tuple[Path, str]) -> None:
+    path, id = kept
+    done = run("list", "--store", str(path))
+    assert done.returncode == 0, done.stderr
+    assert id in done.stdout.decode()
+    assert "say hello" in done.stdout.decode()
+    (line,) = run("list", "--json", "--store", str(path)).stdout.splitlines()
+    assert json.loads(line) | {"sessionId": id, "agent": "Notebook", "cwd": "/tmp", "prompts": 1} == json.loads(
+        line
+    )
+
+
+def test_the_default_store_is_the_users(kept: tuple[Path, str], tmp_path: Path) -> None:
+    path, id = kept
+    (tmp_path / "state" / "dragoman").mkdir(parents=True)
+    path.rename(tmp_path / "state" / "dragoman" / "sessions")
+    done = run("list", env={"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": ""})
+    assert id in done.stdout.decode()
+
+
+def test_a_session_is_shown_as_it_was_said(kept: tuple[Path, str]) -> None:
+    path, id = kept
+    shown = run("show", id, "--store", str(path)).stdout.decode()
+    assert shown.index("> say hello") < shown.index("\nhello\n") < shown.index("[completed] Edit a file")
+    assert "- [pending] two" in shown
+
+
+async def test_an_exported_session_is_the_same_where_it_is_imported(kept: tuple[Path, str], tmp_path: Path) -> None:
+    path, id = kept
+    exported = run("export", id, "--store", str(path))
+    assert all(json.loads(line) for line in exported.stdout.splitlines())
+    taken = run("import", "-", "--store", str(tmp_path / "other"), input=exported.stdout)
+    assert taken.stdout.decode().strip() == id, taken.stderr
+    told = []
+    for place in (path, tmp_path / "other"):
+        async with connect(durable(Notebook, Store(place))) as client:
+            session = await client.load_session(id)
+            told.append([*session.backlog()])
+            told.append([u for u in [*(await _said(session, "recall"))] if isinstance(u, s.AgentMessageChunk)])
+    assert told[0] == told[2]
+    assert [u.content for u in told[1]] == [u.content for u in told[3]]
+    assert len(told[0]) > 5
+
+
+async def _said(session: object, prompt: str) -> list[object]:
+    return [event async for event in session.prompt(prompt)]  # type: ignore[attr-defined]
+
+
+def test_an_exported_session_that_is_not_whole_is_refused(kept: tuple[Path, str], tmp_path: Path) -> None:
+    path, id = kept
+    exported = run("export", id, "--store", str(path)).stdout
+    other = str(tmp_path / "other")
+    for broken in (
+        exported[:-20],
+        b"\n".join(exported.splitlines()[:-1]),
+        exported.replace(b"hello", b"hullo", 1),
+        exported + b'{"update":{}}\n',
+        b"",
+        b"nonsense\n",
+        b'{"dragomanSession":99,"sessionId":"x"}\n',
+    ):
+        done = run("import", "-", "--store", other, input=broken)
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"dragoman: ")
+        assert done.stderr.count(b"\n") == 1
+    assert run("list", "--store", other).stdout == b""
+    again = run("import", "-", "--store", str(path), input=exported)
+    assert b"already" in again.stderr
+    assert run("import", "-", "--id", "sess_copy", "--store", str(path), input=exported).returncode == 0
+
+
+def test_a_store_is_verified(kept: tuple[Path, str]) -> None:
+    path, id = kept
+    done = run("verify", "--store", str(path))
+    assert (done.returncode, done.stdout) == (0, b"1 sessions, all whole\n")
+    data = (path / "sessions.db").read_bytes()
+    (path / "sessions.db").write_bytes(data.replace(b"Edit a file", b"Edit a fool"))
+    done = run("verify", "--store", str(path))
+    assert done.returncode == 1
+    assert b"damaged" in done.stdout
+    assert id.encode() in done.stdout
+
+
+def test_a_deleted_session_is_gone(kept: tuple[Path, str]) -> None:
+    path, id = kept
+    assert run("delete", id, "--store", str(path)).returncode == 0
+    assert run("list", "--store", str(path)).stdout == b""
+    assert run("delete", id, "--store", str(path)).returncode == 1
+
+
+def test_what_is_not_there_is_said_in_one_line(kept: tuple[Path, str], tmp_path: Path) -> None:
+    path, _ = kept
+    for arguments in (("show", "sess_x", "--store", str(path)), ("list", "--store", str(tmp_path / "nowhere"))):
+        done = run(*arguments)
+        assert done.returncode
+        assert done.stderr.count(b"\n") == 1
+        assert b"Traceback" not in done.stderr
+
+
+async def test_a_session_that_is_open_is_not_deleted_under_the_agent(tmp_path: Path) -> None:
+    kept: type[Agent] = durable(Notebook, Store(tmp_path / "store"))
+    async with connect(kept) as client:
+        session = await client.new_session()
+        done = run("delete", session.id, "--store", str(tmp_path / "store"))
+        assert done.returncode == 1
+        assert b"open in another process" in done.stderr
+        await session.prompt("say still here")
