@@ -9,7 +9,7 @@ from typing import Any
 
 from .codes import Codes
 from .draft_sessions import CANCEL, DraftSessions, cancelled
-from .shapes import Fields, Pair, carried, carry, tool_text
+from .shapes import MADE_UP, Fields, Pair, carried, carry, tool_text
 from .translator import Ask, Call, Fault, Flow, Peer, Surroundings, Tell
 
 CODES = Codes(
@@ -328,14 +328,19 @@ class Draft(DraftSessions):
             raise Fault(-32601, "cannot tell whether the file is there", {"kind": "capability_not_supported"})
         if is_there and params.get("overwrite") is False:
             raise Fault(-32602, f"Invalid params: {place['path']} is there, and is not to be overwritten")
-        result = self.told_by_us((yield Ask("fs/write_text_file", {**place, "content": params["content"]})))
+        extras = {name: params[name] for name in ("encoding", "createDirectories", "overwrite") if name in params}
+        said = carry({**place, "content": params["content"]}, {**extras, MADE_UP: ["sessionId"]}, self)
+        result = self.told_by_us((yield Ask("fs/write_text_file", said)))
         _, kept = carried(result or {}, self)
         size = len(params["content"].encode(errors="replace"))
         return {"bytesWritten": size, "created": not is_there, **kept}
 
     def write_at_client(self, params: Any) -> Flow:
+        params, kept = carried(params, self)
         said = {name: member for name, member in params.items() if name != "sessionId"}
-        asked = Ask("fs/write_text_file", {**said, "createDirectories": True, "overwrite": True}, to_peer=True)
+        if kept.pop(MADE_UP, None) is None:
+            kept = {"createDirectories": True, "overwrite": True}
+        asked = Ask("fs/write_text_file", {**said, **kept}, to_peer=True)
         return carry({}, self.told_by_peer((yield asked)) or {}, self)
 
     # MCP servers reached through the connection

@@ -66,6 +66,7 @@ NEW = Fields(
 def _opened_inward(result: Any, t: "DraftSessions") -> Any:
     kept = {name: member for name, member in result.items() if name not in ("sessionId", "_meta")}
     said = {name: member for name, member in result.items() if name not in kept}
+    kept[MADE_UP] = []
     if t.modes:
         said["modes"] = {
             "currentModeId": t.modes[0],
@@ -175,16 +176,11 @@ class DraftSessions(DraftTerminals):
         self.passed("session/new", said, result)
         id = result["sessionId"]
         self._held[id] = []
-        try:
-            yield from self._set_up(id, params)
-        except Fault:
-            del self._held[id]
-            if "close" in (self.agent_offers.get("sessionCapabilities") or {}):
-                yield Ask("session/close", {"sessionId": id})
-            raise
         result, kept = carried(result, self)
-        is_told = kept.pop(MADE_UP, ())
-        yield Start(self._announce(id, () if is_told else ("mode list", "config option definitions")))
+        if not kept:  # an agent of this dialect has done it by itself
+            yield from self._set_up(id, params)
+        kept.pop(MADE_UP, None)
+        yield Start(self._announce(id, is_news=not kept))
         meta = {"_meta": result["_meta"]} if "_meta" in result else {}
         return {"sessionId": id, "createdAt": self.surroundings.now(), **meta, **kept}
 
@@ -199,6 +195,16 @@ class DraftSessions(DraftTerminals):
         return {**said, "systemPrompt": {"mode": mode, "content": [{"type": "text", "text": prompt}]}}
 
     def _set_up(self, id: str, params: Any) -> Flow:
+        """Give a session its mode and options; one that cannot have them is not opened."""
+        try:
+            yield from self._set_mode_and_options(id, params)
+        except Fault:
+            del self._held[id]
+            if "close" in (self.agent_offers.get("sessionCapabilities") or {}):
+                yield Ask("session/close", {"sessionId": id})
+            raise
+
+    def _set_mode_and_options(self, id: str, params: Any) -> Flow:
         session, mode = self.sessions[id], params.get("initialMode")
         is_any = mode == "default" and mode not in [known.get("id") for known in session.modes]
         if mode and mode != session.mode and not is_any:
@@ -207,15 +213,15 @@ class DraftSessions(DraftTerminals):
         for key, value in (params.get("configOptions") or {}).items():
             yield from self._set_option(id, key, value)
 
-    def _announce(self, id: str, rows: tuple[str, ...]) -> Flow:
+    def _announce(self, id: str, is_news: bool) -> Flow:
         """After the opening was answered: what the answer had no place for, and the updates that waited."""
         yield Pause(0)
         session = self.sessions[id]
         updates: list[tuple[str, Any]] = []
-        if session.mode is not None and "mode list" in rows:
+        if session.mode is not None and is_news:
             self.lose("mode list")
             updates.append(("current_mode_update", {"previousMode": session.mode, "currentMode": session.mode}))
-        if rows:
+        if is_news:
             values = session.values().items()
             updates += [("config_option_update", self.option_change(key, None, value)) for key, value in values]
         for type, data in updates:
@@ -226,11 +232,7 @@ class DraftSessions(DraftTerminals):
 
     def open_at_agent(self, params: Any) -> Flow:
         said = NEW.outward(params, self)
-        prompt = params.get("systemPrompt")
-        if isinstance(prompt, dict):
-            said["systemPrompt"] = text_of(prompt.get("content"))
-            if prompt.get("mode") != "override" or any(block["type"] != "text" for block in prompt["content"]):
-                self.lose("system prompt")
+        self._say_system_prompt(said, params.get("systemPrompt"))
         self.servers |= {
             server["name"]: server["serverId"] for server in params.get("mcpServers") or () if "serverId" in server
         }
@@ -239,6 +241,18 @@ class DraftSessions(DraftTerminals):
             result["modes"]["currentModeId"] = said["initialMode"]
         self.passed("session/new", params, result)
         return result
+
+    def _say_system_prompt(self, said: dict[str, Any], prompt: Any) -> None:
+        meta = said.get("_meta") or {}
+        if isinstance(prompt, dict) and "systemPrompt" not in said:
+            said["systemPrompt"] = text_of(prompt.get("content"))
+            if prompt.get("mode") != "override" or any(block["type"] != "text" for block in prompt["content"]):
+                self.lose("system prompt")
+        if isinstance(meta.get("systemPrompt"), str):
+            said.setdefault("systemPrompt", meta["systemPrompt"])
+            said["_meta"] = {name: member for name, member in meta.items() if name != "systemPrompt"}
+            if not said["_meta"]:
+                del said["_meta"]
 
     def load_for_client(self, params: Any) -> Flow:
         """A client brings a session back of which it knows the id; the history comes first, as updates."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .draft_updates import DraftUpdates
-from .shapes import Fields, NamedValues
+from .shapes import Fields, NamedValues, carried, carry
 from .translator import Ask, Fault, Flow, Kept, Pause, Peer, Start, Surroundings
 
 SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not
@@ -134,7 +134,9 @@ class DraftTerminals(DraftUpdates):
     def kill_for_agent(self, params: Any) -> Flow:
         if params.get("signal") not in (None, "SIGTERM") or params.get("force"):
             self.lose("choice of signal")
-        self.told_by_us((yield Ask("terminal/kill", self._with_session(params, "signal", "force"))))
+        said = self._with_session(params, "signal", "force")
+        kept = {name: params[name] for name in ("signal", "force") if name in params}
+        self.told_by_us((yield Ask("terminal/kill", carry(said, kept, self) if kept else said)))
         return {"killed": True}
 
     def release_for_agent(self, params: Any) -> Flow:
@@ -210,7 +212,9 @@ class DraftTerminals(DraftUpdates):
         return {}
 
     def _ask_client(self, method: str, params: Any) -> Flow:
-        self.told_by_peer((yield Ask(method, {"terminalId": params["terminalId"]}, to_peer=True)))
+        _, kept = carried(params, self)
+        said = {"terminalId": params["terminalId"], **kept}
+        self.told_by_peer((yield Ask(method, said, to_peer=True)))
 
 
 CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit": None, "sessionId": None})

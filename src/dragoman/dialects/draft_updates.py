@@ -4,7 +4,7 @@ from typing import Any
 
 from .draft_content import BLOCK, DIFF
 from .memory import Remembering, SessionMemory
-from .shapes import Fields, Items, Pair, Words, carried, carry
+from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry
 from .translator import Kept, Peer, Surroundings
 
 CHUNKS = {
@@ -177,6 +177,7 @@ class DraftUpdates(Remembering):
         if data.get("final"):
             del self._messages[key]
         kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
+        kept[MADE_UP] = ["messageId"]
         rest = {"_meta": data["_meta"]} if "_meta" in data else {}
         return carry({"sessionUpdate": CHUNKS[type], "messageId": id, "content": block, **rest}, kept, self)
 
@@ -203,7 +204,7 @@ class DraftUpdates(Remembering):
         }
         if STATUS.nearest(said.get("status")) != data.get("status"):
             kept["status"] = data["status"]
-        kept["said"] = [name for name in ("output", "location", "tool", "input") if name in data]
+        kept["said"] = [name for name in ("output", "location", "tool", "input", "status") if name in data]
         return carry(said, kept, self)
 
     # Outward
@@ -246,7 +247,7 @@ class DraftUpdates(Remembering):
         data: dict[str, Any] = {"content": words}
         if "_meta" in update:
             data["_meta"] = update["_meta"]
-        if kept:
+        if kept.pop(MADE_UP, None):
             return {**data, **kept}
         id = update.get("messageId")
         if self._messages.get(key) != id:
@@ -273,7 +274,7 @@ class DraftUpdates(Remembering):
         update, kept = carried(update, self)
         said = kept.pop("said", None)
         data: dict[str, Any] = {"id": update["toolCallId"]}
-        if "status" in update or kind == "tool_call":
+        if "status" in (update if said is None else said) or (kind == "tool_call" and said is None):
             data["status"] = kept.pop("status", None) or self._status(update, session)
         if kind == "tool_call" and (said is None or "tool" in said):
             data["tool"] = known.get("name") or TOOL_NAMES.get(known.get("kind", ""), known.get("kind", "other"))

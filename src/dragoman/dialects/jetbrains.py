@@ -41,7 +41,7 @@ class JetBrains(Translator):
     }
     to_agent = {
         "initialize": Call(result=Pair(_welcome_inward, _welcome_outward)),
-        "session/prompt": Call(outward="prompt"),
+        "session/prompt": Call(result=Fields(), outward="prompt"),
     }
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
@@ -62,7 +62,9 @@ class JetBrains(Translator):
         if self._told.get(id):
             self.lose("repeated content")
         else:
-            for chunk in self._messages.apart({"content": content}):
+            for chunk in self._messages.apart(
+                {"sessionUpdate": "message", "role": "assistant", "content": content}
+            ):
                 yield Tell({"method": "session/update", "params": {"sessionId": id, "update": chunk}})
         return carry(said, {"content": content}, self)
 

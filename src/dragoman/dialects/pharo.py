@@ -49,7 +49,9 @@ def _offers_inward(offers: Any, t: Any) -> Any:
 
 def _offers_outward(offers: Any, t: Any) -> Any:
     offers, kept = carried(offers, t)
-    return {**offers, "terminal": kept.get("terminal") or _flags(offers.get("terminal") is True)}
+    if "terminal" not in offers:
+        return offers
+    return {**offers, "terminal": kept.get("terminal") or _flags(offers["terminal"] is True)}
 
 
 def _flags(value: bool) -> dict[str, bool]:
@@ -347,8 +349,10 @@ class Pharo(Remembering):
         status = {} if answer is None else self.told_by_us(answer)
         if status.get("signal"):
             self.lose("truncation and signals")
-        output = self.told_by_us((yield Ask("terminal/output", said)))
-        return {"output": output["output"], "exitCode": status.get("exitCode")}
+        _, kept = carried(status, self)
+        if "output" not in kept:
+            kept["output"] = self.told_by_us((yield Ask("terminal/output", said)))["output"]
+        return {"output": kept["output"], "exitCode": status.get("exitCode")}
 
     # Updates
 

@@ -134,7 +134,7 @@ class Fields(Shape):
         made_up = [name for name in self._given if name not in canonical]
         for name in made_up:
             canonical[name] = _made(self._given[name], value, t)
-        if made_up:
+        if made_up or self._said:  # what was said in the dialect needs nothing added when it is said again
             kept[MADE_UP] = made_up
         return carry(canonical, kept, t) if kept else canonical
 
@@ -142,6 +142,7 @@ class Fields(Shape):
         if not isinstance(value, dict):
             return value
         value, kept = carried(value, t)
+        added = {} if MADE_UP in kept else self._said
         made_up = kept.pop(MADE_UP, ())
         said: dict[str, Any] = {}
         for name, member in value.items():
@@ -159,7 +160,7 @@ class Fields(Shape):
                 said[word] = shape.outward(member, t) if shape else member
                 if said[word] is OMITTED:
                     del said[word]
-        for name, default in self._said.items():
+        for name, default in added.items():
             if name not in said and name not in kept:
                 said[name] = _made(default, value, t)
         return {**said, **kept}
