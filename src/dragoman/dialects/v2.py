@@ -6,11 +6,20 @@ prompt waits until the session is idle again.  What every agent of version 2 mus
 lack is seen to here.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from .shapes import Fields, Pair
+from .shapes import Fields
 from .translator import Ask, Call, Fault, Flow, Message
-from .v2_handshake import UNKNOWN, agent_inward, agent_outward, client_inward, client_outward
+from .v2_handshake import (
+    UNKNOWN,
+    agent_inward,
+    agent_outward,
+    client_inward,
+    client_outward,
+    info_of,
+    offered,
+    original,
+)
 from .v2_permissions import ELICITATION, OUTCOME, PERMISSION
 from .v2_sessions import Sessions
 from .v2_shapes import LOGINS
@@ -21,12 +30,11 @@ UNSUPPORTED = -32022
 _OURS = "_dragoman/v1/"
 
 
-def _lend(result: Message, t: Any) -> Message:
-    t.lent[result["terminalId"]] = True
-    return result
-
-
-TERMINAL = Pair(_lend, _lend)
+# What an agent need not have, and where it says that it has.
+_OFFERED = {
+    "session/load": ("loadSession",),
+    **{f"session/{name}": ("sessionCapabilities", name) for name in ("list", "resume", "close", "fork")},
+}
 
 
 class V2(Sessions):
@@ -67,30 +75,32 @@ class V2(Sessions):
         "elicitation/create": Call(ELICITATION),
         "fs/read_text_file": Call(name=_OURS + "fs/read_text_file"),
         "fs/write_text_file": Call(name=_OURS + "fs/write_text_file"),
-        "terminal/create": Call(result=TERMINAL, name=_OURS + "terminal/create"),
+        "terminal/create": Call(name=_OURS + "terminal/create"),
         "terminal/output": Call(name=_OURS + "terminal/output"),
         "terminal/wait_for_exit": Call(name=_OURS + "terminal/wait_for_exit"),
         "terminal/kill": Call(name=_OURS + "terminal/kill"),
         "terminal/release": Call(name=_OURS + "terminal/release"),
     }
 
+    _is_greeted = False
+
     # The handshake
 
     def greeted(self, params: Message) -> Flow:
         """A client of version 2 greets our agent."""
-        requested = params["protocolVersion"]
-        if isinstance(requested, bool) or not isinstance(requested, int) or not 0 <= requested < 2**16:
-            raise Fault(-32602, "Invalid params: protocolVersion is an integer from 0 to 65535")
+        requested = _version(params)
         if requested < VERSION:
             about = {"requested": requested, "supported": [VERSION]}
             raise Fault(UNSUPPORTED, "Unsupported protocol version", about)
-        self.client_offers = client_inward(params.get("capabilities") or {})
+        offers = params.get("capabilities")
+        self.client_offers = client_inward(offers if isinstance(offers, dict) else {})
         asked = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
         asked |= {
             name: params[here] for name, here in (("clientInfo", "info"), ("_meta", "_meta")) if here in params
         }
         result = self.told_by_us((yield Ask("initialize", asked)))
         self.agent_offers = result.get("agentCapabilities") or {}
+        self._is_greeted = True
         said = {
             "protocolVersion": VERSION,
             "info": result.get("agentInfo") or UNKNOWN,
@@ -101,10 +111,12 @@ class V2(Sessions):
 
     def greet(self, params: Message) -> Flow:
         """Our client greets an agent of version 2, or one that turns out to speak version 1."""
-        self.client_offers = params.get("clientCapabilities") or {}
+        _version(params)
+        offers = params.get("clientCapabilities")
+        self.client_offers = offers if isinstance(offers, dict) else {}
         said = {
             "protocolVersion": VERSION,
-            "info": params.get("clientInfo") or UNKNOWN,
+            "info": info_of(params.get("clientInfo")),
             "capabilities": client_outward(self.client_offers),
         }
         said |= {"_meta": params["_meta"]} if "_meta" in params else {}
@@ -115,7 +127,9 @@ class V2(Sessions):
             self.is_idle = True
             return again.get("result") or result
         logins = LOGINS.inward(result.get("authMethods") or [], self)
-        self.agent_offers = agent_inward(result.get("capabilities") or {}, bool(logins))
+        offers = result.get("capabilities") or {}
+        self.agent_offers = agent_inward(offers, bool(logins))
+        self.is_kindred, self._is_greeted = original(offers) is not None, True
         heard = {"protocolVersion": 1, "agentCapabilities": self.agent_offers, "authMethods": logins}
         heard |= {
             name: result[here] for name, here in (("agentInfo", "info"), ("_meta", "_meta")) if here in result
@@ -125,13 +139,20 @@ class V2(Sessions):
     # Calls
 
     def _call(self, message: Message, method: str, from_peer: bool) -> None:
-        """As any call, but for those that version 2 no longer has."""
-        known = self._theirs if from_peer else {}
-        if from_peer and method not in known and (method in self.to_agent or method in self.to_client):
-            error = {"code": -32601, "message": f"Method not found: version 2 has no {method}"}
-            self._fail(True, message["id"], error)
+        """As any call, but for those that version 2 no longer has, and those that are not offered."""
+        if not self._is_greeted and method != "initialize":
+            self._send(not from_peer, message)  # to be refused
+        elif (from_peer and self._is_gone(method)) or (not from_peer and self._is_missing(method)):
+            error = {"code": -32601, "message": "Method not found", "data": {"method": method}}
+            self._fail(from_peer, message["id"], error)
         else:
             super()._call(message, method, from_peer)
+
+    def _is_gone(self, method: str) -> bool:
+        return method not in self._theirs and (method in self.to_agent or method in self.to_client)
+
+    def _is_missing(self, method: str) -> bool:
+        return method in _OFFERED and self.peer == "agent" and not offered(self.agent_offers, *_OFFERED[method])
 
     # What one of version 1 can only answer as an extension
 
@@ -146,3 +167,11 @@ class V2(Sessions):
         if (answer.get("error") or {}).get("code") == -32601:
             raise Fault(-32602, f"Invalid params: this {what} cannot be cancelled")
         return self.told_by_us(answer)
+
+
+def _version(params: Message) -> int:
+    """The version somebody asks for."""
+    version = params.get("protocolVersion")
+    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**16:
+        raise Fault(-32602, "Invalid params: protocolVersion is an integer from 0 to 65535")
+    return version

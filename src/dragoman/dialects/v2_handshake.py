@@ -10,21 +10,50 @@ from .translator import Message
 UNKNOWN = {"name": "unknown", "version": "unknown"}
 _MARKED = ("delete", "additionalDirectories", "systemPrompt", "fork", "archive", "status", "title")
 _PROMPT = ("image", "audio", "embeddedContext")
+_MCP = ("stdio", "http", "acp")
+
+
+def offered(offers: Message, *path: str) -> bool:
+    """Whether a capability is marked, which takes an object, or true where version 1 has a truth value."""
+    value: object = offers
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value is True or isinstance(value, dict)
+
+
+def original(value: Message) -> Message | None:
+    """What version 1 said, where one of our kind brought it along."""
+    meta = value.get("_meta")
+    ours = meta.get(CARRIED) if isinstance(meta, dict) else None
+    whole = ours.get("v1") if isinstance(ours, dict) else None
+    return whole if isinstance(whole, dict) else None
+
+
+def with_original(value: Message, whole: Message) -> Message:
+    """Bring along what version 1 said."""
+    meta = value.get("_meta")
+    return {**value, "_meta": {**(meta if isinstance(meta, dict) else {}), CARRIED: {"v1": whole}}}
+
+
+def info_of(value: object) -> Message:
+    """Who somebody is, as far as that can be read."""
+    is_good = isinstance(value, dict) and all(isinstance(value.get(name), str) for name in UNKNOWN)
+    return value if is_good and isinstance(value, dict) else UNKNOWN
 
 
 def client_outward(offers: Message) -> Message:
     """What a client of version 1 can do, for an agent of version 2."""
-    said: Message = {"_meta": {CARRIED: {"v1": offers}}}
-    if (offers.get("auth") or {}).get("terminal"):
+    said = with_original({}, offers)
+    if offered(offers, "auth", "terminal"):
         said["auth"] = {"terminal": {}}
-    if offers.get("elicitation"):
+    if offered(offers, "elicitation"):
         said["elicitation"] = offers["elicitation"]
     return said
 
 
 def client_inward(offers: Message) -> Message:
     """What a client of version 2 can do, for an agent of version 1: all updates, no files, no terminals."""
-    whole = _whole(offers)
+    whole = original(offers)
     if whole is not None:
         return whole
     said: Message = {
@@ -32,57 +61,46 @@ def client_inward(offers: Message) -> Message:
         "plan": {},
         "subagents": {},
     }
-    if isinstance((offers.get("auth") or {}).get("terminal"), dict):
+    if offered(offers, "auth", "terminal"):
         said["auth"] = {"terminal": True}
-    if isinstance(offers.get("elicitation"), dict):
+    if offered(offers, "elicitation"):
         said["elicitation"] = offers["elicitation"]
     return _with_meta(said, offers)
 
 
 def agent_outward(offers: Message) -> Message:
     """What an agent of version 1 can do, for a client of version 2."""
-    marks = offers.get("sessionCapabilities") or {}
-    session: Message = {name: marks[name] for name in _MARKED if isinstance(marks.get(name), dict)}
-    prompt = offers.get("promptCapabilities") or {}
-    session["prompt"] = {name: {} for name in _PROMPT if prompt.get(name)}
-    mcp = offers.get("mcpCapabilities") or {}
-    session["mcp"] = {"stdio": {}, **{name: {} for name in ("http", "acp") if mcp.get(name)}}
-    said: Message = {"session": session, "_meta": {CARRIED: {"v1": offers}}}
-    if isinstance((offers.get("auth") or {}).get("status"), dict):
+    marks = "sessionCapabilities"
+    session: Message = {name: offers[marks][name] for name in _MARKED if offered(offers, marks, name)}
+    session["prompt"] = {name: {} for name in _PROMPT if offered(offers, "promptCapabilities", name)}
+    session["mcp"] = {name: {} for name in _MCP if name == "stdio" or offered(offers, "mcpCapabilities", name)}
+    said = {"session": session}
+    if offered(offers, "auth", "status"):
         said["auth"] = {"status": offers["auth"]["status"]}
-    if isinstance(offers.get("providers"), dict):
+    if offered(offers, "providers"):
         said["providers"] = offers["providers"]
-    return said
+    return with_original(said, offers)
 
 
 def agent_inward(offers: Message, has_logins: bool) -> Message:
     """What an agent of version 2 can do, for a client of version 1."""
-    whole = _whole(offers)
+    whole = original(offers)
     if whole is not None:
         return whole
-    session = offers.get("session")
     said: Message = {"auth": {"logout": {}} if has_logins else {}}
-    if isinstance(session, dict):
-        marks = {name: session[name] for name in _MARKED if isinstance(session.get(name), dict)}
-        prompt, mcp = session.get("prompt") or {}, session.get("mcp") or {}
+    if offered(offers, "session"):
+        marks = {name: offers["session"][name] for name in _MARKED if offered(offers, "session", name)}
         said |= {
             "loadSession": True,
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, **marks},
-            "promptCapabilities": {name: True for name in _PROMPT if isinstance(prompt.get(name), dict)},
-            "mcpCapabilities": {name: True for name in ("http", "acp") if isinstance(mcp.get(name), dict)},
+            "promptCapabilities": {name: True for name in _PROMPT if offered(offers, "session", "prompt", name)},
+            "mcpCapabilities": {name: True for name in _MCP[1:] if offered(offers, "session", "mcp", name)},
         }
-    if isinstance((offers.get("auth") or {}).get("status"), dict):
+    if offered(offers, "auth", "status"):
         said["auth"]["status"] = offers["auth"]["status"]
-    if isinstance(offers.get("providers"), dict):
+    if offered(offers, "providers"):
         said["providers"] = offers["providers"]
     return _with_meta(said, offers)
-
-
-def _whole(offers: Message) -> Message | None:
-    meta = offers.get("_meta")
-    ours = meta.get(CARRIED) if isinstance(meta, dict) else None
-    whole = ours.get("v1") if isinstance(ours, dict) else None
-    return whole if isinstance(whole, dict) else None
 
 
 def _with_meta(said: Message, offers: Message) -> Message:

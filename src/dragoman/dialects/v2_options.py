@@ -3,6 +3,7 @@
 from typing import Any
 
 from .translator import Message, Translator
+from .v2_handshake import offered
 from .v2_shapes import MODE_OPTION, OPTIONS
 from .v2_talk import Talk
 
@@ -39,8 +40,7 @@ def learn_options(talk: Talk, options: Any, t: Translator) -> None:
 
 def shown_options(talk: Talk, t: Translator) -> list[Message]:
     """The options a client of version 1 can show."""
-    session = t.client_offers.get("session") or {}
-    if isinstance((session.get("configOptions") or {}).get("boolean"), dict):
+    if offered(t.client_offers, "session", "configOptions", "boolean"):
         return talk.options
     shown = [option for option in talk.options if option.get("type") != "boolean"]
     if len(shown) < len(talk.options):

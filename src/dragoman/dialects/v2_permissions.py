@@ -64,8 +64,13 @@ def _of_our_request(params: Message, t: Any) -> Message:
     return {**params, "requestId": t.id_of(params["requestId"])} if "requestId" in params else params
 
 
-def _same(value: Any, t: Translator) -> Any:
-    return value
+def _outcome_outward(result: Any, t: Translator) -> Any:
+    """What is no outcome of version 1 is none at all, and must not be taken for one."""
+    outcome = result.get("outcome") if isinstance(result, dict) else None
+    match outcome:
+        case {"outcome": "cancelled"} | {"outcome": "selected", "optionId": str()}:
+            return result
+    raise Fault(-32603, "the answer to a permission request cannot be understood")
 
 
 def _unasked(value: Any, t: Translator) -> Any:
@@ -73,5 +78,5 @@ def _unasked(value: Any, t: Translator) -> Any:
 
 
 PERMISSION = Pair(_permission_inward, _unasked)  # outward it needs its session, so a flow sees to it
-OUTCOME = Pair(_outcome_inward, _same)
+OUTCOME = Pair(_outcome_inward, _outcome_outward)
 ELICITATION = Pair(_of_our_request, _elicitation_outward)

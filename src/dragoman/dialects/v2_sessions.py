@@ -3,6 +3,7 @@
 from typing import Any
 
 from .translator import Ask, Fault, Flow, Message, Pause, Start, Tell
+from .v2_handshake import offered
 from .v2_options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
 from .v2_shapes import COMMANDS, MODE_OPTION, OPENING
 from .v2_talk import Talk
@@ -36,8 +37,8 @@ class Sessions(Turns):
         if start is not None and start.get("type") != "start":
             raise Fault(INVALID_PARAMS, f"Invalid params: history cannot be replayed from {start.get('type')!r}")
         talk = self.talks.get(params["sessionId"])
-        can_load = self.agent_offers.get("loadSession") is True
-        can_resume = isinstance((self.agent_offers.get("sessionCapabilities") or {}).get("resume"), dict)
+        can_load = offered(self.agent_offers, "loadSession")
+        can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
         if start is not None and not can_load:
             raise Fault(INVALID_PARAMS, "Invalid params: this agent cannot replay the history of a session")
         if start is None and not can_resume and talk is not None:
@@ -64,7 +65,7 @@ class Sessions(Turns):
 
     def listed(self, params: Message) -> Flow:
         """The sessions our agent lists, or if it cannot, those of this connection."""
-        if isinstance((self.agent_offers.get("sessionCapabilities") or {}).get("list"), dict):
+        if offered(self.agent_offers, "sessionCapabilities", "list"):
             return self.told_by_us((yield Ask("session/list", params)))
         self.lose("session list")
         cwd = (params or {}).get("cwd")
@@ -73,7 +74,7 @@ class Sessions(Turns):
 
     def closed(self, params: Message) -> Flow:
         """Close a session; one whose agent cannot close is cancelled and forgotten."""
-        if isinstance((self.agent_offers.get("sessionCapabilities") or {}).get("close"), dict):
+        if offered(self.agent_offers, "sessionCapabilities", "close"):
             result = self.told_by_us((yield Ask("session/close", params)))
         else:
             result = {}
@@ -97,6 +98,7 @@ class Sessions(Turns):
     # A client of ours, an agent of version 2
 
     def open(self, params: Message) -> Flow:
+        _check_servers(params)
         return (yield from self._open_theirs("session/new", OPENING.outward(params, self)))
 
     def fork(self, params: Message) -> Flow:
@@ -106,6 +108,7 @@ class Sessions(Turns):
         return (yield from self._open_theirs("session/resume", OPENING.outward(params, self)))
 
     def load(self, params: Message) -> Flow:
+        _check_servers(params)
         self.talk(params["sessionId"]).begin_again()
         said = {**OPENING.outward(params, self), "replayFrom": {"type": "start"}}
         return (yield from self._open_theirs("session/resume", said))
@@ -134,14 +137,14 @@ class Sessions(Turns):
     def set_mode(self, params: Message) -> Flow:
         """Choose a mode by the option that is the mode."""
         talk = self.talk(params["sessionId"])
-        if talk.mode_option is None:
-            raise Fault(-32601, "this agent has no modes")
-        yield from self._choose(talk, talk.mode_option, "id", params["modeId"])
+        yield from self._choose(talk, talk.mode_option or MODE_OPTION, "id", params["modeId"])
         return {}
 
     def set_option(self, params: Message) -> Flow:
         talk = self.talk(params["sessionId"])
         kind = "boolean" if isinstance(params["value"], bool) else "id"
+        if kind == "boolean" and params.get("type") != kind:
+            raise Fault(INVALID_PARAMS, 'Invalid params: a truth value needs the type "boolean"')
         updates = yield from self._choose(talk, params["configId"], kind, params["value"])
         for update in updates:
             if update["sessionUpdate"] == "current_mode_update":
@@ -152,3 +155,9 @@ class Sessions(Turns):
         params = {"sessionId": talk.session_id, "configId": option, "type": kind, "value": value}
         result = self.told_by_peer((yield Ask("session/set_config_option", params, to_peer=True)))
         return changes_inward(talk, result["configOptions"], {}, self)
+
+
+def _check_servers(params: Message) -> None:
+    """Version 1 wants the servers named even if there are none; version 2 would let it pass."""
+    if "mcpServers" not in params:
+        raise Fault(INVALID_PARAMS, "Invalid params: `mcpServers` is missing")

@@ -46,6 +46,7 @@ STATUS = Open(
     "in_progress",
     {"paused": "in_progress", "cancelled": "failed"},
 )
+_ANYTHING = ("rawInput", "rawOutput")  # here null is a value
 CLEARED = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}  # what null means
 
 
@@ -129,7 +130,8 @@ def tool_outward(call: Message, t: Translator) -> Message:
     nulls = kept.pop("null", ())
     if nulls:
         call = carry(plain, kept, t) if kept else plain
-    said: Message = TOOL.outward({name: member for name, member in call.items() if member is not None}, t)
+    told = {name: member for name, member in call.items() if member is not None or name in _ANYTHING}
+    said: Message = TOOL.outward(told, t)
     return {**said, **dict.fromkeys(nulls)}
 
 

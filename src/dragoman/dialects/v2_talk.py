@@ -17,13 +17,13 @@ class Turn:
     """A prompt on its way, from the request to the reason why the agent stopped."""
 
     __slots__ = (
-        *("content", "has_run", "is_accepted", "is_cancelled"),
+        *("content", "has_run", "is_accepted", "is_cancelled", "is_taken_back"),
         *("message_id", "outcome", "session_id", "taking_back"),
     )
 
     def __init__(self, session_id: str, content: Any, message_id: str | None = None) -> None:
         self.session_id, self.content, self.message_id = session_id, content, message_id
-        self.is_accepted = self.has_run = self.is_cancelled = False
+        self.is_accepted = self.has_run = self.is_cancelled = self.is_taken_back = False
         self.outcome: Message | None = None
         self.taking_back: tuple[bool, Message] = (False, {})  # whom to tell what, should it be taken back
 

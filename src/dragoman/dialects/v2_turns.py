@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from .shapes import CARRIED
 from .translator import Ask, Fault, Flow, Kept, Message, Peer, Start, Surroundings, Tell, Translator
+from .v2_handshake import original, with_original
 from .v2_permissions import CANCELLED, OUTCOME, permission_outward
 from .v2_shapes import PROMPT, tool_inward
 from .v2_talk import Talk, Turn
@@ -21,8 +23,9 @@ class Turns(Translator):
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         self.talks = Kept()  # session id -> Talk
-        self.lent = Kept()  # the ids of terminals that belong to the client
+        self.is_kindred = False  # the peer has version 1 inside, as we do
         self._awaiting: dict[Turn, Any] = {}  # the flow that waits for a turn to go on
+        self._turn_of: dict[Any, Turn] = {}  # the turn a flow is about
         self._questions: dict[tuple[bool, str], str] = {}  # what the user is asked, and in which session
         self._last_asked = ""
         self._since = self.surroundings.now()
@@ -46,7 +49,8 @@ class Turns(Translator):
             raise Fault(-32602, "Invalid params: an empty prompt")
         turn = Turn(talk.session_id, params["prompt"], self.new_id("message"))
         talk.turns.append(turn)
-        yield Start(self._work(turn, talk, PROMPT.inward(params, self)))
+        asked = _without_original(params) if original(params) else params
+        yield Start(self._work(turn, talk, PROMPT.inward(asked, self)))
         turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
         if talk.turns[0] is not turn or not talk.is_open:
             refusal = yield Await("", turn)
@@ -105,7 +109,10 @@ class Turns(Translator):
         """Answer when the session is idle again."""
         talk = self.talk(params["sessionId"])
         said = PROMPT.outward(params, self)
+        if said["prompt"] == []:
+            said = with_original({**said, "prompt": [{"type": "text", "text": ""}]}, {"prompt": []})
         turn = Turn(talk.session_id, said["prompt"])
+        turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
         talk.turns.append(turn)
         try:
             answer = yield Ask("session/prompt", said, to_peer=True)
@@ -115,7 +122,8 @@ class Turns(Translator):
             turn.is_accepted = True
             turn.message_id = result.get("messageId") or turn.message_id
             talk.echoes[turn.message_id] = True
-            turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
+            if turn.is_taken_back:  # too late to take it back as a request
+                yield Tell(turn.taking_back[1], to_peer=True)
             if turn.outcome is None:
                 turn.outcome = yield Await("", turn)
             if "error" in turn.outcome:
@@ -170,7 +178,9 @@ class Turns(Translator):
                 found = update_inward(update, talk, self)
             return [(method, {**params, "update": one}) for one in found]
         if method == "session/cancel" and self.peer == "client":
+            self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
             self._withdraw(self.talk(params["sessionId"]))
+            return []
         return super().note_inward(method, params)
 
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
@@ -193,21 +203,31 @@ class Turns(Translator):
     def _ask(self, running: Any, step: Ask) -> None:
         if isinstance(step, Await):
             self._awaiting[step.params] = running
+            self._turn_of[running] = step.params
             return
         super()._ask(running, step)
         self._last_asked = running.asked[1]
+        if step.method == "session/prompt" and step.to_peer:
+            self._turn_of[running] = self.talk(step.params["sessionId"]).turns[-1]
         if step.method == "session/request_permission":
             self._questions = {key: id for key, id in self._questions.items() if key in self._asking}
             self._questions[running.asked] = step.params["sessionId"]
 
+    def _finish(self, running: Any, outcome: Message) -> None:
+        self._turn_of.pop(running, None)
+        super()._finish(running, outcome)
+
     def _cancel(self, message: Message, from_peer: bool) -> None:
-        id = (message.get("params") or {}).get("requestId")
+        params = message.get("params")
+        id = params.get("requestId") if isinstance(params, dict) else None
         running = self._calls.get((from_peer, id)) if isinstance(id, int | str) else None
-        turn = next((turn for turn, flow in self._awaiting.items() if flow is running), None) if running else None
-        if turn is None:
+        turn = self._turn_of.get(running)
+        is_first = turn is not None and not turn.is_taken_back
+        if turn is not None:
+            turn.is_taken_back = turn.is_cancelled = True
+        if turn is None or turn not in self._awaiting:
             super()._cancel(message, from_peer)
-        else:
-            turn.is_cancelled = True
+        elif is_first:
             self._send(*turn.taking_back)
 
     def id_of(self, id: Any) -> Any:
@@ -216,6 +236,13 @@ class Turns(Translator):
             if asked == id and running.is_call:
                 return running.id
         return id
+
+
+def _without_original(params: Message) -> Message:
+    """The prompt as version 1 had it, which may be empty."""
+    meta = {name: member for name, member in params["_meta"].items() if name != CARRIED}
+    plain = {**params, **(original(params) or {}), "_meta": meta}
+    return plain if meta else {name: member for name, member in plain.items() if name != "_meta"}
 
 
 def _update(session_id: str, update: Message) -> Message:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .shapes import carried, carry
 from .translator import Message, Translator
+from .v2_handshake import offered
 from .v2_options import changes_inward, options_outward
 from .v2_shapes import (
     BLOCK,
@@ -25,6 +26,7 @@ from .v2_shapes import (
 )
 from .v2_talk import Said, Talk, Terminal
 
+MADE_UP_ID = "dragoman:"  # what ids begin with that only version 2 needs
 SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
 
 Turning = Callable[[Message, Talk, Any], list[Message]]
@@ -70,7 +72,10 @@ def _chunk_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     if said is None:
         talk.said[id] = said = Said()
     said.add(content)
-    return [{**update, "content": BLOCK.inward(content, t)}]
+    heard = {**update, "content": BLOCK.inward(content, t)}
+    if isinstance(id, str) and id.startswith(MADE_UP_ID):
+        del heard["messageId"]
+    return [heard]
 
 
 def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
@@ -115,7 +120,7 @@ def _chunk_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
     kind, id = update["sessionUpdate"], update.get("messageId")
     update, kept = carried(update, t) if "_meta" in update else (update, {})
     if not isinstance(id, str):
-        id = talk.voice[1] if talk.voice[0] == kind else t.new_id("message")
+        id = talk.voice[1] if talk.voice[0] == kind else MADE_UP_ID + t.new_id("message")
     talk.voice = (kind, id)
     content = BLOCK.outward(update["content"], t)
     if kept.get("whole"):
@@ -161,7 +166,7 @@ def contents_inward(items: list[Any], talk: Talk, t: Any) -> list[Any]:
         match item.get("type") if isinstance(item, dict) else None:
             case "diff":
                 found += diff_inward(item, t)
-            case "terminal" if item["terminalId"] not in t.lent:
+            case "terminal" if not t.is_kindred:  # an agent of version 1 has none of its own
                 terminal = talk.terminals.get(item["terminalId"]) or Terminal()
                 talk.terminals[item["terminalId"]] = terminal
                 found += parts(item, [terminal.content], t)
@@ -223,7 +228,7 @@ def _plan_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     content = PLAN_CONTENT.inward(plan, t)
     if plan.get("planId") == PLAN:
         return [_without({**update, "sessionUpdate": "plan", "entries": content["entries"]}, "plan")]
-    if isinstance(t.client_offers.get("plan"), dict):
+    if offered(t.client_offers, "plan"):
         return [{**update, "plan": content}]
     if plan.get("type") != "items":
         t.lose("plan without entries")
@@ -243,7 +248,7 @@ def _plan_update_out(update: Message, talk: Talk, t: Translator) -> list[Message
 
 
 def _plan_removed_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
-    if isinstance(t.client_offers.get("plan"), dict):
+    if offered(t.client_offers, "plan"):
         return [update]
     return [carry({"sessionUpdate": "plan", "entries": []}, {"update": update}, t)]
 
@@ -277,7 +282,7 @@ def _mode_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
 
 
 def _subagent_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
-    if not isinstance(t.client_offers.get("subagents"), dict):
+    if not offered(t.client_offers, "subagents"):
         t.lose("subagents")
         return [carrier(update, t)]
     return [{**update, "state": STATE.inward(update["state"], t)}] if "state" in update else [update]
@@ -291,7 +296,7 @@ def _offered(name: str) -> Turning:
     """An update that a client of version 1 takes only if it said so."""
 
     def turning(update: Message, talk: Talk, t: Translator) -> list[Message]:
-        if isinstance((t.client_offers.get("session") or {}).get(name), dict):
+        if offered(t.client_offers, "session", name):
             return [update]
         t.lose(name)
         return [carrier(update, t)]

@@ -63,7 +63,7 @@ class TranslatingTransport:
                 said.append(frame)
                 continue
             translation = self.translator.outward(message)
-            said += map(_encode, translation.onward)
+            said += _written(translation.onward, message, frame)
             back += translation.back
             self._schedule(translation)
         self._inner.send(said)
@@ -163,7 +163,7 @@ class TranslatingTransport:
             if translation.back:
                 self._inner.send([_encode(message) for message in translation.back])
             self._schedule(translation)
-            yield from map(_encode, translation.onward)
+            yield from _written(translation.onward, message, frame)
         self._step_aside()
 
     def _schedule(self, translation: Translation) -> None:
@@ -196,6 +196,13 @@ def _read(frame: bytes | Oversize) -> Message | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
+
+
+def _written(onward: list[Message], message: Message, frame: bytes | Oversize) -> Iterable[bytes]:
+    """What a message became, as frames; one that stayed as it was stays as it came, byte by byte."""
+    if len(onward) == 1 and isinstance(frame, bytes) and onward[0] == message:
+        return [frame]
+    return map(_encode, onward)
 
 
 def _answers(message: Message, request: Message) -> bool:
