@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import dragoman
+from dragoman.agent import serve_on
 from dragoman.testing import RecordingClient, Testy, raw
+from dragoman.transports.memory import pipe
+from dragoman.transports.translating import TranslatingTransport
 
 TESTS = str(Path(__file__).parent.parent)
 LIMIT = 10  # seconds for all that a test does with one connection
@@ -41,8 +44,19 @@ async def over_websocket(app):
             await served.close()
 
 
+@asynccontextmanager
+async def over_v2(app):
+    """Client and agent are what they always are, and what goes over the wire between them is version 2."""
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(app, theirs, dialect="v2"), name="agent")
+    try:
+        yield TranslatingTransport(ours, "agent", "v2")
+    finally:
+        await asyncio.gather(serving, return_exceptions=True)
+
+
 # What makes an app reachable: given an agent class, a context manager that yields what `dragoman.connect` takes.
-TRANSPORTS = {"memory": in_memory, "stdio": over_stdio, "websocket": over_websocket}
+TRANSPORTS = {"memory": in_memory, "v2": over_v2, "stdio": over_stdio, "websocket": over_websocket}
 
 
 @pytest.fixture(params=TRANSPORTS)
