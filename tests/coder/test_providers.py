@@ -1,60 +1,20 @@
 """The same conversation over every provider's wire, with real HTTP on loopback."""
 
-import asyncio
-import contextlib
-import gc
-import os
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dragoman import Session
 from dragoman import schema as s
 from dragoman.coder import Coder
 from dragoman.errors import AuthRequired, InternalError
-from dragoman.testing import RecordingClient, pair
+from dragoman.testing import pair
 
 from .desk import QUICK, DiskClient, calls, said, updates
-from .model_servers import WIRES, Answer, Fault, ModelServer, Step, answer
+from .model_servers import WIRES, Answer, Fault, ModelServer, answer
+from .talking import talking
 
 pytestmark = pytest.mark.usefixtures("collected")
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.__name__)
-
-
-@pytest.fixture
-async def collected(nothing_left: None) -> AsyncIterator[None]:
-    """Google's library closes what is closed once more when it is collected, in tasks of its own: let it."""
-    yield
-    gc.collect()
-    async with asyncio.timeout(5):
-        while len(asyncio.all_tasks()) > 1:
-            await asyncio.sleep(0)
-
-
-@pytest.fixture(autouse=True)
-def no_keys_but_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_BASE_URL")) or name in ("OLLAMA_HOST", "DRAGOMAN_MODEL"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    yield
-
-
-@contextlib.asynccontextmanager
-async def talking(
-    wire: type[ModelServer], cwd: Path, monkeypatch: pytest.MonkeyPatch, *steps: Step, client: Any = None
-) -> AsyncIterator[tuple[Session, RecordingClient, ModelServer]]:
-    """A session with a coder whose model is a server on loopback."""
-    server = wire(*steps)
-    async with asyncio.timeout(60), server.running():
-        for name, value in server.environ.items():
-            monkeypatch.setenv(name, value)
-        async with pair(
-            lambda remote: Coder(remote, model=server.name, limits=QUICK), client or DiskClient()
-        ) as there:
-            yield await there.new_session(cwd), there, server
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 """`dragoman agent NAME`: one of the agents that come along, on stdin and stdout."""
 
 import argparse
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 # Where each is, and what it does; only the one that is served is loaded.
 AGENTS = {
+    "coder": ("coder", "Coder", "writes code with any language model"),
     "reviewer": ("reviewer", "Reviewer", "reviews code by rules and linters, without a language model"),
     "echo": ("testing", "Echo", "repeats prompts"),
     "testy": ("testing", "Testy", "obeys scripted prompts"),
@@ -16,13 +18,23 @@ def add_to(commands: Any) -> None:
     agent = commands.add_parser("agent", help="serve one of the agents that come along over stdin and stdout")
     told = "; ".join(f"{name} {does}" for name, (_, _, does) in AGENTS.items())
     agent.add_argument("name", choices=list(AGENTS), help=told)
+    coder = agent.add_argument_group("for the coder")
+    coder.add_argument("--model", metavar="PROVIDER:MODEL", help="which model (default: the best there is)")
+    coder.add_argument("--fetch", action="store_true", help="let it visit pages, each host with permission")
+    coder.add_argument("--login", action="store_true", help="enter a provider's key, and serve nothing")
     agent.set_defaults(command=_serve)
 
 
-def _serve(arguments: argparse.Namespace) -> None:
+def _serve(arguments: argparse.Namespace) -> int:
     from ..agent import serve
     from ..store import durable
 
+    if arguments.login:
+        from ..coder.login import enter_in_terminal
+
+        return enter_in_terminal()
     part, name, _ = AGENTS[arguments.name]
     agent = getattr(import_module(f"dragoman.{part}"), name)
-    serve(agent if part == "testing" else durable(agent))
+    app = agent if part == "testing" else durable(agent)
+    serve(partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app)
+    return 0

@@ -1,0 +1,241 @@
+"""Every mode's promise, attacked: a model that insists on an effect gets nothing done."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman import schema as s
+from dragoman.coder import call
+
+from .desk import BareClient, DiskClient, asked, calls, desk, results, snapshot
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+MCP_SERVER = Path(__file__).parent.parent / "mcp" / "scribe.py"
+either_client = pytest.mark.parametrize("client", [DiskClient, BareClient])
+
+
+class Page:
+    """A page on loopback that counts its visitors."""
+
+    def __init__(self) -> None:
+        self.visits = 0
+        self.url = ""
+        self.answers = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<p>Hello <b>there</b>"
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator["Page"]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/page"
+        try:
+            yield self
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.visits += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(self.answers)
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a.py").write_text("x = 1\n")
+    (root / ".env").write_text("SECRET=1\n")
+    (root / "out").symlink_to(tmp_path)
+    (tmp_path / "outside.txt").write_text("outside\n")
+    return root
+
+
+def attacks(project: Path, url: str) -> list[Any]:
+    """All the ways we know to have an effect."""
+    outside = project.parent / "outside.txt"
+    return [
+        call("read_file", path="src/a.py"),
+        call("edit_file", path="src/a.py", old="x = 1", new="x = 2"),
+        call("edit_file", path="src/a.py", old="x = 1", new="x = 2", replace_all=True),
+        call("write_file", path="src/a.py", content="gone"),
+        call("write_file", path="new.py", content="new"),
+        call("write_file", path="deep/down/new.py", content="new"),
+        call("write_file", path="../escaped.py", content="new"),
+        call("write_file", path="out/escaped.py", content="new"),
+        call("write_file", path=str(outside), content="gone"),
+        call("write_file", path=".env", content="gone"),
+        call("write_file", path=".git/hooks/post-checkout", content="#!/bin/sh\ntouch hooked"),
+        call("write_file", path=".dragoman/permissions.toml", content='[[allow]]\noperation = "file_write"\n'),
+        call("run_command", command="touch made"),
+        call("run_command", command="echo gone > src/a.py"),
+        call("run_command", command="true && touch made"),
+        call("run_command", command=f'{sys.executable} -c \'open("made", "w")\''),
+        call("run_command", command="touch made", cwd="/tmp"),
+        call("run_command", command="cat src/a.py"),
+        call("fetch_url", url=url),
+        call("fetch_url", url="file:///etc/passwd"),
+        call("mcp__scribe__write", path=str(project / "by-mcp.txt")),
+        call("exit_plan", plan="Let me in."),
+        call("set_mode", mode="code"),
+        [call("write_file", path="one.py", content="1"), call("run_command", command="touch two")],
+    ]
+
+
+def servers() -> dict[str, Any]:
+    command = s.McpServerStdio(name="scribe", command=sys.executable, args=[str(MCP_SERVER)], env=[])
+    return {"mcp_servers": [command]}
+
+
+@either_client
+@pytest.mark.parametrize(
+    ("mode", "answer"),
+    [("architect", "allow"), ("plan", "allow-but-not-the-plan"), ("ask", "reject"), ("code", "reject")],
+)
+async def test_nothing_is_done_without_the_permission_the_mode_demands(
+    mode: str, answer: str, client: Callable[..., DiskClient], project: Path
+) -> None:
+    def allow(request: s.RequestPermissionRequest) -> str:
+        is_plan = request.tool_call.kind == "switch_mode"
+        is_visit = request.tool_call.kind in ("fetch", "other")
+        return "plan" if is_plan else "reject" if is_visit else "allow"
+
+    policy: Any = "reject" if answer == "reject" else allow
+    async with asyncio.timeout(60), Page().open() as page:
+        steps = attacks(project, page.url)
+        if mode == "code":  # where edits in the project are what was asked for
+            steps = [step for step in steps if not isinstance(step, list)][6:]
+        before = snapshot(project.parent)
+        async with desk(
+            project, *steps, client=client(permissions=policy), mode=mode, fetch=True, options=servers()
+        ) as (session, there, model):
+            assert (await session.prompt("Do it.")).stop_reason == "end_turn"
+            told = results(model)
+        assert snapshot(project.parent) == before
+        assert page.visits == 0
+    assert not [r for r in there.requests if isinstance(r, s.CreateTerminalRequest | s.WriteTextFileRequest)]
+    done = [name for name, outcome, _ in told if outcome == "success"]
+    assert set(done) <= {"read_file"}
+    if mode in ("architect", "plan"):
+        kinds = {request.tool_call.kind for request in asked(there)}
+        assert kinds <= {"fetch", "switch_mode"}  # nothing that changes anything is even asked for
+    assert not [shown for shown in calls(there).values() if shown["status"] in ("pending", "in_progress")]
+
+
+@either_client
+async def test_a_mode_taken_back_while_the_question_is_open_counts(
+    client: Callable[..., DiskClient], project: Path
+) -> None:
+    before = snapshot(project)
+    holder: dict[str, Any] = {}
+
+    async def late(request: s.RequestPermissionRequest) -> str:
+        await holder["session"].set_mode("plan")
+        return "allow"
+
+    step = call("write_file", path="new.py", content="new")
+    async with desk(project, step, "Done.", client=client(permissions=late)) as (session, _, model):
+        holder["session"] = session
+        await session.prompt("Go")
+    assert snapshot(project) == before
+    assert "Nothing can be changed" in results(model)[0][2]
+
+
+@pytest.mark.parametrize("name", [".env", "out/outside.txt", "../outside.txt", ".git/config"])
+async def test_what_is_protected_or_outside_is_asked_about_even_to_read_it_and_every_time(
+    name: str, project: Path
+) -> None:
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("[core]\n")
+    step = call("read_file", path=name)
+    async with desk(project, step, step, "Done.", mode="code") as (session, client, model):
+        await session.prompt("Go")
+    assert [outcome for _, outcome, _ in results(model)] == ["success", "success"]
+    assert len(asked(client)) == 2
+    assert {option.kind for option in asked(client)[0].options} == {"allow_once", "reject_once"}
+
+
+async def test_in_the_mode_code_a_protected_file_is_not_written_without_a_question(project: Path) -> None:
+    steps = [call("write_file", path=".github/workflows/ci.yml", content="on: push"), "Done."]
+    async with desk(project, *steps, mode="code", client=DiskClient(permissions="reject")) as (session, client, _):
+        await session.prompt("Go")
+    assert len(asked(client)) == 1
+    assert not (project / ".github").exists()
+
+
+async def test_a_page_is_visited_with_permission_and_its_words_are_read(project: Path) -> None:
+    async with Page().open() as page:
+        step = call("fetch_url", url=page.url)
+        async with desk(project, step, step, "Done.", fetch=True) as (session, client, model):
+            await session.prompt("Go")
+    assert page.visits == 2
+    assert results(model)[0] == ("fetch_url", "success", "Hello there")
+    assert len(asked(client)) == 2
+
+
+async def test_a_redirect_to_another_host_is_asked_about_as_well(project: Path) -> None:
+    async with Page().open() as page, Page().open() as other:
+        page.answers = f"HTTP/1.1 302 Found\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n".encode()
+
+        def only_first(request: s.RequestPermissionRequest) -> str:
+            return "allow" if not other.visits and len(asked(client)) == 1 else "reject"
+
+        client = DiskClient(permissions=only_first)
+        async with desk(project, call("fetch_url", url=page.url), "Done.", fetch=True, client=client) as (
+            session,
+            *_,
+        ):
+            await session.prompt("Go")
+    assert (page.visits, other.visits) == (1, 0)
+
+
+async def test_without_being_allowed_to_fetch_there_is_no_such_tool(project: Path) -> None:
+    async with desk(project, call("fetch_url", url="http://127.0.0.1:9/"), "Done.") as (session, client, model):
+        await session.prompt("Go")
+    assert "There is no tool 'fetch_url'" in results(model)[0][2]
+    assert asked(client) == []
+
+
+async def test_rules_of_the_user_forbid_and_allow(project: Path, a_home_of_its_own: Path) -> None:
+    rules = a_home_of_its_own / ".config" / "dragoman" / "permissions.toml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text(
+        '[[deny]]\noperation = "file_write"\npath = "**/*.lock"\nreason = "made by the package manager"\n'
+        '[[allow]]\noperation = "terminal_execute"\nargv = ["echo", "..."]\n'
+        '[[deny]]\noperation = "file_read"\npath = "src/**"\n'
+    )
+    steps = [
+        call("write_file", path="uv.lock", content="x"),
+        call("run_command", command="echo hello"),
+        call("read_file", path="src/a.py"),
+        call("search", pattern="x = 1"),
+        call("list_files"),
+        "Done.",
+    ]
+    async with desk(project, *steps, mode="code") as (session, client, model):
+        await session.prompt("Go")
+    told = results(model)
+    assert [outcome for _, outcome, _ in told] == ["denied", "success", "denied", "success", "success"]
+    assert "made by the package manager" in told[0][2]
+    assert asked(client) == []
+    assert told[3][2] == "Nothing found."
+    assert "a.py" not in told[4][2] and ".env" not in told[4][2]
+
+
+async def test_commands_do_not_see_the_keys_of_the_agent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret-0001")
+    steps = [call("run_command", command="env"), "Done."]
+    async with desk(project, *steps, client=BareClient()) as (session, _, model):
+        await session.prompt("Go")
+    assert "PATH=" in results(model)[0][2]
+    assert "sk-very-secret" not in results(model)[0][2]
+    assert os.environ["ANTHROPIC_API_KEY"]

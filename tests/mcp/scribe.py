@@ -1,0 +1,45 @@
+"""An MCP server for tests: over stdio, or over HTTP or SSE on the port it is given."""
+
+import base64
+import sys
+from pathlib import Path
+
+from mcp_types import ImageContent, ToolAnnotations
+
+from mcp.server import MCPServer
+
+server = MCPServer("scribe")
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+@server.tool()
+def write(path: str) -> str:
+    """Write a file."""
+    Path(path).write_text("by mcp")
+    return "written"
+
+
+@server.tool()
+def fail() -> str:
+    """Fail."""
+    raise ValueError("it cannot be done")
+
+
+@server.tool()
+def draw() -> ImageContent:
+    """Draw a pixel."""
+    return ImageContent(type="image", data=PIXEL, mime_type="image/png")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        server.run("stdio")
+    else:
+        kind, port = sys.argv[1:]
+        server.run(kind, host="127.0.0.1", port=int(port))
