@@ -1,6 +1,6 @@
 """What is looked at, and what is found in it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -39,6 +39,9 @@ class Finding(Struct, frozen=True, order=True):
         return f"{self.path}:{self.line}"
 
 
+# What a type checker calls that which another has told already; a broken file has them as its consequences.
+SAME = {"invalid-syntax": "syntax-error", "unresolved-reference": "F821"}
+
 Check = Callable[[Source], Iterator[Finding]]
 
 
@@ -51,6 +54,26 @@ def under_review(findings: Iterable[Finding], sources: Iterable[Source]) -> list
         if finding.path in lines and concerns(finding, lines[finding.path])
     }
     return sorted(found.values(), key=lambda finding: (finding.path, finding.line, finding.code))
+
+
+def without_echoes(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings without those that only say again, in another analyser's words, what is wrong anyway."""
+    places = {(finding.path, finding.line, finding.code) for finding in findings}
+    unmerged = {finding.path for finding in findings if finding.code == "merge-marker"}
+    unparsed: set[str] = set()
+    kept = []
+    for finding in findings:
+        is_echo = finding.code in SAME and (
+            finding.path in unmerged
+            or finding.path in unparsed
+            or (finding.path, finding.line, SAME[finding.code]) in places
+        )
+        if finding.code == "syntax-error":
+            is_echo = finding.path in unparsed | unmerged
+            unparsed.add(finding.path)
+        if not is_echo:
+            kept.append(finding)
+    return kept
 
 
 def concerns(finding: Finding, lines: frozenset[int] | None) -> bool:

@@ -234,7 +234,11 @@ async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) 
                 result = await commands.run([shell, "-n"], cwd=cwd, stdin=source.text.encode(), timeout=20)
         except CommandError:  # a shell that cannot be run tells nothing
             return []
-        return [replace(finding, path=source.path) for finding in outputs.shell_syntax(result.stderr)]
+        last = len(source.text.splitlines())  # a shell misses the end of something behind the last line
+        return [
+            replace(finding, path=source.path, line=min(finding.line, last))
+            for finding in outputs.shell_syntax(result.stderr)
+        ]
 
     scripts = [source for source in sources if is_shell(source) and not source.is_fragment]
     async with asyncio.TaskGroup() as group:

@@ -11,7 +11,7 @@ from .. import schema as s
 from ..turn import ToolRun, Turn
 from .analysers import Analyser, analysers_for
 from .commands import CommandError, Commands
-from .findings import Finding, Source, under_review
+from .findings import Finding, Source, under_review, without_echoes
 from .project import Progress, Project, some
 from .prompts import Request
 
@@ -82,7 +82,9 @@ class Review:
         return outcome
 
     def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> Outcome:
-        return Outcome(sources, under_review(found, sources), [*self._project.skipped, *self._remarks])
+        return Outcome(
+            sources, without_echoes(under_review(found, sources)), [*self._project.skipped, *self._remarks]
+        )
 
     async def _run(self, analyser: Analyser) -> list[Finding]:
         title = f"{analyser.name}: {counted(len(analyser.sources), 'file')}"

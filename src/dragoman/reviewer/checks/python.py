@@ -14,7 +14,8 @@ from typing import NamedTuple
 from ..findings import Finding, Severity, Source
 from .leftovers import has_merge_markers
 
-_NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z0-9, ]+))?", re.IGNORECASE)
+_NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
+_NOQA_FILE = re.compile(r"^\s*#\s*(?:flake8|ruff)[:=]\s*noqa\s*$", re.IGNORECASE | re.MULTILINE)
 _SILENCE = threading.Lock()  # what is done to warnings is done for the whole process
 
 DEEPEST = 200  # brackets within brackets: beyond it the parser may use up the stack
@@ -100,7 +101,7 @@ def python_rules(source: Source) -> Iterator[Finding]:
         tree = parsed(source)
     except SyntaxError:
         return
-    if tree is None:
+    if tree is None or _NOQA_FILE.search(source.text):
         return
     lines = source.text.splitlines()
     nodes = list(ast.walk(tree))
@@ -120,7 +121,7 @@ def python_rules(source: Source) -> Iterator[Finding]:
 
 def _is_excused(line: str, code: str) -> bool:
     found = _NOQA.search(line)
-    return found is not None and (found[1] is None or code in found[1].upper().replace(" ", "").split(","))
+    return found is not None and (found[1] is None or code in re.split(r"[,\s]+", found[1].upper()))
 
 
 def _mutable_defaults(node: ast.AST) -> Iterator[Told]:
@@ -158,7 +159,8 @@ def _calls(node: ast.AST) -> Iterator[Told]:
         yield Told(node, code, "warning", f"{name} runs whatever it is given")
     shell = next((word.value for word in node.keywords if word.arg == "shell"), None)
     is_made_up = bool(node.args) and not isinstance(node.args[0], ast.Constant)
-    if isinstance(shell, ast.Constant) and shell.value is True and is_made_up:
+    is_started = name.startswith("subprocess.") or name in ("Popen", "check_call", "check_output")
+    if is_started and isinstance(shell, ast.Constant) and shell.value is True and is_made_up:
         message = "a shell runs a command put together at run time"
         yield Told(node, "S602", "error", message)
     if name == "yaml.load" and len(node.args) == 1 and not node.keywords:
@@ -196,6 +198,8 @@ def _returns_in_finally(node: ast.AST) -> Iterator[Told]:
 
 
 def _unused_imports(tree: ast.Module) -> Iterator[Told]:
+    if all(isinstance(statement, ast.Import | ast.ImportFrom | ast.Expr | ast.Assign) for statement in tree.body):
+        return  # a module of names for others to import
     used = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

@@ -6,72 +6,91 @@ from collections.abc import Iterator
 from ..findings import Finding, Source
 from .leftovers import LONGEST, line_at
 
-# What a provider's secret looks like: precise enough to need no context.
-_LOOKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("a private key", r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----\s*[A-Za-z0-9+/=\\n\s:-]{32}"),
-        ("an AWS access key", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
-        ("a GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22,255})\b"),
-        ("a GitLab token", r"\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,}"),
-        ("a Slack token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
-        ("a Stripe key", r"\b[sr]k_live_[A-Za-z0-9]{20,}"),
-        ("an API key of a model provider", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{32,}"),
-        ("a Google API key", r"\bAIza[A-Za-z0-9_-]{35}\b"),
-        ("an npm token", r"\bnpm_[A-Za-z0-9]{36}\b"),
-        ("a PyPI token", r"\bpypi-[A-Za-z0-9_-]{50,}"),
+KEY_BLOCK = "a private key"
+# Names and values made up for a test or an example are its business.
+_MADE_UP = re.compile(
+    r"(?:^|/)(?:tests?|spec|fixtures?|testdata|examples?|docs?)/|(?:^|/)test_[^/]*$|\.(?:md|rst|adoc)$"
+)
+
+# What a provider's secret looks like, precise enough to need no context: its beginnings, which are quickly looked
+# for, and its pattern.
+_LOOKS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
+    (name, tuple(beginnings.split()), re.compile(pattern))
+    for name, beginnings, pattern in (
+        (
+            KEY_BLOCK,
+            "-----BEGIN",
+            r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----\s*[A-Za-z0-9+/=\\n\s:-]{32}",
+        ),
+        ("an AWS access key", "AKIA ASIA", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
+        ("a GitHub token", "gh", r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22,255})\b"),
+        ("a GitLab token", "glpat- gldt- glrt-", r"\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,}"),
+        ("a Slack token", "xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+        ("a Stripe key", "k_live_", r"\b[sr]k_live_[A-Za-z0-9]{20,}"),
+        ("an API key of a model provider", "sk-", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{32,}"),
+        ("a Google API key", "AIza", r"\bAIza[A-Za-z0-9_-]{35}\b"),
+        ("an npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
+        ("a PyPI token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,}"),
         (
             "a password in an address",
-            r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"<>{}$]{1,64}:([^\s/@'\"<>{}$%*]{3,128})@[\w.-]",
+            "://",
+            r"://[^\s/:@'\"<>{}$]{1,64}:([^\s/@'\"<>{}$%*]{3,128})@[\w.-]",
         ),
     )
 )
 # A name that says it is secret, and a literal.  The value is judged by `_is_placeholder`.
 _ASSIGNED = re.compile(
-    r"(?i)\b([a-z0-9_.-]{0,40}(?:password|passwd|passphrase|secret|api_?key|access_?key|auth_?token|access_?token|private_?key))"
-    r"[\"']?\s*(?:=|:|=>)\s*(?:str\s*=\s*)?[rbuf]?([\"'])([^\"'\n]{8,200})\2"
+    r"(?i:passw(?:or)?d|passphrase|secret|(?:api|access|private)_?key|(?:auth|access)_?token)"
+    r"[\"']?[ \t]*(?:=>|[=:])[ \t]*(?:str[ \t]*=[ \t]*)?[rbuf]?([\"'])([^\"'\n]{8,200})\1"
 )
+_WORDS_FOR_SECRETS = ("passw", "passphrase", "secret", "key", "token")
+_NAME_BEFORE = re.compile(r"(?<![\w:.-])[\w.-]{0,40}$")
 _PLACEHOLDER = re.compile(
     r"(?i)^(?:.*(?:example|sample|change[-_ ]?me|placeholder|dummy|your|insert|redacted|not[-_ ]?a|todo|default).*"
-    r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|os\.environ.*|none|null|true|false)$"
+    r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|arn:.*|os\.environ.*|none|null|true|false)$"
 )
 _WORDS = re.compile(r"^[a-z]+(?:[ _.:/-][a-z]+)*$", re.IGNORECASE)  # prose or a name, such as "Enter the password"
 
 
 def secrets(source: Source) -> Iterator[Finding]:
-    is_test = re.search(r"(?:^|/)(?:tests?|spec|fixtures?|testdata)/", source.path) is not None
-    for number, line in enumerate(source.text.splitlines(), 1):
-        if len(line) < LONGEST and (what := _secret_in(line, is_test)):
+    text = source.text
+    told: set[int] = set()
+    for offset, what in _secrets_in(source):
+        line = line_at(text, offset)
+        if line not in told and (what == KEY_BLOCK or _line_length(text, offset) < LONGEST):
+            told.add(line)
             yield Finding(
                 source.path,
-                number,
+                line,
                 "error",
                 "secret",
                 f"{what} is written into the file",
                 "revoke it, read it from the environment or a secret store, and take it out of the history",
             )
-    if "PRIVATE KEY" in source.text and (found := _LOOKS[0][1].search(source.text)):
-        yield Finding(
-            source.path,
-            line_at(source.text, found.start()),
-            "error",
-            "secret",
-            "a private key is written into the file",
-            "replace the key pair, and take the file out of the history",
-        )
 
 
-def _secret_in(line: str, is_test: bool) -> str | None:
-    for name, pattern in _LOOKS[1:]:
-        found = pattern.search(line)
-        if found and not (found.groups() and _is_placeholder(found[1])) and "EXAMPLE" not in found[0]:
-            return name
-    if is_test:  # names and values made up for a test are its business
-        return None
-    found = _ASSIGNED.search(line)
-    if found and not _is_placeholder(found[3]):
-        return f"a value for {found[1].lstrip('.-_')!r}"
-    return None
+def _secrets_in(source: Source) -> Iterator[tuple[int, str]]:
+    """Where secrets begin, and what they are."""
+    for what, beginnings, pattern in _LOOKS:
+        if not any(beginning in source.text for beginning in beginnings):
+            continue
+        for found in pattern.finditer(source.text):
+            if not (found.groups() and _is_placeholder(found[1])) and "EXAMPLE" not in found[0]:
+                yield found.start(), what
+    lower = source.text.lower()
+    if _MADE_UP.search(source.path) or not any(word in lower for word in _WORDS_FOR_SECRETS):
+        return
+    for found in _ASSIGNED.finditer(source.text):
+        before = _NAME_BEFORE.search(source.text, max(found.start() - 41, 0), found.start())
+        if before and not _is_placeholder(found[2]):
+            name = re.match(r"\w+", found[0])
+            assert name
+            yield found.start(), f"a value for {(before[0] + name[0]).lstrip('.-_')!r}"
+
+
+def _line_length(text: str, offset: int) -> int:
+    end = text.find("\n", offset)
+    return (end if end >= 0 else len(text)) - text.rfind("\n", 0, offset)
 
 
 def _is_placeholder(value: str) -> bool:

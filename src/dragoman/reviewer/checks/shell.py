@@ -1,5 +1,6 @@
 """Shell scripts without ShellCheck: the mistakes that can be told from the words alone."""
 
+import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,14 +27,14 @@ RULES = (
     Rule(
         "shell-unquoted-rm",
         "error",
-        re.compile(rf"\brm\s+(?:-\S+\s+)*(?:[^\s;|&]+\s+)*[^\s;|&]*{_NAME}"),
-        "rm is given a variable without quotes: empty or with a blank in it, the wrong files go",
+        re.compile(rf"\brm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+(?:[^\s;|&]+\s+)*[^\s;|&]*{_NAME}"),
+        "rm -r is given a variable without quotes: empty or with a blank in it, the wrong files go",
         'write "${name:?}" with the quotes',
     ),
     Rule(
         "shell-unquoted-test",
         "warning",
-        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?(?:-[a-zA-Z]\s+)?{_NAME}(?=\s)"),
+        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?(?:-[a-zA-Z]\s+)?{_NAME}(?=\s)(?!\s+-(?:eq|ne|lt|le|gt|ge)\b)"),
         "a variable without quotes in [ ]: when it is empty, the test is a syntax error",
         'write "$name" with the quotes',
     ),
@@ -95,14 +96,15 @@ RULES = (
 _CD = Rule(
     "shell-unchecked-cd",
     "warning",
-    re.compile(r"^\s*cd\s+[^;&|]+$"),
+    re.compile(r"^\s*cd\s+(?!/$|~/?$)[^;&|]+$"),
     "when cd fails, the rest runs in the wrong directory",
     "write cd … || exit 1, or begin with set -e",
 )
 
 
 def is_shell(source: Source) -> bool:
-    return source.path.endswith((".sh", ".bash")) or bool(_SHEBANG.match(source.text))
+    suffix = os.path.splitext(source.path)[1]
+    return suffix in (".sh", ".bash") or (not suffix and bool(_SHEBANG.match(source.text)))
 
 
 def interpreter(source: Source) -> str:

@@ -124,6 +124,8 @@ class _Reader:
             raise Unclear
         properties = _PROPERTIES.match(content)
         skipped = properties.end() if properties else 0
+        if content[:skipped].rstrip().endswith(":"):
+            raise Unclear  # an anchor with a colon in its name, or a key that looks like an anchor
         key = _KEY.match(content, skipped)
         if key:
             self._key(column, key[1])
@@ -217,7 +219,7 @@ class _Reader:
     def _quoted(self, value: str) -> None:
         quote, started = value[0], self._at
         text = value[1:]
-        closing = re.compile(r"(?:[^\"\\]|\\.)*\"" if quote == '"' else r"(?:[^']|'')*'")
+        closing = re.compile(r"(?:[^\"\\]|\\.)*+\"" if quote == '"' else r"(?:[^']|'')*+'", re.DOTALL)
         while not (found := closing.match(text)):
             self._at += 1
             if self._at >= len(self._lines):
