@@ -131,18 +131,18 @@ async def flood(directory: Path, seconds: float, limit: int) -> tuple[float, int
                     break
         for _ in range(max(int(seconds / 0.2), 1)):
             await terminal.kill("SIGCONT")
-            loud += await _turns(session, 0.1)
+            loud += await turns(session, 0.1)
             await terminal.kill("SIGSTOP")
-            quiet += await _turns(session, 0.1)
+            quiet += await turns(session, 0.1)
             most = max(most, resident())
         return loud / quiet, len(terminal.output().output.encode()), most - before
 
 
-async def _turns(session: Session, seconds: float) -> int:
+async def turns(session: Session, seconds: float, prompt: str = "hello") -> int:
     """How many turns another session has meanwhile."""
     count, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
-        await session.prompt("hello")
+        await session.prompt(prompt)
         count += 1
     return count
 

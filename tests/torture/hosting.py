@@ -27,7 +27,7 @@ from .by_hand import resident
 from .errands import COMMAND, answer, answers
 from .host_files import SECRET, Yard, attacker, content, edits, leftovers, newest, whole_set
 from .host_permissions import Screen, spoofed
-from .host_terminals import KINDS, PATIENCE, Pulse
+from .host_terminals import KINDS, PATIENCE, Pulse, turns
 
 IMPATIENT = Limits(grace=0.2, per_session=256)
 BATCH = 250  # requests in one prompt
@@ -218,20 +218,10 @@ async def flood_beside(top: Path, seconds: float, limit: int) -> tuple[float, in
         for _ in range(max(int(seconds / 0.2), 1)):
             for spell, command_goes in (("loud", "SIGCONT"), ("quiet", "SIGSTOP")):
                 await terminal.kill(command_goes)
-                spells[spell] += await _turns(other, 0.1)
+                spells[spell] += await turns(other, 0.1, "[]")
             most = max(most, resident())
         kept = len(terminal.output().output.encode())
     return spells["loud"] / spells["quiet"], kept, most - before
-
-
-async def _turns(session: Session, seconds: float) -> int:
-    """How many turns a session has meanwhile."""
-    count, loop = 0, asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while loop.time() < end:
-        await session.prompt("[]")
-        count += 1
-    return count
 
 
 def main(role: str, top: str, *rest: str) -> None:

@@ -216,7 +216,7 @@ class Lender(Client):
 
     async def _run(
         self,
-        params: s.CreateTerminalRequest | t.CreateRequest,
+        params: s.CreateTerminalRequest,
         *,
         size: Size | None = None,
         timeout: float | None = None,

@@ -201,7 +201,11 @@ class Permissions:
             told = scrutiny.told(operation)
             if why := scrutiny.impossible(operation):
                 return await self._noted(session_id, epoch, told, Decision(False, why))
-            situation = await self._situation(session_id, operation, workspace, directories)
+            try:
+                situation = await self._situation(session_id, operation, workspace, directories)
+            except OSError as exc:  # somebody changes what is there while it is looked at
+                no = Decision(False, f"its path cannot be looked at: {exc.strerror}")
+                return await self._noted(session_id, epoch, told, no)
             decision = self._settled(situation)
             if decision is None:
                 decision = await self._asked(situation, detail)

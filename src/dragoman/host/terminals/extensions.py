@@ -10,11 +10,14 @@
 A terminal is the same whichever family of methods it was created by.  Times are in milliseconds.
 """
 
-from collections.abc import Sequence
-
-from ...schema.base import Bare, Exact, Model, Nullable, UInt32, UInt64
+from ...schema.base import Bare, Exact, Model, UInt32, UInt64
 from ...schema.protocol import SessionId
-from ...schema.terminals import EnvVariable, TerminalId
+from ...schema.terminals import (
+    CreateTerminalRequest,
+    KillTerminalRequest,
+    TerminalId,
+    WaitForTerminalExitRequest,
+)
 from .output import StreamName
 
 
@@ -23,15 +26,9 @@ class TerminalSize(Bare):
     rows: int
 
 
-class CreateRequest(Model):
+class CreateRequest(CreateTerminalRequest):
     """`timeout` ends the command; `size` makes it interactive; `push` sends what it prints as it comes."""
 
-    session_id: SessionId
-    command: str
-    args: Nullable[Sequence[str]] = []
-    env: Nullable[Sequence[EnvVariable]] = []
-    cwd: Exact[str | None] = None
-    output_byte_limit: Exact[UInt64 | None] = None
     timeout: Exact[UInt64 | None] = None
     size: Exact[TerminalSize | None] = None
     push: Exact[bool] = False
@@ -44,9 +41,7 @@ class CreateResponse(Model):
     pid: int
 
 
-class WaitRequest(Model):
-    session_id: SessionId
-    terminal_id: TerminalId
+class WaitRequest(WaitForTerminalExitRequest):
     timeout: Exact[UInt64 | None] = None
 
 
@@ -60,11 +55,9 @@ class WaitResponse(Model):
     signal: str | None = None
 
 
-class KillRequest(Model):
+class KillRequest(KillTerminalRequest):
     """A `signal` is sent and nothing more; without one the command is ended, at once with `force`."""
 
-    session_id: SessionId
-    terminal_id: TerminalId
     signal: Exact[str | None] = None
     force: Exact[bool] = False
 
