@@ -7,6 +7,7 @@ from pathlib import Path
 from mcp_types import ImageContent, ToolAnnotations
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 server = MCPServer("scribe")
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -28,7 +29,7 @@ def write(path: str) -> str:
 @server.tool()
 def fail() -> str:
     """Fail."""
-    raise ValueError("it cannot be done")
+    raise ToolError("it cannot be done")
 
 
 @server.tool()
@@ -38,7 +39,7 @@ def draw() -> ImageContent:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
+    if len(sys.argv) < 3:
         server.run("stdio")
     else:
         kind, port = sys.argv[1:]

@@ -128,7 +128,7 @@ async def _session(config: s.McpServer, cwd: str, stderr: IO[str]) -> AsyncItera
         # In a thread: the library takes a second to load.
         client, types = await asyncio.to_thread(_library)
     except ImportError as exc:
-        raise Failure(f"the library that speaks MCP is not installed: {INSTALL}") from exc
+        raise Failure(f"the library that speaks MCP is not installed ({exc.name}): {INSTALL}") from exc
     info = types.Implementation(name="dragoman", version=__version__)
     async with (
         _streams(config, cwd, stderr) as (receiving, sending),
