@@ -72,13 +72,10 @@ def kind_of(tool: str) -> str:
     return next((TOOLS[word] for word in words if word in TOOLS), "other")
 
 
-def title_of(tool: str, given: Any) -> str:
-    """What a person is told of a tool call of which its tool and input are known."""
-    subject = (
-        next((given[name] for name in ("path", "command", "url", "query") if given.get(name)), "")
-        if isinstance(given, dict)
-        else ""
-    )
+def title_of(tool: str, data: dict[str, Any]) -> str:
+    """What a person is told of a tool call of which its tool, its input and its place are known."""
+    known = {**(data.get("location") or {}), **(data["input"] if isinstance(data.get("input"), dict) else {})}
+    subject = next((known[name] for name in ("command", "url", "query", "path") if known.get(name)), "")
     return f"{tool} {subject}".rstrip()
 
 
@@ -186,8 +183,8 @@ class DraftUpdates(Remembering):
         if "status" in data:
             said["status"] = STATUS.inward(data["status"], self)
         if "tool" in data:
-            tool, given = data["tool"], data.get("input")
-            said |= {"name": tool, "title": title_of(tool, given), "kind": kind_of(tool)}
+            tool = data["tool"]
+            said |= {"name": tool, "title": title_of(tool, data), "kind": kind_of(tool)}
         if "input" in data:
             said["rawInput"] = data["input"]
         if isinstance(data.get("location"), dict):
@@ -299,15 +296,8 @@ class DraftUpdates(Remembering):
         return [(kind, {**data, **kept} if output is None else {**data, **kept, "output": output})]
 
     def _lose_tool_details(self, kind: str, update: dict[str, Any]) -> None:
-        if (
-            kind == "tool_call"
-            and update.get("title")
-            and update["title"] != title_of(update.get("name") or "", update.get("rawInput"))
-        ):
-            self.lose("tool titles")
-        if kind == "tool_call_update" and any(
-            update.get(name) for name in ("title", "kind", "rawInput", "locations")
-        ):
+        changes = ("title",) if kind == "tool_call" else ("title", "kind", "rawInput", "locations")
+        if any(update.get(name) for name in changes):
             self.lose("tool titles")
         if update.get("rawOutput") is not None:
             self.lose("raw output")

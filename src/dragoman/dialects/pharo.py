@@ -387,6 +387,8 @@ class Pharo(Remembering):
         chunk, kept = carried(chunk, self)
         if kept:
             return self._messages.together(session_id, chunk, kept)
+        if chunk["content"] == {"type": "text", "text": ""}:
+            return None
         if chunk.get("messageId"):
             self.lose("message boundaries")
         role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"

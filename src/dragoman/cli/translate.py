@@ -1,0 +1,84 @@
+"""`dragoman translate -- CMD`: an agent of one dialect, offered over stdin and stdout to clients of another."""
+
+import argparse
+import sys
+from typing import Any
+
+from .complaint import AGENT_FAILED, complain
+
+
+def add_to(commands: Any) -> None:
+    from ..dialects import NAMES
+
+    names = ", ".join(NAMES)
+    translate = commands.add_parser("translate", help="stand between a client and an agent of other dialects")
+    translate.add_argument(
+        "--from", dest="client", metavar="DIALECT", help=f"what the client speaks (default: detected); {names}"
+    )
+    translate.add_argument(
+        "--to", dest="agent", metavar="DIALECT", help="what the agent speaks (default: detected)"
+    )
+    translate.add_argument("--report", action="store_true", help="say on stderr, at the end, what was lost")
+    translate.add_argument("agent_command", nargs="+", metavar="CMD", help="what starts the agent, after --")
+    translate.set_defaults(command=_translate)
+
+
+def _translate(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from ..dialects import proper_name
+    from ..errors import Error
+    from ..transports.stdio import claimed_stdio
+
+    try:
+        client, agent = (name and proper_name(name) for name in (arguments.client, arguments.agent))
+    except ValueError as exc:
+        return complain(str(exc))
+    with claimed_stdio() as descriptors:
+        try:
+            return asyncio.run(_run(descriptors, client, agent, arguments))
+        except Error as exc:
+            return complain(str(exc), AGENT_FAILED)
+        except asyncio.CancelledError:  # by SIGTERM, as editors end what they have started
+            return 0
+
+
+async def _run(
+    descriptors: tuple[int, int], client: str | None, agent: str | None, arguments: argparse.Namespace
+) -> int:
+    import asyncio
+    import signal
+
+    from ..transports.process import spawn
+    from ..transports.relay import relay
+    from ..transports.stdio import StdioTransport
+    from ..transports.translating import TranslatingTransport
+
+    process = await spawn(arguments.agent_command)
+    process.on_stderr = lambda data: _pass_on(data)
+    task = asyncio.current_task()
+    assert task
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    stdio = StdioTransport()
+    await stdio.open(*descriptors)
+    edges = TranslatingTransport(stdio, "client", client), TranslatingTransport(process, "agent", agent)
+    ended = await relay(*edges)
+    if arguments.report:
+        _report(edges)
+    if ended is edges[1] and process.status:
+        return complain(str(await process.why_ended()), AGENT_FAILED)
+    return 0
+
+
+def _pass_on(data: bytes) -> None:
+    sys.stderr.buffer.write(data)
+    sys.stderr.flush()
+
+
+def _report(edges: Any) -> None:
+    for edge, side in zip(edges, ("client", "agent"), strict=True):
+        if edge.translator is None:
+            continue
+        for row, times in sorted(edge.translator.report.items()):
+            meaning = edge.translator.losses.get(row, row)
+            print(f"not said to the {side} in {edge.dialect} ({times} times): {meaning}", file=sys.stderr)
