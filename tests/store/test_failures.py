@@ -57,7 +57,7 @@ async def test_a_full_disk_ends_the_turn_with_an_error_and_is_no_problem_once_th
         assert failure and "full" in str(failure)
         assert len(during) < 20000
         assert [one.session_id for one in await client.list_sessions()] == [session.id]
-        again, failure = await heard(session, "say no")
+        again, failure = await heard(session, "say " + "no" * 50_000)
         assert (again, bool(failure)) == ([], True)
         await store.run(pages(1_000_000))
         after, failure = await heard(session, "say after")
@@ -163,9 +163,9 @@ from store.conftest import Notebook
 async def main():
     async with connect(durable(Notebook, Store(sys.argv[1]))) as client:
         session = await client.new_session()
-        print(session.id, flush=True)
         for number in range(int(sys.argv[2])):
             await session.prompt(f"say {number}\\nmany 20")
+        print(session.id, flush=True)
         if len(sys.argv) > 3:
             await asyncio.Event().wait()
 

@@ -173,8 +173,7 @@ class Database:
                 if line.startswith(STATE):
                     self._write_state(id, _state.decode(line[1:]))
             lines = [line for line in lines if not line.startswith(STATE)]
-        for line in lines:
-            head.fold(line)
+        head.fold(lines)
         head.updated = now()
         for row in packed(id, first, lines):
             self._number = self.db.execute(

@@ -9,7 +9,7 @@ A `Head` is the fold of a log: what a list of sessions shows and what bringing o
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,8 @@ _TELLING = tuple(
     b'{"sessionUpdate":"%s"' % name
     for name in (b"session_info_update", b"current_mode_update", b"config_option_update")
 )
+
+_FOLDED = (OWN, *_TELLING)
 
 
 class Opened(Struct, tag_field="event", tag="opened", rename="camel", omit_defaults=True):
@@ -93,13 +95,17 @@ class Head(Struct, rename="camel", omit_defaults=True):
     turn: str | None = None  # the one that has not ended
     since: int = 0  # and the line that began it
 
-    def fold(self, line: bytes) -> None:
-        """Take one more line in."""
-        self.last += 1
-        if line.startswith(OWN):
-            self._happened(_event.decode(line[1:]))
-        elif line.startswith(_TELLING):
-            self._told(line)
+    def fold(self, lines: Iterable[bytes]) -> None:
+        """Take more lines in."""
+        before, count = self.last, 0
+        for count, line in enumerate(lines, 1):
+            if line.startswith(_FOLDED):
+                self.last = before + count
+                if line.startswith(OWN):
+                    self._happened(_event.decode(line[1:]))
+                else:
+                    self._told(line)
+        self.last = before + count
 
     def _happened(self, event: Event) -> None:
         match event:

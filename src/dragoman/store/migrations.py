@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .errors import StoreFailure
 
+COPY = "before-layout-{}.db"
 STEPS = (
     # 1: sessions with their heads, records with their checksums, the authors' states
     """
@@ -35,13 +36,23 @@ def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
         raise StoreFailure(
             f"{path} was written by a newer Dragoman (layout {version}, this one knows {len(STEPS)}); use that one"
         )
+    for leftover in path.glob(COPY.format("*")):  # of an attempt that was cut short
+        leftover.unlink()
     if version == len(STEPS):
         return
-    copy = path / f"before-layout-{len(STEPS)}.db"
-    if version:
-        copy.unlink(missing_ok=True)  # of an attempt that was cut short
-        db.execute("VACUUM INTO ?", (str(copy),))
-        copy.chmod(0o600)
+    copy = path / COPY.format(len(STEPS))
+    try:
+        if version:
+            db.execute("VACUUM INTO ?", (str(copy),))
+            copy.chmod(0o600)
+        _take_steps(db, version)
+    except sqlite3.Error as exc:
+        raise StoreFailure(f"{path} could not be brought to layout {len(STEPS)}: {exc}; it is as it was") from exc
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _take_steps(db: sqlite3.Connection, version: int) -> None:
     before = _counts(db) if version else {}
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -50,13 +61,13 @@ def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
         db.execute("UPDATE meta SET value = ? WHERE key = 'layout'", (len(STEPS),))
-        if any(_counts(db).get(table) != count for table, count in before.items()):
-            raise StoreFailure(f"{path}: the step to layout {len(STEPS)} would lose rows; nothing was changed")
+        after = _counts(db)
+        if lost := [table for table, count in before.items() if after[table] != count]:
+            raise sqlite3.IntegrityError(f"it would lose {' and '.join(lost)}")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
         raise
-    copy.unlink(missing_ok=True)
 
 
 def _written_down(db: sqlite3.Connection) -> int:

@@ -109,7 +109,6 @@ def fold_all(db: sqlite3.Connection, session: str, last: int) -> Head:
         if isinstance(part, Damage):
             head.last = part.last
         else:
-            for line in part:
-                head.fold(line)
+            head.fold(part)
     head.updated = now()
     return head

@@ -1,0 +1,67 @@
+"""The layout of the database: steps from one version to the next, and versions of the future."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from dragoman import connect
+from dragoman import schema as s
+from dragoman.errors import InternalError
+from dragoman.store import Store, durable, migrations
+from dragoman.store.places import is_remote
+
+from .conftest import Notebook
+
+
+async def kept(path: Path) -> str:
+    async with connect(durable(Notebook, Store(path))) as client:
+        session = await client.new_session()
+        await session.prompt("say kept")
+        return session.id
+
+
+async def texts(path: Path, id: str) -> list[str]:
+    async with connect(durable(Notebook, Store(path))) as client:
+        told = (await client.load_session(id)).backlog()
+        return [update.content.text for update in told if isinstance(update, s.AgentMessageChunk)]  # type: ignore[union-attr]
+
+
+async def test_a_store_of_an_older_layout_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await kept(tmp_path)
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, "ALTER TABLE sessions ADD COLUMN colour TEXT"))
+    assert await texts(tmp_path, id) == ["kept"]
+    db = sqlite3.connect(tmp_path / "sessions.db")
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    assert db.execute("SELECT colour FROM sessions").fetchall() == [(None,)]
+    db.close()
+    assert not list(tmp_path.glob("before-*"))
+
+
+@pytest.mark.parametrize("step", ["DELETE FROM records", "ALTER TABLE nothing ADD COLUMN colour TEXT"])
+async def test_a_step_that_fails_or_loses_something_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    id = await kept(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+        with pytest.raises(InternalError):
+            await texts(tmp_path, id)
+    assert await texts(tmp_path, id) == ["kept"]
+
+
+async def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = await kept(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (*migrations.STEPS, "ALTER TABLE sessions ADD COLUMN colour TEXT"))
+        await texts(tmp_path, id)
+    before = (tmp_path / "sessions.db").read_bytes()
+    with pytest.raises(InternalError, match="newer Dragoman"):
+        await texts(tmp_path, id)
+    assert (tmp_path / "sessions.db").read_bytes() == before
+
+
+def test_an_ordinary_directory_is_not_on_the_network(tmp_path: Path) -> None:
+    assert not is_remote(tmp_path)
