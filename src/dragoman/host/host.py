@@ -98,6 +98,7 @@ class Host(Lender):
         self._overlay, self._save, self._relative = overlay, save, relative
         self._loans = {}
         self._chores: set[asyncio.Future[Any]] = set()  # records being written, commands whose end is awaited
+        self._over = asyncio.Event()  # the connection is
         self._taking_back: asyncio.Task[None] | None = None
 
     def decided(self, event: Mapping[str, Any]) -> None:
@@ -222,14 +223,20 @@ class Host(Lender):
 
     def attach(self, connection: Connection) -> None:
         super().attach(connection)
-        wake = connection.on_close
+        wake, self._over = connection.on_close, asyncio.Event()
 
         def over() -> None:
+            self._over.set()
             if wake:
                 wake()
             self._taking_back = asyncio.create_task(self._take_all_back(), name="taking back")
 
         connection.on_close = over
+
+    async def ended(self) -> Exception | None:
+        """Wait for the end of the connection; gives why, such as `AgentExited` with the agent's last words."""
+        await self._over.wait()
+        return self.closed
 
     async def _take_all_back(self) -> None:
         for session_id in self._loans:

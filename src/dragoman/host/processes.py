@@ -3,6 +3,9 @@
 Names come from `agents.toml`: the known agents shipped as data, and the user's own file over them.  A launch
 configuration is what other ACP documents write: `{"transport": "stdio", "command": …, "args": […], "env": {…}}`, or
 `{"transport": "http"|"websocket"|"sse", "url": …, "headers": {…}}`.
+
+An agent that dies is not started again by itself: what it was doing may be half done.  `Host.ended` says when that
+is, and `start` starts it again, with the same host if that is wanted.
 """
 
 import os
@@ -11,13 +14,17 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ..errors import AgentStartError
 from ..schema.base import Bare
+
+if TYPE_CHECKING:
+    from ..client import Client
 
 TransportName = Literal["stdio", "http", "websocket", "sse"]
 
@@ -91,6 +98,23 @@ def find_agent(wanted: str, user_file: Path | None = None) -> Launch:
     if not argv:
         raise AgentStartError("no agent was named; see dragoman agents list")
     return Launch(command=argv[0], args=argv[1:], title=wanted)
+
+
+def start(
+    agent: str | Launch | Mapping[str, Any],
+    client: "Client | None" = None,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+) -> "AbstractAsyncContextManager[Client]":
+    """Reach an agent by its name, its command or its launch configuration, and shake hands, as `connect` does."""
+    if isinstance(agent, Mapping):
+        agent = launch_from(agent)
+    launch = find_agent(agent) if isinstance(agent, str) else agent
+    from ..client import connect  # which names of agents can do without
+
+    if launch.url:
+        return connect(launch.url, client, headers=launch.headers)
+    return connect(launch.argv, client, cwd=cwd, env=launch.environment)
 
 
 def launch_from(config: Mapping[str, Any], name: str = "") -> Launch:

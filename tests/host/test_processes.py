@@ -1,0 +1,118 @@
+"""Agents found by name, by command and by launch configuration, started, watched, and started again when asked."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from torture.errands import COMMAND, answer
+
+from dragoman import AgentExited, AgentStartError
+from dragoman.host import Host
+from dragoman.host.processes import Launch, find_agent, known_agents, launch_from, start
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+KNOWN = ["claude", "codex", "gemini", "opencode", "goose", "qwen", "kimi", "copilot", "echo", "testy"]
+
+
+@pytest.fixture
+def own(home: Path) -> Path:
+    """The user's file of agents."""
+    file = home / "config" / "dragoman" / "agents.toml"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+async def test_well_known_agents_have_names(home: Path) -> None:
+    assert set(KNOWN) <= set(known_agents())
+    assert all(agent.title and agent.described() for agent in known_agents().values())
+
+
+async def test_the_user_s_own_agents_come_first(own: Path) -> None:
+    own.write_text('[gemini]\ncommand = "my-gemini"\n[far]\nurl = "https://example.com/acp"\n')
+    assert find_agent("gemini").argv == ["my-gemini"]
+    assert find_agent("far").url == "https://example.com/acp"
+    assert find_agent("codex").command == "npx"
+
+
+async def test_an_agent_of_ours_is_that_of_this_installation(home: Path) -> None:
+    assert find_agent("testy").argv == [sys.executable, "-m", "dragoman", "agent", "testy"]
+
+
+async def test_whatever_is_no_name_is_an_address_or_a_command(home: Path) -> None:
+    assert find_agent("wss://example.com/acp").url == "wss://example.com/acp"
+    assert find_agent("agent --acp 'two words'").argv == ["agent", "--acp", "two words"]
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        ('[a]\ncommand = "x"\nurl = "https://example.com"\n', "either a command or a url"),
+        ('[a]\ntitle = "neither"\n', "either a command or a url"),
+        ('[a]\ntransport = "http"\ncommand = "x"\n', "needs a url"),
+        ('[a]\ncommand = ["x"]\n', "command"),
+        ('a = "x"\n', "must be a table"),
+        ("[a\n", "cannot read"),
+    ],
+)
+async def test_a_mistake_in_the_user_s_file_is_named(own: Path, config: str, wrong: str) -> None:
+    own.write_text(config)
+    with pytest.raises(AgentStartError, match=wrong) as caught:
+        find_agent("echo")
+    assert str(own) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"transport": "stdio", "command": "agent", "args": ["--acp"], "env": {"A": "b"}},
+        {"transport": "http", "url": "https://example.com/acp", "headers": {"Authorization": "Bearer x"}},
+        {"transport": "websocket", "url": "wss://example.com/acp"},
+    ],
+)
+async def test_launch_configurations_of_others_are_understood(config: dict[str, object]) -> None:
+    launch = launch_from(config)
+    assert (launch.transport, launch.command, launch.url) == (
+        config["transport"],
+        config.get("command", ""),
+        config.get("url", ""),
+    )
+
+
+async def test_an_agent_is_started_by_name_by_command_and_by_configuration(project: Path) -> None:
+    for agent in ("testy", "dragoman agent testy", {"command": COMMAND[0], "args": COMMAND[1:]}):
+        async with asyncio.timeout(30), start(agent, Host(), cwd=project) as host:
+            assert (await host.new_session(project)).id
+
+
+async def test_an_agent_gets_the_variables_of_its_configuration(project: Path) -> None:
+    program = "import os, sys; sys.exit(f'{os.environ[\"A\"]} {os.getcwd()}')"
+    launch = Launch(command=sys.executable, args=["-c", program], env={"A": "b"})
+    with pytest.raises(AgentStartError, match=f"b {os.path.realpath(project)}") as caught:
+        async with asyncio.timeout(30), start(launch, cwd=project):
+            pass
+    assert caught.value.status == 1
+
+
+async def test_an_agent_that_cannot_be_started_says_why(home: Path) -> None:
+    with pytest.raises(AgentStartError, match="no-such-agent"):
+        async with start("no-such-agent --acp"):
+            pass
+
+
+async def test_the_end_of_an_agent_is_noticed_and_it_is_started_again_only_when_asked(project: Path) -> None:
+    host = Host(preset="allow-reads")
+    for _ in "12":
+        async with asyncio.timeout(30), start({"command": COMMAND[0], "args": COMMAND[1:]}, host):
+            session = await host.new_session(project)
+            assert await answer(session, "fs/read_text_file", path=f"{project}/a.txt") == {
+                "content": "one\ntwo\nthree\n"
+            }
+            ending = asyncio.create_task(host.ended())
+            with pytest.raises(AgentExited):
+                await answer(session, "die")
+            why = await ending
+            assert isinstance(why, AgentExited) and why.status == -9
