@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from .. import schema as s
 from ..agent import Agent
-from ..errors import AuthRequired, Error, InternalError, InvalidParams, InvalidRequest
+from ..errors import AuthRequired, InternalError, InvalidParams, InvalidRequest
 from ..roles import RemoteClient, offered
 from ..turn import AgentSession, Turn, new_id
 from .model import KeyRefused, Model, ModelError
 from .modes import DEFAULT, MODES
 
 if TYPE_CHECKING:
-    from ..mcp import Server
-    from .choice import Choice
     from .conversation import Conversation
     from .loop import Limits
+    from .models import Models
 
 log = logging.getLogger("dragoman")
 
@@ -56,25 +55,27 @@ class Coder(Agent):
         limits: "Limits | None" = None,
     ) -> None:
         super().__init__(client)
-        self._given = model
+        self._model = model
         self._fetch = fetch
         self._limits = limits
         self._talks: dict[str, Conversation] = {}
-        self._models: dict[str, Model] = {}
-        self._servers: dict[str, list[Server]] = {}
         self._reviewer: Any = None
-        self._choice: Choice | None = None
-        self._known: Sequence[str] = ()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for id in list(self._talks):
             await self._let_go(id)
-        for model in self._models.values():
-            await model.close()
+        await self.models.close()
         if self._reviewer:
             await self._reviewer.__aexit__(None, None, None)
+
+    @functools.cached_property
+    def models(self) -> "Models":
+        """The models there are."""
+        from .models import Models
+
+        return Models(self._model)
 
     # Who the user is to the providers
 
@@ -95,18 +96,17 @@ class Coder(Agent):
             raise InvalidParams(f"there is no way to log in called {params.method_id!r}")
         if params.method_id == "key":
             await self._enter_key()
-        await self._forget_models()
-        await self._choose()
-        assert self._choice
-        if not self._choice.name:
-            raise AuthRequired(f"{self._choice.why}; set a provider's key, or log in another way")
+        await self.models.forget()
+        await self.models.look()
+        if self.models.choice and not self.models.choice.name:
+            raise AuthRequired(f"{self.models.choice.why}; set a provider's key, or log in another way")
         return s.AuthenticateResponse()
 
     async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
         from .login import store_keys
 
         store_keys({})
-        await self._forget_models()
+        await self.models.forget()
         return s.LogoutResponse()
 
     async def _enter_key(self) -> None:
@@ -135,13 +135,6 @@ class Coder(Agent):
         finally:
             await page.close()
 
-    async def _forget_models(self) -> None:
-        """Keys have changed: models are opened anew."""
-        self._choice = None
-        for model in self._models.values():
-            await model.close()
-        self._models.clear()
-
     # Sessions
 
     async def opened(self, session: AgentSession) -> None:
@@ -158,19 +151,12 @@ class Coder(Agent):
             session.mode = DEFAULT
         talk = Conversation(session, Gate(session, rules, []))
         await talk.look_around()
-        if self._choice is None:
-            await self._choose()
-        model = talk.choices.get("model") or self._usual
+        await self.models.look()
+        model = talk.choices.get("model") or self.models.usual
         effort = talk.choices.get("effort", "default")
-        session.config_options = options(session.mode or DEFAULT, model, self._known, effort)
+        session.config_options = options(session.mode or DEFAULT, model, self.models.known, effort)
         self._talks[session.id] = talk
         self.client.wire.after_answer(functools.partial(self._announce, talk))
-
-    @property
-    def _usual(self) -> str:
-        from .options import REVIEWER
-
-        return (self._choice.name if self._choice else "") or REVIEWER
 
     def _announce(self, talk: "Conversation") -> None:
         from .slash import commands
@@ -186,8 +172,6 @@ class Coder(Agent):
     async def _let_go(self, id: str) -> None:
         if talk := self._talks.pop(id, None):
             await talk.close()
-        for server in self._servers.pop(id, ()):
-            await server.close()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
         from .conversation import with_option
@@ -206,34 +190,6 @@ class Coder(Agent):
             talk.choices[params.config_id] = str(params.value)
             await talk.save()
         return response
-
-    # Models
-
-    async def _choose(self) -> None:
-        """Find out which models there are and which is the usual one."""
-        from .choice import Choice, chosen
-        from .login import stored_keys
-
-        if self._given is not None and not isinstance(self._given, str):
-            self._choice, self._known = Choice(self._given.name, "given"), [self._given.name]
-        else:
-            self._choice, self._known = await chosen(self._given, stored_keys())
-
-    async def model_of(self, talk: "Conversation") -> Model | None:
-        """The model a session uses now; None is the reviewer."""
-        from .choice import Choice, opened
-        from .login import stored_keys
-        from .options import REVIEWER
-
-        name = str(talk.session.config("model"))
-        if name == REVIEWER:
-            return None
-        if self._given is not None and not isinstance(self._given, str) and name == self._given.name:
-            return self._given
-        if name not in self._models:
-            usual = self._choice if self._choice and self._choice.name == name else Choice(name)
-            self._models[name] = await opened(usual, stored_keys())
-        return self._models[name]
 
     def instructions(self, talk: "Conversation") -> str:
         """The system prompt of a session as it is now."""
@@ -280,11 +236,11 @@ class Coder(Agent):
             case "diff":
                 await slash.diff(turn, talk)
             case "compact":
-                await slash.compact(turn, talk, self)
+                await slash.compact(turn, talk, self.models, self.instructions(talk))
             case "model":
-                await self._show_or_change_model(turn, talk, rest)
+                await slash.model(turn, talk, self.models, rest)
             case "mcp":
-                await self._show_servers(turn)
+                await slash.servers(turn, talk)
             case "review":
                 await self._review(turn)
             case "init":
@@ -304,12 +260,12 @@ class Coder(Agent):
         from .prompts import parts_of
         from .reviewing import findings_in
 
-        model = await self.model_of(talk)
+        model = await self.models.get(talk.model)
         await self._tell_model(turn, talk)
         if model is None:
             await self._review(turn)
             return None
-        await self._fill_toolbox(turn, talk)
+        await talk.equip(fetch=self._fetch)
         parts, unread = parts_of(prompt, model.takes)
         if unread:
             await turn.session.notice(f"{model.name} cannot read what was attached", ", ".join(unread), "warning")
@@ -332,47 +288,12 @@ class Coder(Agent):
 
     async def _tell_model(self, turn: Turn, talk: "Conversation") -> None:
         """Say which model answers, the first time and whenever it is another one."""
-        name = str(talk.session.config("model"))
+        name = talk.model
         if talk.told_model == name:
             return
-        why = self._choice.why if self._choice and name == self._usual else "chosen"
         what = "The built-in reviewer, no language model, answers" if name == "reviewer" else f"`{name}` answers"
-        await turn.say(f"_{what} ({why}); `/model` changes that._\n\n")
+        await turn.say(f"_{what} ({self.models.why(name)}); `/model` changes that._\n\n")
         talk.told_model = name
-
-    async def _fill_toolbox(self, turn: Turn, talk: "Conversation") -> None:
-        from .toolbox import Toolbox
-
-        session = talk.session
-        if session.id not in self._servers:
-            self._servers[session.id] = await self._connect(session) if session.mcp_servers else []
-        foreign = []
-        if self._servers[session.id]:
-            from .tools.foreign import tools_of
-
-            foreign = tools_of(self._servers[session.id])
-        talk.toolbox = Toolbox(
-            fetch=self._fetch,
-            questions=offered(self.client.offers, "elicitation.form"),
-            skills=bool(talk.skills),
-            foreign=foreign,
-        )
-
-    async def _connect(self, session: AgentSession) -> "list[Server]":
-        """Reach the session's MCP servers; one that cannot be reached is told of and done without."""
-        from ..mcp import connected
-
-        trying = (connected(config, session.cwd) for config in session.mcp_servers)
-        servers = []
-        for found in await asyncio.gather(*trying, return_exceptions=True):
-            if isinstance(found, Error):
-                await session.notice("An MCP server cannot be used", str(found), "warning")
-                log.warning("%s", found)
-            elif isinstance(found, BaseException):
-                raise found
-            else:
-                servers.append(found)
-        return servers
 
     async def _review(self, turn: Turn) -> None:
         if self._reviewer is None:
@@ -380,37 +301,3 @@ class Coder(Agent):
 
             self._reviewer = await Reviewer(self.client).__aenter__()
         await self._reviewer.answer(turn)
-
-    async def _show_or_change_model(self, turn: Turn, talk: "Conversation", wanted: str) -> None:
-        from .options import options
-
-        session = talk.session
-        if not wanted:
-            listed = "\n".join(f"- `{name}`" for name in [*self._known, "reviewer"])
-            await turn.say(f"`{session.config('model')}` answers. There are:\n{listed}\n")
-            return
-        before = session.config_options
-        session.config_options = options(
-            session.mode or DEFAULT, wanted, self._known, str(session.config("effort"))
-        )
-        try:
-            await self.model_of(talk)
-        except Error:
-            session.config_options = before
-            raise
-        await session.set_config_options(session.config_options)
-        talk.choices["model"] = wanted
-        talk.told_model = wanted
-        await talk.save()
-        await turn.say(f"`{wanted}` answers from now on.")
-
-    async def _show_servers(self, turn: Turn) -> None:
-        talk = self._talks[turn.session.id]
-        await self._fill_toolbox(turn, talk)
-        there = {server.name: server for server in self._servers[turn.session.id]}
-        lines = []
-        for config in turn.session.mcp_servers:
-            server = there.get(config.name)
-            tools = ", ".join(f"`{tool.name}`" for tool in server.tools) if server else "cannot be used"
-            lines.append(f"- {config.name}: {tools}")
-        await turn.say("\n".join(lines) or "This session has no MCP servers.")

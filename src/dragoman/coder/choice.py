@@ -104,11 +104,11 @@ async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, 
     if provider in SERVERS:
         base_url = base_url or f"{_address(provider, environ)}/v1"
     kind = f"{provider if provider not in SERVERS or provider == 'ollama' else 'openai-chat'}:{model}"
-    made: Model = await (await _adapter()).open_model(choice.name, kind, key or None, base_url)
+    made: Model = await (await loaded()).open_model(choice.name, kind, key or None, base_url)
     return made
 
 
-async def _adapter() -> Any:
+async def loaded() -> Any:
     """The module that brings the providers' libraries along, which take seconds to load."""
     try:
         return await asyncio.to_thread(_load)

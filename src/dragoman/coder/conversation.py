@@ -1,13 +1,15 @@
 """What the agent keeps of a session: everything a later turn needs, most of it in the session's state."""
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .. import schema as s
 from ..agent import with_value
+from ..roles import offered
 from ..turn import AgentSession
 from . import history as h
 from .checkpoints import Checkpoints
@@ -16,6 +18,11 @@ from .gate import Gate
 from .model import Tokens
 from .toolbox import Toolbox
 from .workplace import Workplace
+
+if TYPE_CHECKING:
+    from ..mcp import Server
+
+log = logging.getLogger("dragoman")
 
 STATE = "coder"  # where in the session's state it is; messages have keys of their own, so that each is stored once
 CHECKPOINTS = f"{STATE}.checkpoints"
@@ -33,6 +40,7 @@ class Conversation:
         self.place = Workplace(session, gate, Checkpoints.decode(session.state.get(CHECKPOINTS, [])))
         self.skills: Mapping[str, Skill] = {}
         self.toolbox = Toolbox()
+        self.servers: list[Server] | None = None  # None: not yet connected
         self.tokens = msgspec.convert(stored.get("tokens", {}), Tokens)
         self.cost: float | None = stored.get("cost")
         self.used: int = stored.get("used", 0)  # tokens of the last request and its answer
@@ -64,12 +72,54 @@ class Conversation:
         """Find the skills there are."""
         self.skills = await asyncio.to_thread(find_skills, self.session.cwd)
 
+    @property
+    def model(self) -> str:
+        """The name of the model the user has it answered by."""
+        return str(self.session.config("model"))
+
+    async def equip(self, *, fetch: bool) -> None:
+        """Make the tools ready: our own, and those of the session's MCP servers."""
+        if self.servers is None:
+            self.servers = await self._connected() if self.session.mcp_servers else []
+        foreign = []
+        if self.servers:
+            from .tools.foreign import tools_of
+
+            foreign = tools_of(self.servers)
+        questions = offered(self.session.client.offers, "elicitation.form")
+        self.toolbox = Toolbox(fetch=fetch, questions=questions, skills=bool(self.skills), foreign=foreign)
+
+    async def _connected(self) -> "list[Server]":
+        """Reach the session's MCP servers; one that cannot be reached is told of and done without."""
+        from ..mcp import connected
+
+        trying = [asyncio.create_task(connected(config, self.session.cwd)) for config in self.session.mcp_servers]
+        try:
+            await asyncio.wait(trying)
+        except asyncio.CancelledError:
+            for task in trying:
+                task.cancel()
+            for found in await asyncio.gather(*trying, return_exceptions=True):
+                if not isinstance(found, BaseException):
+                    await found.close()
+            raise
+        servers = []
+        for task in trying:
+            if failure := task.exception():
+                log.warning("%s", failure)
+                await self.session.notice("An MCP server cannot be used", str(failure), "warning")
+            else:
+                servers.append(task.result())
+        return servers
+
     async def set_mode(self, mode: str) -> None:
         """Change the mode from the agent's side, in both places a client may show it."""
         await self.session.set_mode(mode)
         await self.session.set_config_options(with_option(self.session.config_options, "mode", mode))
 
     async def close(self) -> None:
+        for server in self.servers or ():
+            await server.close()
         await self.place.close()
 
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from .. import schema as s
 from ..turn import Turn
@@ -10,9 +9,9 @@ from .checkpoints import Change, patch
 from .compacting import Compactor
 from .context import Skill
 from .conversation import Conversation
-
-if TYPE_CHECKING:
-    from .agent import Coder
+from .models import Models
+from .modes import DEFAULT
+from .options import REVIEWER, options
 
 INIT = """\
 Study this project: what it is, how it is laid out, how it is built, tested and checked, and which conventions its \
@@ -101,11 +100,38 @@ async def help_(turn: Turn, talk: Conversation) -> None:
     await turn.say("\n".join(f"- `/{command.name}`: {command.description}" for command in listed))
 
 
-async def compact(turn: Turn, talk: Conversation, coder: "Coder") -> None:
-    model = await coder.model_of(talk)
-    if model is None or not talk.history:
+async def compact(turn: Turn, talk: Conversation, models: Models, instructions: str) -> None:
+    asked = await models.get(talk.model)
+    if asked is None or not talk.history:
         await turn.say("There is nothing to make shorter.")
         return
-    await Compactor(turn, talk, model).compact(coder.instructions(talk))
+    await Compactor(turn, talk, asked).compact(instructions)
     await talk.save()
     await turn.say("The conversation was made shorter.")
+
+
+async def model(turn: Turn, talk: Conversation, models: Models, wanted: str) -> None:
+    """Show the models there are, or change to one of any name."""
+    session = talk.session
+    if not wanted:
+        listed = "\n".join(f"- `{name}`" for name in [*models.known, REVIEWER])
+        await turn.say(f"`{talk.model}` answers. There are:\n{listed}\n")
+        return
+    await models.get(wanted)  # before anything changes: it may not be there
+    changed = options(session.mode or DEFAULT, wanted, models.known, str(session.config("effort")))
+    await session.set_config_options(changed)
+    talk.choices["model"] = talk.told_model = wanted
+    await talk.save()
+    await turn.say(f"`{wanted}` answers from now on.")
+
+
+async def servers(turn: Turn, talk: Conversation) -> None:
+    """Show the session's MCP servers and their tools."""
+    await talk.equip(fetch=False)
+    there = {server.name: server for server in talk.servers or ()}
+    lines = []
+    for config in turn.session.mcp_servers:
+        server = there.get(config.name)
+        tools = ", ".join(f"`{tool.name}`" for tool in server.tools) if server else "cannot be used"
+        lines.append(f"- {config.name}: {tools}")
+    await turn.say("\n".join(lines) or "This session has no MCP servers.")
