@@ -25,7 +25,9 @@ _VERBS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
 _STAGED = re.compile(r"(?i)\bstaged\b|\bindex\b")
 _CHANGES = re.compile(r"(?i)\b(?:diff|changes?|changed|uncommitted|working tree)\b")
 _SINCE = re.compile(r"(?i)\b(?:diff|changes|since)\s+([\w][\w./^~@{}-]*)")
-_MENTION = re.compile(r"@(\"[^\"]+\"|'[^']+'|[^\s,;]+)|`([^`\n]+)`|(?<![\w/.@-])([\w./~-]*[\w/](?:\.\w+)?)")
+_MENTION = re.compile(
+    r"@(\"[^\"]+\"|'[^']+'|[^\s,;]+)|`([^`\n]+)`|(?<![\w/.@-])([\w./~-]*[\w/](?:\.\w+)?(?::\d+){0,2})"
+)
 _CODE = re.compile(r"^(?:[A-Z]{1,8}\d{1,5}|[a-z]+(?:-[a-z0-9]+)+|todo|fixme|xxx|hack|secret|debugger)$")
 
 

@@ -1,0 +1,344 @@
+"""What is reviewed, as whose text, and how the client sees it happen."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman import ResourceNotFound
+from dragoman import schema as s
+
+from .conftest import Editor, User, reviewing
+
+Write = Callable[[str, str], Path]
+
+BAD = "import os\n"
+GOOD = '"""Nothing wrong."""\n'
+
+
+def git(project: Path, *words: str) -> None:
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *who, *words], cwd=project, check=True, capture_output=True, timeout=30)
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    git(project, "init", "-q")
+    (project / "old.py").write_text("import os\n\n\ndef f():\n    return 1\n")
+    (project / ".gitignore").write_text("ignored.py\n")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "first")
+    return project
+
+
+# What the client sees
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_the_plan_has_an_entry_per_analyser_and_each_is_a_tool_call_with_locations(
+    project: Path, write: Write
+) -> None:
+    write("a.py", BAD)
+    write("b.json", "{,}")
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    plan = turn.plans[-1]
+    assert plan == dict.fromkeys(
+        ["Python", "Data files", "Secrets", "Leftovers", "Encoding and size", "Ruff", "ty"], "completed"
+    )
+    assert set(turn.plans[0].values()) == {"in_progress"}
+    reading, *analysers = turn.calls
+    assert reading.kind == "read"
+    assert [call.title.partition(":")[0] for call in analysers] == list(plan)
+    ruff = next(call for call in analysers if call.title.startswith("Ruff"))
+    assert ruff.kind == "execute"
+    changes = turn.updates_of(ruff)
+    assert changes[-1].status == "completed"
+    assert s.ToolCallLocation(path=str(project / "a.py"), line=1) in [
+        place for change in changes for place in change.locations or ()
+    ]
+
+
+async def test_findings_are_told_with_place_severity_and_what_to_do(project: Path, write: Write) -> None:
+    write("a.py", BAD)
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert "- `a.py:1` warning: `os` imported but unused → drop the import (F401)" in turn.text
+    assert "`/fix` can repair 1 of them" in turn.text
+
+
+async def test_it_says_that_it_is_no_language_model(project: Path) -> None:
+    async with reviewing(project) as reviewer:
+        assert "title=" in repr(reviewer.session.client.agent_info)
+        assert "no language model" in reviewer.session.client.agent_info.title
+        turn = await reviewer.say("Write me a poem about tea")
+    assert "no language model" in turn.text
+    assert "I cannot do that" in turn.text
+    assert "/review" in turn.text
+
+
+async def test_the_commands_are_announced_and_the_session_gets_a_title(project: Path, write: Write) -> None:
+    write("a.py", GOOD)
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review a.py")
+    commands = [u for u in turn.updates if isinstance(u, s.AvailableCommandsUpdate)]
+    assert [c.name for c in commands[0].available_commands] == ["review", "fix", "explain", "todo", "help"]
+    assert [u.title for u in turn.updates if isinstance(u, s.SessionInfoUpdate)] == ["Review of a.py"]
+
+
+# Which files
+
+
+async def test_named_files_and_directories_are_reviewed_and_no_others(project: Path, write: Write) -> None:
+    for name in ("a.py", "lib/b.py", "lib/deep/c.py", "other/d.py"):
+        write(name, BAD)
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review a.py lib")
+        assert {path for path, _, _ in turn.findings} == {"a.py", "lib/b.py", "lib/deep/c.py"}
+        turn = await reviewer.say("Please have a look at @other/d.py")
+        assert {path for path, _, _ in turn.findings} == {"other/d.py"}
+
+
+async def test_a_linked_file_is_reviewed(project: Path, write: Write) -> None:
+    path = write("a b.py", BAD)
+    write("c.py", BAD)
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say(s.ResourceLink(name="a b.py", uri=path.as_uri()))
+    assert turn.findings == {("a b.py", 1, "F401")}
+
+
+async def test_an_attached_file_is_reviewed_as_it_was_sent(project: Path, write: Write) -> None:
+    path = write("a.py", GOOD)
+    attached = s.EmbeddedResource(resource=s.TextResourceContents(uri=path.as_uri(), text="\n\nimport sys\n"))
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("review", attached)
+    assert turn.findings == {("a.py", 3, "F401")}
+
+
+async def test_what_git_ignores_is_left_out(repository: Path, write: Write) -> None:
+    write("ignored.py", BAD)
+    write("new.py", BAD)
+    async with reviewing(repository) as reviewer:
+        turn = await reviewer.say("/review")
+    assert {path for path, _, _ in turn.findings} == {"old.py", "new.py"}
+
+
+async def test_only_changed_lines_are_reviewed_in_a_diff(repository: Path, write: Write) -> None:
+    write("old.py", "import os\n\n\ndef f():\n    return f == None\n")
+    write("new.py", BAD)
+    async with reviewing(repository) as reviewer:
+        turn = await reviewer.say("/review diff")
+    assert turn.findings == {("old.py", 5, "E711"), ("new.py", 1, "F401")}
+
+
+async def test_changes_can_be_counted_from_a_commit(repository: Path, write: Write) -> None:
+    write("second.py", BAD)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "second")
+    async with reviewing(repository) as reviewer:
+        assert "Nothing has changed." in (await reviewer.say("/review diff")).text
+        turn = await reviewer.say("/review diff HEAD~1")
+        assert turn.findings == {("second.py", 1, "F401")}
+        turn = await reviewer.say("/review diff no-such-commit")
+    assert "That cannot be reviewed" in turn.text
+    assert turn.stop_reason == "end_turn"
+
+
+async def test_staged_changes_are_reviewed_as_they_are_staged(repository: Path, write: Write) -> None:
+    write("new.py", "import sys\n")
+    git(repository, "add", "new.py")
+    write("new.py", GOOD)  # repaired since, but not staged
+    write("old.py", "import json\n")  # not staged
+    async with reviewing(repository) as reviewer:
+        turn = await reviewer.say("/review staged")
+    assert turn.findings == {("new.py", 1, "F401")}
+
+
+async def test_a_diff_that_is_sent_is_reviewed_also_without_its_files(project: Path) -> None:
+    diff = "diff --git a/x.sh b/x.sh\n--- a/x.sh\n+++ b/x.sh\n@@ -3,1 +3,2 @@\n old\n+# TODO: tidy\n"
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say(f"Review this\n{diff}")
+    assert turn.findings == {("x.sh", 4, "todo")}
+
+
+async def test_a_repository_cannot_have_git_run_something(repository: Path, write: Write, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    script = write("trap.sh", f"#!/bin/sh\ntouch {trap}\n")
+    script.chmod(0o755)
+    for setting in ("core.fsmonitor", "diff.external", "core.pager"):
+        git(repository, "config", setting, str(script))
+    write("old.py", BAD * 2)
+    async with reviewing(repository) as reviewer:
+        for prompt in ("/review", "/review diff", "/review staged"):
+            assert (await reviewer.say(prompt)).stop_reason == "end_turn"
+    assert not trap.exists()
+
+
+async def test_a_file_outside_the_directory_is_not_reviewed(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text(BAD)
+    (project / "link.py").symlink_to(outside)
+    async with reviewing(project) as reviewer:
+        for prompt in (f"/review {outside}", "/review ../outside.py", "/review link.py"):
+            assert "is outside" in (await reviewer.say(prompt)).text
+        assert (await reviewer.say("/review")).findings == set()
+
+
+async def test_a_file_that_is_not_there_is_named(project: Path) -> None:
+    async with reviewing(project) as reviewer:
+        assert "there is no nothing.py" in (await reviewer.say("review @nothing.py")).text
+        assert "There is no text file to look at." in (await reviewer.say("/review")).text
+        assert "That cannot be reviewed" in (await reviewer.say("/review staged")).text
+
+
+# Whose text
+
+
+async def test_an_unsaved_buffer_counts_instead_of_the_file(project: Path, write: Write) -> None:
+    unsaved = write("a.py", GOOD)
+    write("b.py", BAD)
+    editor = Editor()
+    editor.buffers[str(unsaved)] = "x = 1\nimport json\n"
+    async with reviewing(project, editor) as reviewer:
+        turn = await reviewer.say("/review")
+    assert ("a.py", 2, "F401") in turn.findings
+    assert ("b.py", 1, "F401") in turn.findings
+    assert sorted(editor.read) == [str(unsaved), str(project / "b.py")]
+    assert "ty reads saved files only, so it has not seen a.py" in turn.text
+
+
+async def test_a_file_the_client_refuses_to_read_is_not_read_behind_its_back(project: Path, write: Write) -> None:
+    class Strict(Editor):
+        async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+            if params.path.endswith("secret.py"):
+                raise ResourceNotFound("not for you")
+            return await super().read_text_file(params)
+
+    write("secret.py", BAD)
+    write("a.py", BAD)
+    async with reviewing(project, Strict()) as reviewer:
+        turn = await reviewer.say("/review")
+    assert {path for path, _, _ in turn.findings} == {"a.py"}
+    assert "the client would not read secret.py: not for you" in turn.text
+
+
+async def test_binary_and_large_files_are_not_read(project: Path, write: Write) -> None:
+    write("large.txt", "x" * (1024 * 1024 + 1))
+    (project / "image.png").write_bytes(b"\x89PNG\0\0")
+    (project / "latin.txt").write_bytes(b"fine\ncaf\xe9\n")
+    editor = Editor()
+    async with reviewing(project, editor) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.findings == {("large.txt", 1, "large-file"), ("latin.txt", 2, "not-utf-8")}
+    assert editor.read == []
+
+
+# Linters of the project
+
+FAKE = """#!/bin/sh
+touch ran
+cat << END
+[{"filePath": "$PWD/a.js", "messages": [{"line": 2, "severity": 2, "ruleId": "no-undef", "message": "x."}]}]
+END
+"""
+
+
+@pytest.fixture
+def with_eslint(project: Path, write: Write) -> Path:
+    write("eslint.config.js", "export default []\n")
+    write("a.js", "var a\nx\n")
+    write("node_modules/.bin/eslint", FAKE).chmod(0o755)
+    return project
+
+
+async def test_the_user_is_asked_before_code_of_the_project_runs(with_eslint: Path) -> None:
+    user = User("skip")
+    async with reviewing(with_eslint, user) as reviewer:
+        turn = await reviewer.say("/review")
+        assert turn.codes == set()
+        assert not (with_eslint / "ran").exists()
+        assert "ESLint was not run, as you wished" in turn.text
+        assert turn.plans[0]["ESLint"] == "pending"
+        user.choices = ("session",)
+        for _ in range(2):
+            turn = await reviewer.say("/review")
+            assert turn.findings == {("a.js", 2, "no-undef")}
+    assert len(user.questions) == 2
+
+
+async def test_a_linter_that_fails_is_told_and_the_others_go_on(with_eslint: Path, write: Write) -> None:
+    write("node_modules/.bin/eslint", "#!/bin/sh\necho no licence >&2\nexit 7\n")
+    write("b.py", BAD)
+    async with reviewing(with_eslint, User("once")) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.findings == {("b.py", 1, "F401")}
+    assert "ESLint was of no help: ESLint ended with status 7: no licence" in turn.text
+    eslint = next(call for call in turn.calls if call.title.startswith("ESLint"))
+    assert turn.updates_of(eslint)[-1].status == "failed"
+
+
+async def test_a_program_in_the_project_does_not_pass_for_a_linter(
+    project: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("bin/shellcheck", "#!/bin/sh\ntouch ran\n").chmod(0o755)
+    write("a.sh", "#!/bin/sh\necho fine\n")
+    monkeypatch.setenv("PATH", f"{project / 'bin'}:/usr/bin:/bin")
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert "ShellCheck" not in turn.plans[-1]
+    assert not (project / "ran").exists()
+
+
+async def test_a_cancelled_review_takes_its_linters_along(with_eslint: Path, write: Write) -> None:
+    write("node_modules/.bin/eslint", "#!/bin/sh\necho $$ > pid\nmv pid running\nexec sleep 600\n")
+    running = with_eslint / "running"
+
+    def waits(turn: object) -> bool:
+        return running.exists()
+
+    write("many.py", "\n".join(f"import m{number}" for number in range(50)))
+    async with reviewing(with_eslint, User("once")) as reviewer:
+        turn = await reviewer.say("/review", until=waits)
+        assert turn.stop_reason == "cancelled"
+        pid = int(running.read_text())
+        assert not Path(f"/proc/{pid}").exists()
+        eslint = next(call for call in turn.calls if call.title.startswith("ESLint"))
+        assert turn.updates_of(eslint)[-1].status == "failed"
+        write("node_modules/.bin/eslint", FAKE)
+        assert (await reviewer.say("/review")).stop_reason == "end_turn"
+
+
+# Explaining and listing
+
+
+async def test_a_finding_is_explained_by_its_code_or_its_place(project: Path, write: Write) -> None:
+    write("a.json", "[1,]")
+    async with reviewing(project) as reviewer:
+        assert "comma after the last entry" in (await reviewer.say("/explain json-trailing-comma")).text
+        assert "unused-import" in (await reviewer.say("/explain F401")).text
+        assert "Explain what?" in (await reviewer.say("/explain")).text
+        assert "shellcheck.net/wiki/SC2086" in (await reviewer.say("/explain SC2086")).text
+        await reviewer.say("/review")
+        turn = await reviewer.say("/explain a.json:1")
+    assert "`a.json:1` error" in turn.text
+    assert "comma after the last entry" in turn.text
+
+
+async def test_what_was_left_for_later_is_listed(project: Path, write: Write) -> None:
+    write("a.py", "x = 1  # TODO: two\n")
+    write("b.js", "// FIXME(ada): three\n")
+    write("c.md", "TODO is a word here\n")
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/todo")
+    assert turn.findings == {("a.py", 1, "todo"), ("b.js", 1, "fixme")}
+    assert "**2 notes** left for later." in turn.text
+
+
+async def test_no_finding_repeats_the_secret_it_found(project: Path, write: Write) -> None:
+    secret = "kettle-on-7-days"
+    write("a.py", f'password = "{secret}"\n')
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.codes == {"secret"}
+    assert secret not in repr(turn.updates)
