@@ -67,8 +67,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain(f"--file: there is no file {missing[0]!r}")
     try:
         prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
-    except UnicodeDecodeError:
-        return complain("the prompt on stdin is not UTF-8 text")
+        "".join([prompt, os.path.abspath(arguments.cwd), *arguments.file]).encode()
+    except UnicodeError:
+        return complain("the prompt, --cwd and --file have to be UTF-8 text, for the protocol has no other")
     if not prompt.strip():
         return complain("the prompt is empty; say something to the agent")
     try:

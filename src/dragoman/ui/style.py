@@ -16,6 +16,8 @@ CODES = {
     "cyan": 36,
 }
 
+UNLIMITED = 10_000
+
 
 class Style:
     """Dresses words up: `style("done", "green", "bold")`; without colours they stay as they are."""
@@ -39,9 +41,10 @@ def is_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool
     return stream.isatty() and environ.get("TERM") != "dumb"
 
 
-def width_of(stream: TextIO) -> int | None:
-    """How many columns a terminal has; None for what is none."""
+def size_of(stream: TextIO) -> tuple[int, int]:
+    """How many columns and lines a terminal has; more than anybody needs for what is none."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns or None
+        columns, lines = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
-        return None
+        columns = lines = 0
+    return columns or UNLIMITED, lines or UNLIMITED

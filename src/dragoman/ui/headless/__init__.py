@@ -6,6 +6,7 @@ The user is asked with one key where there is a terminal; where there is none, n
 
 import asyncio
 import contextlib
+import io
 import logging
 import signal
 import sys
@@ -86,8 +87,7 @@ class Reception(Host):
     async def ask(self, question: Question) -> str | None:
         """Put a question to the user, behind everything that came before it."""
         async with self.floor.taken():
-            for update in self.shown.backlog() if self.shown else ():
-                self._view.show(update)
+            self._catch_up()
             self._view.asked(question)
             if self._desk:
                 return await self._desk.ask(question)
@@ -96,8 +96,14 @@ class Reception(Host):
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
         await self.floor.free()
+        self._catch_up()
         self._view.asked_about(params.tool_call)
         return await super().request_permission(params)
+
+    def _catch_up(self) -> None:
+        """Show what has arrived and was not shown yet."""
+        for update in self.shown.backlog() if self.shown else ():
+            self._view.show(update)
 
     def decided(self, event: Mapping[str, Any]) -> None:
         self.denied += event.get("decision") == "deny"
@@ -137,6 +143,7 @@ class Run:
         self._session: Session | None = None  # while a turn runs in it
         self._work: asyncio.Task[Outcome] | None = None
         self._stopped: int | None = None  # the exit code, once somebody wanted it to stop
+        self._ending = False
 
     async def __call__(self) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -189,7 +196,7 @@ class Run:
             async for event in turn:
                 host.floor.show(event)
                 await host.floor.free()
-            self._session = None
+            self._session, self._ending = None, True
             await host.follow_up()
             if host.unasked:
                 self._view.remark("nobody could be asked; --permissions says what is allowed without asking")
@@ -216,18 +223,22 @@ class Run:
             asyncio.get_running_loop().call_later(GRACE, self._quit, code)
 
     def _quit(self, code: int) -> None:
-        self._stopped = self._stopped or code
-        if self._work:
+        """End everything now, unless it is ending already: hanging up must not be interrupted."""
+        if self._work and not self._ending:
+            self._ending = True
+            self._stopped = self._stopped or code
             self._work.cancel()
 
 
 async def run(order: Order) -> int:
     """Run one turn of an agent and show it; gives the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding lacks is written out
+            stream.reconfigure(encoding="utf-8" if order.json else None, errors="backslashreplace")
     view: View = Events(sys.stdout) if order.json else Screen(sys.stdout, sys.stderr)
     with contextlib.ExitStack() as opened:
         desk = None
-        if order.interactive:
-            keyboard = Keyboard.of(sys.stderr.fileno())
+        if order.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
             opened.callback(keyboard.close)
             screen = view if isinstance(view, Screen) else Screen(sys.stderr, sys.stderr)
             desk = Desk(screen, keyboard)

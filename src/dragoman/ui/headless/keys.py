@@ -46,9 +46,12 @@ class Keyboard:
         self._keys: asyncio.Queue[str] = asyncio.Queue()
 
     @classmethod
-    def of(cls, fd: int) -> "Keyboard":
+    def of(cls, fd: int) -> "Keyboard | None":
         """The keyboard of the terminal a descriptor leads to, opened anew: others read it as before."""
-        return cls(os.open(os.ttyname(fd), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
+        try:
+            return cls(os.open(os.ttyname(fd), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except OSError:  # a terminal without a name, as in some containers
+            return None
 
     def close(self) -> None:
         os.close(self._fd)
@@ -65,7 +68,8 @@ class Keyboard:
             yield
         finally:
             loop.remove_reader(self._fd)
-            termios.tcsetattr(self._fd, termios.TCSAFLUSH, before)
+            with contextlib.suppress(termios.error):  # the terminal may be gone
+                termios.tcsetattr(self._fd, termios.TCSAFLUSH, before)
 
     def forget(self) -> None:
         """Throw away what was typed so far."""
@@ -98,7 +102,7 @@ class Desk:
         """The id of the option the user chose; None when they closed the question."""
         keys = keys_for(question)
         with self._keyboard.listening():
-            self._screen.question(question, {key: option.label for key, option in keys.items()})
+            self._screen.question(question, keys)
             await asyncio.sleep(self._arming)
             self._keyboard.forget()
             self._screen.prompt("Press a key:")

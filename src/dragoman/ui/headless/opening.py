@@ -1,5 +1,6 @@
 """The session a run takes place in: a new one or an earlier one, set as the user wants it."""
 
+import os
 from collections.abc import Sequence
 
 from ... import schema as s
@@ -31,7 +32,8 @@ async def open_session(client: Client, cwd: str, session_id: str | None, latest:
 async def _latest(client: Client, cwd: str) -> str:
     if not offered(client.agent_capabilities, "session_capabilities.list"):
         raise WrongArgument("this agent does not list its sessions; name the one to go on with by --session ID")
-    sessions = [session for session in await client.list_sessions(cwd) if session.cwd == cwd]
+    here = os.path.realpath(cwd)
+    sessions = [session for session in await client.list_sessions(cwd) if os.path.realpath(session.cwd) == here]
     if not sessions:
         raise WrongArgument(f"this agent knows no session in {cwd}; leave out --continue to begin one")
     # Where no time is told, agents list the latest first, and max keeps the first of equals.

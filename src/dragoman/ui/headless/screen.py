@@ -4,21 +4,22 @@ Lines are added and never changed, so that scrolling back shows what happened; b
 after the line of a tool call, its end takes the place of its beginning.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from ... import schema as s
 from ...client import Client
 from ...host.diffs import unified
-from ...host.permissions import Question
+from ...host.permissions import Option, Question
 from ...transcript import UNFINISHED, Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd
 from ..legible import Lines, Stream, legible, one_line
-from ..style import Style, is_terminal, width_of
+from ..style import Style, is_terminal, size_of
 from .outcome import Outcome
 
 INDENT = "  "
 SHOWN_LINES = 12  # of what a tool has to say
-DIFF_LINES = 400
+DIFF_LINES, ASKED_LINES = 400, 4000
+CLAIMED_DIFF = 'shows: {"type":"diff"'  # which `asked_about` has shown as a diff
 MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
 COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
@@ -57,7 +58,9 @@ class Screen:
         self._tools: dict[str, _Shown] = {}
         self._last_tool: str | None = None  # whose line is the last one there is
         self._steps: dict[str, str] = {}
-        self._terminals: dict[str, Lines] = {}
+        self._block: list[str] = []  # the steps of the plan that were shown last
+        self._terminals: dict[str, tuple[str, Lines]] = {}
+        self._printing: str | None = None  # the terminal whose output was shown last
 
     # What happens
 
@@ -94,16 +97,19 @@ class Screen:
         fields = {name: getattr(call, name) for name in call.__struct_fields__}
         entry = self._transcript.apply(s.ToolCallUpdated(**fields))
         if isinstance(entry, ToolCallEntry):
-            self._diffs(entry)
+            self._tools.setdefault(entry.id, _Shown()).diffs.clear()  # once more, where the question comes
+            self._diffs(entry, most=ASKED_LINES)
 
-    def question(self, question: Question, keys: Mapping[str, str]) -> None:
-        """Put a question; `keys` has the label of each key."""
+    def question(self, question: Question, keys: Mapping[str, Option]) -> None:
+        """Put a question, to be answered with one of these keys."""
         style, indent = self.style, INDENT
-        self._line("question", style(f"? {question.title}", "yellow", "bold"), apart=True)
-        self._lines(f"{indent}{line}" for line in question.text.split("\n"))
+        self._line("question", style(f"? {question.title}", "yellow", "bold"))
+        lines = question.text.split("\n")
+        self._lines(f"{indent}{line}" for line in lines if not line.startswith(CLAIMED_DIFF))
         self._lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
         self._lines(self._coloured(question.detail.split("\n") if question.detail else ()))  # all of it
-        self._lines(f"{indent}{style(key, 'bold')}  {label}" for key, label in keys.items())
+        for key, option in keys.items():
+            self._lines([f"{indent}{style(key, 'bold', 'green' if option.allows else 'red')}  {option.label}"])
 
     def prompt(self, words: str, again: bool = False) -> None:
         """Wait for a key on a line of its own, or on the one that waited for another."""
@@ -128,18 +134,19 @@ class Screen:
             self._line("denied", f"{self.style('✗', 'red')} denied: {_doing(event)} {why}")
 
     def terminal(self, id: str, command: str) -> None:
-        """A command was started."""
-        self._terminals[id] = Lines()
-        self._line("terminal", f"{INDENT}{self.style('$', 'cyan')} {command}", apart=False)
+        """A command was started; it is named where its output begins."""
+        self._terminals[id] = (command, Lines())
 
     def output(self, id: str, text: str, stream: str) -> None:
-        self._output(self._terminals[id].add(text))
+        self._output(id, self._terminals[id][1].add(text))
 
     def terminal_ended(self, id: str, how: s.TerminalExitStatus | None) -> None:
-        self._output(self._terminals.pop(id).end())
+        self._output(id, self._terminals[id][1].end())
+        self._name_terminal(id)
         if how is not None and (how.signal or how.exit_code):
             ended = f"ended by {how.signal}" if how.signal else f"exit {how.exit_code}"
-            self._line("terminal", self.style(f"{INDENT}  {ended}", "red"), apart=False)
+            self._line("tool", self.style(f"{INDENT}  {ended}", "red"))
+        del self._terminals[id]
 
     def remark(self, words: str) -> None:
         """Something to know, from us."""
@@ -149,7 +156,7 @@ class Screen:
         """The run is over."""
         self._finish_message()
         if outcome.error:
-            self._line("end", f"dragoman: {outcome.error}", apart=False)
+            self._line("end", f"dragoman: {outcome.error}")
         elif words := self._summary(outcome):
             self._line("end", self.style(words, "dim"))
 
@@ -205,25 +212,25 @@ class Screen:
                 self._tool(call)
 
     def _tool_line(self, call: ToolCallEntry) -> str:
-        columns = width_of(self._aside)
-        title = one_line(call.title or call.name or call.kind, columns and columns - 2)
+        columns, _ = size_of(self._aside)
+        title = one_line(call.title or call.name or call.kind, columns - 2)
         return f"{self.style(MARKS[call.status], COLOURS[call.status])} {title}"
 
-    def _diffs(self, call: ToolCallEntry) -> None:
+    def _diffs(self, call: ToolCallEntry, most: int = DIFF_LINES) -> None:
         shown = self._tools.setdefault(call.id, _Shown())
         for content in call.content:
             if isinstance(content, s.Diff):
                 change = (content.path, content.old_text, content.new_text)
                 if change not in shown.diffs:
                     shown.diffs.add(change)
-                    self._diff(content)
+                    self._diff(content, most)
 
-    def _diff(self, diff: s.Diff) -> None:
+    def _diff(self, diff: s.Diff, most: int) -> None:
         new = " (new)" if diff.old_text is None else ""
         path = diff.path.removeprefix(f"{self._cwd}/") if self._cwd else diff.path
         self._line("tool", self.style(f"{INDENT}{one_line(path)}{new}", "bold"))
         lines = unified(diff).split("\n")
-        self._lines([*self._coloured(lines[:DIFF_LINES]), *self._more(len(lines) - DIFF_LINES)])
+        self._lines([*self._coloured(lines[:most]), *self._more(len(lines) - most)])
 
     def _coloured(self, lines: Iterable[str]) -> list[str]:
         """The lines of a diff in its colours."""
@@ -243,29 +250,55 @@ class Screen:
     def _more(self, count: int) -> list[str]:
         return [self.style(f"{INDENT}… {count} more lines", "dim")] if count > 0 else []
 
-    def _output(self, lines: Iterable[str]) -> None:
-        bar = self.style("│", "dim")
+    def _output(self, id: str, lines: Sequence[str]) -> None:
+        if lines:
+            self._name_terminal(id)
         for line in lines:
-            self._line("terminal", f"{INDENT}{bar} {line}", apart=False)
+            self._line("tool", f"{INDENT}{self.style('│', 'dim')} {line}")
+
+    def _name_terminal(self, id: str) -> None:
+        """Say whose output follows, where it is not that of the command before."""
+        if id != self._printing:
+            self._line("tool", f"{INDENT}{self.style('$', 'cyan')} {self._terminals[id][0]}")
+            self._printing = id
 
     # The rest
 
     def _plan(self, plan: s.Plan | s.PlanUpdateContent) -> None:
         match plan:
             case s.Plan(entries=steps) | s.PlanItems(entries=steps):
-                changed = [step for step in steps if self._steps.get(step.content) != step.status]
+                changed = {step.content for step in steps if self._steps.get(step.content) != step.status}
                 self._steps = {step.content: step.status for step in steps}
-                if changed and self._topic != "plan":
-                    done = sum(step.status == "completed" for step in steps)
-                    self._line("plan", self.style("Plan", "bold") + self.style(f" {done}/{len(steps)}", "dim"))
-                for step in changed:
-                    mark = self.style(MARKS[step.status], COLOURS[step.status])
-                    self._line("plan", f"{INDENT}{mark} {one_line(step.content)}")
+                if changed:
+                    self._plan_steps(steps, changed)
             case s.PlanFile(uri=uri):
                 self._line("plan", f"{self.style('Plan', 'bold')} {one_line(uri)}")
             case s.PlanMarkdown(content=content):
                 self._line("plan", self.style("Plan", "bold"))
                 self._lines(f"{INDENT}{legible(line)}" for line in content.rstrip().split("\n"))
+
+    def _plan_steps(self, steps: Sequence[s.PlanEntry], changed: set[str]) -> None:
+        """Show the steps that changed; a plan that is still the last thing on a terminal is drawn anew."""
+        (columns, height), goes_on = size_of(self._aside), self._topic == "plan"
+        redrawn = len(self._block) + 1 if goes_on and self._is_terminal else 0
+        redrawn = redrawn if redrawn < height else 0  # what has scrolled away stays as it is
+        wanted = {*changed, *self._block} if redrawn else changed
+        shown = [step for step in steps if step.content in wanted]
+        lines = []
+        if redrawn or not goes_on:
+            done = sum(step.status == "completed" for step in steps)
+            lines = [self.style("Plan", "bold") + self.style(f" {done}/{len(steps)}", "dim")]
+        for step in shown:
+            mark = self.style(MARKS[step.status], COLOURS[step.status])
+            lines.append(f"{INDENT}{mark} {one_line(step.content, columns - 4)}")
+        self._begin("plan")
+        if redrawn:
+            self._aside.write(f"\x1b[{redrawn}A\r")
+            lines = [f"\x1b[2K{line}" for line in lines]
+        self._lines(lines)
+        if redrawn:
+            self._aside.write("\x1b[J")
+        self._block = [step.content for step in shown]
 
     def _subagent(self, subagent: Subagent) -> None:
         status = "completed" if isinstance(subagent.state, s.IdleStateUpdate) else "in_progress"
@@ -304,12 +337,8 @@ class Screen:
             self._aside.write("\n")
         self._topic = topic
 
-    def _line(self, topic: str, line: str, *, apart: bool = True) -> None:
-        if apart:
-            self._begin(topic)
-        else:
-            self._make_room()
-            self._last_tool, self._topic = None, topic
+    def _line(self, topic: str, line: str) -> None:
+        self._begin(topic)
         self._lines([line])
 
     def _lines(self, lines: Iterable[str]) -> None:
