@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import sys
 from contextlib import asynccontextmanager
@@ -12,7 +13,10 @@ import pytest
 import dragoman
 from dragoman.agent import serve_on
 from dragoman.testing import RecordingClient, Testy, raw
+from dragoman.transports.asgi import endpoint
+from dragoman.transports.http import dial_http
 from dragoman.transports.memory import pipe
+from dragoman.transports.server import listening
 from dragoman.transports.translating import TranslatingTransport
 
 TESTS = str(Path(__file__).parent.parent)
@@ -32,16 +36,26 @@ async def over_stdio(app):
 
 
 @asynccontextmanager
-async def over_websocket(app):
-    from dragoman.transports.asgi import endpoint
-    from dragoman.transports.server import listening
-
-    served = endpoint(app)
-    async with listening(served) as server:
+async def served(app):
+    """A server of our own for an agent class, in this process but over real sockets."""
+    agents = endpoint(app)
+    async with listening(agents) as server:
         try:
-            yield server.url(websocket=True)
+            yield server
         finally:
-            await served.close()
+            await agents.close()
+
+
+@asynccontextmanager
+async def over_websocket(app):
+    async with served(app) as server:
+        yield server.url(websocket=True)
+
+
+@asynccontextmanager
+async def over_http(app, version):
+    async with served(app) as server:
+        yield await dial_http(server.url(), version=version)
 
 
 @asynccontextmanager
@@ -56,7 +70,14 @@ async def over_v2(app):
 
 
 # What makes an app reachable: given an agent class, a context manager that yields what `dragoman.connect` takes.
-TRANSPORTS = {"memory": in_memory, "v2": over_v2, "stdio": over_stdio, "websocket": over_websocket}
+TRANSPORTS = {
+    "memory": in_memory,
+    "v2": over_v2,
+    "stdio": over_stdio,
+    "websocket": over_websocket,
+    "http/1.1": functools.partial(over_http, version="1.1"),
+    "http/2": functools.partial(over_http, version="2"),
+}
 
 
 @pytest.fixture(params=TRANSPORTS)

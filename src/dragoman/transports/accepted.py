@@ -21,6 +21,7 @@ KEPT = 16 * 1024 * 1024  # bytes a connection keeps of what was sent, for reader
 SHARE = 4 * 1024 * 1024  # the most of it that one stream keeps
 MAX_STREAMS = 1024
 MAX_ROUTES = 4096  # requests whose answer has a stream to go to
+MAX_PENDING = 256 * 1024  # frames the agent has not taken, though its client should have stopped
 BATCH = 256 * 1024  # bytes handed to the server at once
 STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
@@ -115,7 +116,7 @@ class AcceptedTransport:
         self._hear: Hear | None = None
         self._ended: Callable[[], None] | None = None
         self._held = False
-        self._pending: deque[tuple[bytes, asyncio.Future[None]]] = deque()  # arrived while held
+        self._pending: deque[tuple[bytes, asyncio.Future[None] | None]] = deque()  # arrived while held
         self._taken = asyncio.Event()
         self._why: str | None = None
         self._routes: dict[bytes, tuple[str | None, str | None]] = {}  # answers: their stream, what they wait for
@@ -210,14 +211,25 @@ class AcceptedTransport:
             self._pending.append((frame, taken))
             await taken
 
-    async def accept_all(self, frames: list[bytes]) -> None:
-        """Hand the agent frames of a stream that both count, and see to it that the client is told."""
-        for frame in frames:
-            due = self.heard.add(1, len(frame))
-            if due and self.resumes:
-                self.streams[None].acknowledge = self.heard.tell()
-                self.streams[None].wake()
-            await self.accept(frame)
+    def accept_counted(self, frames: list[bytes]) -> None:
+        """Hand the agent frames that both ends count.
+
+        What it does not take now waits here, unacknowledged, so the client stops by itself.  Not to read from it
+        would not do, because its own acknowledgements come the same way.
+        """
+        self.heard.count += len(frames)
+        if self._hear and not self._held and not self._pending:
+            self._hear([*frames])
+            self._took_in(sum(map(len, frames)))
+        elif len(self._pending) + len(frames) > MAX_PENDING:
+            self.end("the client sends more than it was allowed to")
+        else:
+            self._pending.extend((frame, None) for frame in frames)
+
+    def _took_in(self, size: int) -> None:
+        if self.heard.add(0, size) and self.resumes:
+            self.streams[None].acknowledge = self.heard.tell() - len(self._pending)
+            self.streams[None].wake()
 
     def acknowledged(self, number: int) -> None:
         """The client has heard everything up to a number."""
@@ -265,7 +277,9 @@ class AcceptedTransport:
             frame, taken = self._pending.popleft()
             if self._why is None:
                 self._hear([frame])
-            if not taken.done():
+            if taken is None:
+                self._took_in(len(frame))
+            elif not taken.done():
                 taken.set_result(None)
 
     def _answer(self, frames: list[bytes]) -> list[bytes]:

@@ -147,9 +147,12 @@ async def _hear_frames(wire: AcceptedTransport, receive: Receive) -> int:
         event = await receive()
         if event["type"] == "websocket.disconnect":
             return int(event.get("code") or 1005)
-        if (frames := event.get("frames")) is not None:
-            await wire.accept_all(frames)
-        elif (text := event.get("text")) is not None:
-            await wire.accept_all([text.encode("utf-8", "surrogatepass")])
-        elif wire.resumes and (data := event.get("bytes") or b"").isdigit():
+        frames = event.get("frames") or []
+        if (text := event.get("text")) is not None:
+            frames = [text.encode("utf-8", "surrogatepass")]
+        if frames and wire.resumes:
+            wire.accept_counted(frames)
+        for frame in frames if not wire.resumes else ():
+            await wire.accept(frame)
+        if wire.resumes and (data := event.get("bytes") or b"").isdigit():
             wire.acknowledged(int(data))

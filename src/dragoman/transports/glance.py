@@ -55,7 +55,7 @@ def glance(frame: bytes) -> Glance:
 
 def _session_in(value: Raw) -> str | None:
     try:
-        session = _read_named(value).session_id if bytes(value[:1]) == b"{" else None
+        session = _read_named(value).session_id if value else None
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
         return None
     return session if isinstance(session, str) else None

@@ -1,7 +1,7 @@
 """HTTP/2 on one socket, for either side: settings, windows, and the flow of data in both directions."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
 
 import h2.config
 import h2.connection
@@ -19,7 +19,7 @@ MAX_HEADERS = 64 * 1024
 MAX_STREAMS = 1024
 MAX_RESETS = 1000  # streams a client may take back before it is taken for an attack
 
-Headers = Sequence[tuple[str, str]]
+logging.getLogger("hpack").setLevel(logging.INFO)  # it would log every header, credentials included
 
 
 class Http2(asyncio.Protocol):
@@ -63,8 +63,11 @@ class Http2(asyncio.Protocol):
             self.transport.close()
             return
         for event in events:
-            if isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
+            if isinstance(event, h2.events.WindowUpdated):
                 self._windows.set()
+            elif isinstance(event, h2.events.RemoteSettingsChanged):
+                self._windows.set()
+                self.settled()
             else:
                 self.handle(event)
         self._flush()
@@ -72,6 +75,9 @@ class Http2(asyncio.Protocol):
     def handle(self, event: h2.events.Event) -> None:
         """What the peer did; subclasses say what follows from it."""
         raise NotImplementedError
+
+    def settled(self) -> None:
+        """The peer has said what it can take."""
 
     def lose(self, exc: Exception) -> None:
         """Nothing more will come on any stream."""

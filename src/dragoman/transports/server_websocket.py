@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from base64 import b64decode
 from collections import deque
 from collections.abc import MutableMapping
@@ -14,6 +15,9 @@ from websockets.utils import accept_key
 
 from . import HIGH_WATER, LOW_WATER
 from .serving import Host, run
+
+log = logging.getLogger("dragoman.websocket")
+log.setLevel(logging.INFO)  # below that it would hold everything that is said
 
 PING_EVERY = 20.0  # seconds; a client silent for twice as long is gone
 ROOM = 1024 * 1024  # bytes that wait for the application before the client has to
@@ -38,7 +42,7 @@ class WebSocketServer(asyncio.Protocol):
             "extensions": scope["extensions"] | {"websocket.http.response": {}, "dragoman.batch": {}},
         }
         del self._scope["method"]
-        self._protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=host.limit)
+        self._protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=host.limit, logger=log)
         self._is_open = self._is_refused = self._takes_batches = False
         self._early = b""
         self._events: deque[dict[str, Any]] = deque([{"type": "websocket.connect"}])

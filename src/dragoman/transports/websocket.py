@@ -36,6 +36,8 @@ from .cookies import CookieJar
 from .replay import ACKNOWLEDGE_EVERY, Log, Receipt
 
 log = logging.getLogger("dragoman")
+protocol_log = logging.getLogger("dragoman.websocket")
+protocol_log.setLevel(logging.INFO)  # below that it would hold every header, credentials included
 
 PING_EVERY = 20.0  # seconds; a peer silent for twice as long is gone
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
@@ -244,7 +246,7 @@ class _Socket(asyncio.Protocol):
 
     async def shake_hands(self, address: Address, headers: list[tuple[str, str]]) -> Response:
         uri = WebSocketURI(address.is_secure, address.host, address.port, *_split(address.target))
-        self._protocol = ClientProtocol(uri, max_size=self._limit)
+        self._protocol = ClientProtocol(uri, max_size=self._limit, logger=protocol_log)
         request = self._protocol.connect()
         for name, value in headers:
             request.headers[name] = value

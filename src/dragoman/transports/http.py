@@ -1,0 +1,211 @@
+"""A remote agent over HTTP: every message a POST, what comes back as events on long answers to GETs.
+
+Which form the server speaks shows in its answer to `initialize`: the draft's, with a connection id; that form with
+a log, which survives drops; or one of two older ones, where the answer to a request is the answer to its POST, or
+comes on an event stream that says itself where to post (`http_older`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ..errors import AgentStartError, ConnectionClosed
+from ..framing import MAX_FRAME, Oversize
+from . import LOW_WATER, Hear
+from .addresses import CONNECTION, LAST_EVENT, PATIENCE, persist, read_url, why_unreachable
+from .glance import Glance, failure, glance
+from .http_exchange import Headers, Reply
+from .http_link import Link, Version
+
+log = logging.getLogger("dragoman")
+
+LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
+ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
+JSON = ("content-type", "application/json")
+SHOWN = 8 * 1024  # bytes of an error's body that are told
+
+
+class Form(Protocol):
+    """How messages go to and fro, once the server has shown it."""
+
+    async def post(self, frame: bytes) -> None:
+        """Send a message; raises ConnectionClosed when the connection is gone."""
+
+    def hold(self, held: bool) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class HttpTransport:
+    def __init__(self, link: Link, *, resumes: bool, limit: int, patience: float) -> None:
+        self.link, self.limit, self.patience = link, limit, patience
+        self.is_held = False
+        self._asks_to_resume = resumes
+        self._form: Form | None = None
+        self._outbox: deque[bytes] = deque()
+        self._size = 0
+        self._more = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._hear: Hear | None = None
+        self._ended: Callable[[], None] | None = None
+        self._why: str | None = None
+        self._sender: asyncio.Task[None] | None = None
+
+    # The wire, as its user sees it
+
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        self._hear, self._ended = hear, ended
+        self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="posts")
+
+    def hold(self) -> None:
+        self.is_held = True
+        if self._form:
+            self._form.hold(True)
+
+    def resume(self) -> None:
+        self.is_held = False
+        if self._form:
+            self._form.hold(False)
+
+    def send(self, frames: list[bytes]) -> None:
+        if self._why is None:
+            self._outbox.extend(frames)
+            self._size += sum(map(len, frames))
+            self._more.set()
+
+    @property
+    def queued(self) -> int:
+        return self._size
+
+    async def drain(self) -> None:
+        while self._why is None and self._size > LOW_WATER:
+            self._taken.clear()
+            await self._taken.wait()
+
+    async def why_ended(self) -> Exception:
+        return ConnectionClosed(self._why or "the connection is closed")
+
+    async def close(self) -> None:
+        """Post what waits, if the server takes it in time, and say that the connection is over."""
+        if self._sender:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    while self._outbox and self._why is None:
+                        self._taken.clear()
+                        await self._taken.wait()
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+        self.end("we hung up")
+        if self._form:
+            form, self._form = self._form, None
+            await form.close()
+        await self.link.close()
+
+    # What the form reports
+
+    def heard(self, frames: list[bytes | Oversize]) -> None:
+        if self._hear and self._why is None:
+            self._hear(frames)
+
+    def end(self, why: str) -> None:
+        if self._why is not None:
+            return
+        self._why = why
+        self._taken.set()
+        if self._ended:
+            self._ended()
+
+    def refused(self, message: Glance, status: int, body: bytes) -> None:
+        """A message was not taken: whoever asked gets an answer all the same."""
+        answer = glance(body)
+        if answer.method is None and b'"error"' in body and b'"jsonrpc"' in body:
+            self.heard([body])
+        elif message.is_request:
+            data = {"status": status, "body": body[:SHOWN].decode(errors="replace")}
+            self.heard([failure(message.id, -32603, f"the server answered with status {status}", data)])
+        else:
+            log.warning("the server refused %s with status %d", message.method or "an answer", status)
+
+    # Sending
+
+    async def _send_all(self) -> None:
+        try:
+            while self._why is None:
+                while self._outbox:
+                    frame = self._outbox[0]
+                    await (self._form.post(frame) if self._form else self._open(frame))
+                    self._outbox.popleft()
+                    self._size -= len(frame)
+                    self._taken.set()
+                self._more.clear()
+                await self._more.wait()
+        except ConnectionClosed as exc:
+            self.end(str(exc))
+        except (OSError, TimeoutError) as exc:
+            self.end(f"{self.link.address.shown} cannot be reached: {why_unreachable(exc)}")
+        except Exception as exc:
+            log.exception("posting to %s failed", self.link.address.shown)
+            self.end(f"posting to {self.link.address.shown} failed: {exc}")
+
+    async def _open(self, frame: bytes) -> None:
+        """Send what comes before there is a connection: `initialize`, whose answer says how to go on."""
+        message = glance(frame)
+        headers: Headers = [JSON, ("accept", "application/json, text/event-stream")]
+        if self._asks_to_resume:
+            headers = [*headers, (LAST_EVENT, "0")]
+        reply, body = await self._ask_first(headers, frame)
+        if reply.status in (404, 405) and message.method == "initialize":
+            from .http_older import EventsForm
+
+            self._form = await EventsForm.open(self)
+            await self._form.post(frame)
+        elif not 200 <= reply.status < 300:
+            if reply.status in (401, 403):
+                raise ConnectionClosed(f"{self.link.address.shown} refused us with status {reply.status}")
+            self.refused(message, reply.status, body)
+        elif id := reply.get(CONNECTION):
+            from .http_streams import StreamsForm
+
+            self._form = form = StreamsForm(self, id, resumes=self._asks_to_resume and reply.get(LAST_EVENT) == "0")
+            self.heard([body.strip()])
+            await form.open()
+        else:
+            from .http_older import PostsForm
+
+            form_of_posts = PostsForm(self)
+            if glance(body).is_answer and b'"error"' not in body:
+                self._form = form_of_posts
+            form_of_posts.heard(reply, body)
+
+    async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Reply, bytes]:
+        """The first POST; where it leaves nothing behind that matters it may be tried again."""
+
+        async def attempt() -> tuple[Reply, bytes]:
+            return await self.link.ask("POST", headers, frame, timeout=ANSWER_TIMEOUT)
+
+        return await persist(attempt, self.patience if self._asks_to_resume else 0)
+
+
+async def dial_http(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    version: Version | None = None,
+    resumes: bool = True,
+    limit: int = MAX_FRAME,
+    patience: float = PATIENCE,
+) -> HttpTransport:
+    """A wire to the agent behind an http:// or https:// URL; raises AgentStartError when it cannot be reached."""
+    address, sent = read_url(url, headers)
+    link = Link(address, sent, tls, version)
+    try:
+        await link.open()
+    except (OSError, TimeoutError) as exc:
+        await link.close()
+        raise AgentStartError(f"cannot reach {address.shown}: {why_unreachable(exc)}") from None
+    return HttpTransport(link, resumes=resumes, limit=limit, patience=patience)

@@ -1,0 +1,69 @@
+"""One request and its answer, whichever version of HTTP carries them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+Headers = Sequence[tuple[str, str]]
+
+
+class Reply(Struct, frozen=True):
+    """The head of an answer; header names are in lower case."""
+
+    status: int
+    headers: Headers
+
+    def get(self, name: str) -> str:
+        """A header's value, empty when it is not there."""
+        return next((value for found, value in self.headers if found == name), "")
+
+    def all(self, name: str) -> list[str]:
+        return [value for found, value in self.headers if found == name]
+
+
+class Carrier(Protocol):
+    """A socket that exchanges are made on."""
+
+    def start(self, exchange: "Exchange", method: str, target: str, headers: Headers, body: bytes) -> None: ...
+
+    def pause(self, exchange: "Exchange", paused: bool) -> None:
+        """Stop or go on reading the answer's body."""
+
+    def cancel(self, exchange: "Exchange") -> None:
+        """Give up the exchange; its end is reported at once."""
+
+
+class Exchange:
+    """The head comes to `reply`, the body to `heard` as it arrives, the end to `over`, with what cut it short."""
+
+    def __init__(
+        self, carrier: Carrier, heard: Callable[[bytes], None], over: Callable[[Exception | None], None]
+    ) -> None:
+        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.reply.add_done_callback(lambda reply: reply.cancelled() or reply.exception())  # somebody may not look
+        self.heard = heard
+        self.is_over = False
+        self._over = over
+        self._carrier = carrier
+
+    def begin(self, reply: Reply) -> None:
+        if not self.reply.done():
+            self.reply.set_result(reply)
+
+    def finish(self, exc: Exception | None) -> None:
+        if self.is_over:
+            return
+        self.is_over = True
+        if not self.reply.done():
+            self.reply.set_exception(exc or ConnectionResetError("it hung up"))
+        self._over(exc)
+
+    def pause(self, paused: bool) -> None:
+        if not self.is_over:
+            self._carrier.pause(self, paused)
+
+    def cancel(self) -> None:
+        if not self.is_over:
+            self._carrier.cancel(self)

@@ -1,0 +1,320 @@
+"""The draft's form of HTTP: a connection id, one event stream for the connection and one for each session.
+
+With a server that keeps a log everything comes on the connection's stream, numbered; it is opened again whenever
+it drops, and says where to go on.  Posts are numbered too, so that one whose answer was lost can be sent again.
+With any other server the end of the connection's stream is the end, and that of a session's fails what waits on it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import ConnectionClosed
+from ..framing import Oversize
+from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION, SILENCE, persist, why_unreachable
+from .glance import Glance, failure, glance
+from .http_exchange import Exchange, Headers
+from .replay import Receipt
+from .sse import Event, EventReader
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
+
+log = logging.getLogger("dragoman")
+
+JSON = ("content-type", "application/json")
+GONE = {401, 403, 404, 410}
+TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
+ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
+LAST_WORDS = 0.5
+MAX_ASKED = 4096
+
+
+class StreamsForm:
+    def __init__(self, wire: "HttpTransport", id: str, *, resumes: bool) -> None:
+        self._wire = wire
+        self._id = id
+        self._resumes = resumes
+        self._loop = asyncio.get_running_loop()
+        self._streams: dict[str | None, EventStream] = {}
+        self._following: asyncio.Task[None] | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._heard = Receipt()
+        self._acknowledging: asyncio.Task[None] | None = None
+        self._posted = 0
+        self._ours: dict[bytes, str] = {}  # requests that wait for an answer, and their sessions
+        self._theirs: dict[bytes, str] = {}  # requests of the agent, and the sessions they were for
+
+    async def open(self) -> None:
+        """Have the connection's stream open."""
+        if self._resumes:
+            self._following = self._loop.create_task(self._follow(), name="events")
+        else:
+            await self._open_stream(None)
+
+    def hold(self, held: bool) -> None:
+        for stream in self._streams.values():
+            stream.pause(held)
+
+    async def close(self) -> None:
+        for task in (self._following, self._acknowledging, *self._opening):
+            if task:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._wire.link.ask("DELETE", [(CONNECTION, self._id)], timeout=LAST_WORDS)
+
+    # Posting
+
+    async def post(self, frame: bytes) -> None:
+        message = glance(frame)
+        session = message.session or (self._theirs.pop(message.id, None) if message.is_answer else None)
+        if session and not self._resumes and not await self._has_stream(session, message):
+            return
+        if session and message.is_request and len(self._ours) < MAX_ASKED:
+            self._ours[message.id] = session
+        headers: Headers = [JSON, (CONNECTION, self._id), *([(SESSION, session)] if session else [])]
+        if self._resumes:
+            status, body = await self._post_surely(headers, frame)
+        else:
+            reply, body = await self._wire.link.ask("POST", headers, frame, timeout=ANSWER_TIMEOUT)
+            status = reply.status
+            if status == 404 and session and message.is_request and message.method in OPENING:
+                # Some servers know a session only once they have opened it, and call it unknown until then.
+                reply, body = await self._wire.link.ask("POST", headers[:2], frame, timeout=ANSWER_TIMEOUT)
+                status = reply.status
+        if not 200 <= status < 300:
+            self._refused(message, session, status, body)
+        elif status == 200 and body.strip():
+            self._hear_frame(body.strip(), None)
+
+    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[int, bytes]:
+        """Post until there is an answer; the number makes sure that it counts once."""
+
+        async def attempt() -> tuple[int, bytes]:
+            told = str(self._heard.tell())
+            numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
+            reply, body = await self._wire.link.ask("POST", numbered, frame, timeout=SILENCE)
+            if reply.status in TEMPORARY:
+                raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
+            return reply.status, body
+
+        status, body = await persist(attempt, self._wire.patience)
+        self._posted += 200 <= status < 300
+        return status, body
+
+    def _refused(self, message: Glance, session: str | None, status: int, body: bytes) -> None:
+        unknown_session = status == 404 and session is not None and b"session" in body.lower()
+        if status in GONE and not unknown_session:
+            raise ConnectionClosed(f"the agent's server has ended the connection (status {status})")
+        self._ours.pop(message.id, None)
+        self._wire.refused(message, status, body)
+
+    # Hearing
+
+    def _hear_events(self, session: str | None, events: list[Event]) -> None:
+        frames: list[bytes | Oversize] = []
+        size = 0
+        for event in events:
+            if self._resumes and not self._is_next(event):
+                continue
+            frames.append(event.data)
+            if isinstance(event.data, bytes):
+                size += len(event.data)
+                if not self._resumes:
+                    self._look_at(event.data, session)
+        if frames:
+            due = self._heard.add(0, size)
+            self._wire.heard(frames)
+            if due and self._resumes and self._acknowledging is None:
+                self._acknowledging = self._loop.create_task(self._acknowledge(), name="acknowledge")
+
+    def _hear_frame(self, frame: bytes, session: str | None) -> None:
+        self._look_at(frame, session)
+        self._wire.heard([frame])
+
+    def _is_next(self, event: Event) -> bool:
+        """Whether an event is the next in the log; one that came before is nothing, a gap is the end."""
+        if event.id is None or not event.id.isdigit():
+            return False
+        number = int(event.id)
+        if number > self._heard.count + 1:
+            self._wire.end("the agent's server no longer has all it has to tell us")
+        if number != self._heard.count + 1:
+            return False
+        self._heard.count = number
+        return True
+
+    def _look_at(self, frame: bytes, session: str | None) -> None:
+        """Note what a frame says about sessions."""
+        message = glance(frame)
+        if message.is_answer:
+            self._ours.pop(message.id, None)
+        elif message.is_request and (of := session or message.session) and len(self._theirs) < MAX_ASKED:
+            self._theirs[message.id] = of
+        opened = message.opened or (message.session if session is None else None)
+        if opened and opened not in self._streams:
+            task = self._loop.create_task(self._open_quietly(opened), name="events")
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _acknowledge(self) -> None:
+        """Tell the server how far we have heard it, apart from the posts, which may have to wait for their turn."""
+        try:
+            headers = [JSON, (CONNECTION, self._id), (LAST_EVENT, str(self._heard.tell()))]
+            with contextlib.suppress(OSError, TimeoutError):  # the next one will say more
+                await self._wire.link.ask("POST", headers, timeout=SILENCE)
+        finally:
+            self._acknowledging = None
+
+    # Streams
+
+    async def _follow(self) -> None:
+        """Keep the connection's stream open."""
+        try:
+            while True:
+                stream = await persist(self._take_up, self._wire.patience)
+                await stream.ended
+        except (OSError, TimeoutError) as exc:
+            why = f"the connection to {self._wire.link.address.shown} dropped and could not be restored"
+            self._wire.end(f"{why} in {self._wire.patience:g} s: {why_unreachable(exc)}")
+        except ConnectionClosed as exc:
+            self._wire.end(str(exc))
+
+    async def _take_up(self) -> "EventStream":
+        number = [(LAST_EVENT, str(self._heard.tell()))] if self._resumes else []
+        return await self._get(None, [(CONNECTION, self._id), *number])
+
+    async def _get(self, session: str | None, headers: Headers) -> "EventStream":
+        """A stream that is open; raises OSError when it may be later, ConnectionClosed when not."""
+        stream = EventStream(lambda events: self._hear_events(session, events), self._wire.limit)
+        status = await stream.open(self._wire.link.begin, [("accept", "text/event-stream"), *headers])
+        if status == 200:
+            self._streams[session] = stream
+            stream.pause(self._wire.is_held)
+            return stream
+        stream.close()
+        if status in TEMPORARY:
+            raise ConnectionRefusedError(0, f"it answered with status {status}")
+        raise StreamRefused(status)
+
+    async def _open_stream(self, session: str | None) -> None:
+        """Open a stream of a server without a log; its end has consequences."""
+        headers = [(CONNECTION, self._id), *([(SESSION, session)] if session else [])]
+        stream = await self._get(session, headers)
+        stream.ended.add_done_callback(lambda _: self._stream_ended(session, stream))
+
+    def _stream_ended(self, session: str | None, stream: "EventStream") -> None:
+        if self._streams.get(session) is not stream:
+            return
+        del self._streams[session]
+        if session is None:
+            self._wire.end("the agent's server has ended the connection")
+            return
+        why = "the session's event stream ended before the answer came"
+        for id in [id for id, of in self._ours.items() if of == session]:
+            del self._ours[id]
+            self._wire.heard([failure(id, -32603, why)])
+
+    async def _open_quietly(self, session: str) -> None:
+        with contextlib.suppress(OSError, TimeoutError, ConnectionClosed):  # it is tried again when it is needed
+            if session not in self._streams:
+                await self._open_stream(session)
+
+    async def _has_stream(self, session: str, message: Glance) -> bool:
+        """See to it that a session's stream is open before something is said that is answered there."""
+        if self._opening:
+            await asyncio.wait(self._opening)
+        if session in self._streams:
+            return True
+        try:
+            await self._open_stream(session)
+        except StreamRefused as exc:
+            if exc.status == 409:
+                self._wire.refused(message, 409, b"the session's event stream is read by somebody else")
+                return False
+            # Some servers do not know a session before it is loaded; its answers come on the connection's stream.
+        return True
+
+
+OPENING = {"session/load", "session/resume", "session/fork"}
+
+
+class StreamRefused(ConnectionClosed):
+    """A server would not open an event stream."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(f"the agent's server has ended the connection (status {status})")
+
+
+class EventStream:
+    """One long answer to a GET, read as events until it ends or falls silent."""
+
+    def __init__(self, hear: Callable[[list[Event]], None], limit: int) -> None:
+        self._hear = hear
+        self._reader = EventReader(limit)
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._exchange: Exchange | None = None
+        self._heard_at = self._loop.time()
+        self._paused = False
+        self._watch: asyncio.TimerHandle | None = None
+        self._early: list[Event] | None = []  # until the answer's head has been looked at
+
+    async def open(self, begin: "Callable[..., object]", headers: Headers) -> int:
+        """Ask for it; gives the status of the answer."""
+        self._exchange = exchange = await begin("GET", headers, b"", self._heard, self._over)  # type: ignore[misc]
+        try:
+            async with asyncio.timeout(SILENCE):
+                reply = await exchange.reply
+        except BaseException:
+            exchange.cancel()
+            raise
+        if reply.status == 200 and not reply.get("content-type").startswith("text/event-stream"):
+            return 406
+        if reply.status == 200:
+            self._watch = self._loop.call_later(SILENCE, self._look)
+            early, self._early = self._early, None
+            if early:
+                self._hear(early)
+        return int(reply.status)
+
+    def _heard(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        if events := self._reader.feed(data):
+            if self._early is None:
+                self._hear(events)
+            else:
+                self._early += events
+
+    def _over(self, exc: Exception | None) -> None:
+        if self._watch:
+            self._watch.cancel()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _look(self) -> None:
+        """A server that sends not even comments is gone, unless it was us who did not read."""
+        rest = SILENCE - (self._loop.time() - self._heard_at)
+        if rest > 0 or self._paused:
+            self._watch = self._loop.call_later(max(rest, 1.0), self._look)
+        elif self._exchange:
+            log.info("the agent's server has been silent for too long")
+            self._exchange.cancel()
+
+    def pause(self, paused: bool) -> None:
+        self._paused = paused
+        self._heard_at = self._loop.time()
+        if self._exchange:
+            self._exchange.pause(paused)
+
+    def close(self) -> None:
+        if self._exchange:
+            self._exchange.cancel()
