@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from torture.store_faults import fail_call, works
 
 from dragoman import Agent, Session, connect
 from dragoman import schema as s
@@ -210,3 +211,13 @@ async def test_processes_share_a_store_and_each_finds_all_its_own(store: Store, 
         assert len(texts) == 15 * 21
     async with connect(notebook) as client:
         assert {one.session_id for one in await client.list_sessions()} == set(ids)
+
+
+@pytest.mark.skipif(not works(), reason="strace cannot trace here")
+@pytest.mark.parametrize(
+    ("calls", "error", "when"),
+    [("fsync,fdatasync", "EIO", "8"), ("pwrite64", "ENOSPC", "30"), ("pwrite64", "EIO", "25+")],
+)
+async def test_what_a_failing_call_keeps_from_being_stored_is_not_shown(calls: str, error: str, when: str) -> None:
+    counts = await fail_call(calls, error, when)
+    assert counts["refused"] or counts["ended"], dict(counts)

@@ -99,6 +99,10 @@ class _Durable(Agent):
             finally:
                 await self.store.__aexit__()
 
+    async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        self.client.wire.after_answer(self.store.warm_up)
+        return await super().initialize(params)
+
     # Storing
 
     def _record(self, session_id: str, event: Event) -> None:

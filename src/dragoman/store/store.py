@@ -59,6 +59,10 @@ class Store:
         """Have lines stored; `done` is called, in another thread, when they are or cannot be."""
         self._opened().append(entries, done)
 
+    def warm_up(self) -> None:
+        """Begin to open it, for whoever comes next."""
+        self._opened().run(lambda db: None)
+
     def _opened(self) -> "Writer":
         if self._writer is None:
             from .database import Database  # SQLite is loaded when it is needed, after `initialize` was answered

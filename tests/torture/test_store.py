@@ -1,0 +1,110 @@
+"""T61 to T71 at full size: `make torture`."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dragoman import connect
+from dragoman.store import Store, durable
+from dragoman.store.database import Database
+from dragoman.store.exchange import exported, imported
+
+from .store_damage import Chronicler, damage_stores
+from .store_faults import fail_call, works
+from .store_kills import check_integrity, kill_agents
+
+pytestmark = pytest.mark.torture
+
+KILLS = int(os.environ.get("STORE_KILLS", "10000"))
+DAMAGES = int(os.environ.get("STORE_DAMAGES", "5000"))
+UPDATES = int(os.environ.get("STORE_UPDATES", "1000000"))
+BENCH = Path(__file__).parent.parent.parent / "bench" / "store.py"
+
+
+def test_10_000_killed_agents_lose_repeat_and_reorder_nothing() -> None:
+    counts = kill_agents(KILLS, seed=6100)
+    print(dict(counts))
+    assert counts["killed in a turn"] > KILLS // 2
+
+
+def test_1_000_killed_agents_lose_nothing_where_power_may_fail_either() -> None:
+    print(dict(kill_agents(KILLS // 10, seed=6101, level="power")))
+
+
+async def test_5_000_damaged_stores_are_never_blank_and_never_silent() -> None:
+    counts = await damage_stores(DAMAGES, seed=6300)
+    print(dict(counts))
+    assert counts["whole"] > DAMAGES
+
+
+@pytest.mark.skipif(not works(), reason="strace cannot trace here")
+@pytest.mark.parametrize(
+    ("calls", "error", "suffix"),
+    [
+        ("fsync,fdatasync", "EIO", ""),
+        ("pwrite64", "ENOSPC", "+"),
+        ("pwrite64", "ENOSPC", ""),
+        ("pwrite64", "EIO", ""),
+    ],
+)
+async def test_a_failure_of_every_single_call_of_the_disk_shows_nothing_that_is_not_stored(
+    calls: str, error: str, suffix: str
+) -> None:
+    counts: Counter[str] = Counter()
+    for when in range(1, 200):
+        counts += await fail_call(calls, error, f"{when}{suffix}")
+    print(dict(counts))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from dragoman.store.database import Database
+from dragoman.store.lines import Opened
+db = Database(Path(sys.argv[1]))
+db.create(sys.argv[2], Opened(agent="x", cwd="/"), 1)
+for number in range(int(sys.argv[3])):
+    db.append([(sys.argv[2], b'{"number":%d}' % number)])
+db.close()
+"""
+
+
+def test_8_processes_append_10_000_times_each_and_lose_nothing(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", WRITER, str(tmp_path / "store")]
+    processes = [subprocess.Popen([*argv, f"sess_{name}", "10000"]) for name in range(8)]
+    assert [process.wait() for process in processes] == [0] * 8
+    check_integrity(tmp_path / "store")
+    db = Database(tmp_path / "store")
+    for name in range(8):
+        lines = [line for part in db.lines(f"sess_{name}", 10_001) for line in part]  # type: ignore[union-attr]
+        assert lines[1:] == [b'{"number":%d}' % number for number in range(10_000)]
+    db.close()
+
+
+async def test_500_sessions_are_the_same_after_export_and_import(tmp_path: Path) -> None:
+    async with connect(durable(Chronicler, Store(tmp_path / "one"))) as client:
+        for number in range(500):
+            await (await client.new_session("/")).prompt(f"{number} {number % 50} {number * 7 % 999}")
+    one, other = Database(tmp_path / "one"), Database(tmp_path / "other")
+    ids = [summary.id for summary in one.summaries()]
+    for id in ids:
+        assert imported(other, exported(one, id)) == id
+        assert [*other.lines(id, other.summary(id).head.last)] or not one.summary(id).head.last
+        assert [*exported(other, id)] == [*exported(one, id)]
+    assert len(ids) == 500
+    one.close()
+    other.close()
+
+
+def test_a_session_of_a_million_updates_is_listed_and_loaded_in_no_time_and_little_memory() -> None:
+    argv = [sys.executable, str(BENCH), "--quick", "--updates", str(UPDATES)]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    print(out)
+    figures = dict(line.rsplit(": ", 1) for line in out.splitlines() if ": " in line)
+    assert float(figures["list, ms"]) < 100
+    assert float(figures["load, updates/s"].replace(",", "")) > 20_000
+    assert float(figures["agent's memory at most, MiB"]) < 64
