@@ -295,11 +295,13 @@ class Draft(DraftSessions):
         waiting["data"] = {"id": id, "status": "awaiting_permission"}
         if known.get("status") == "pending" and not kept:
             yield Tell({"method": "session/update", "params": waiting}, to_peer=True)
+        self.asked.add(id)
         answer = yield Ask("session/request_permission", said, to_peer=True)
+        self.asked.discard(id)
         result = self.told_by_peer(answer)
         option = _chosen(params["options"], result)
         if result.get("granted") is not True:
-            self.denied.add(id)
+            self.denied[id] = True
         return {"outcome": {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}}
 
     # Files

@@ -114,7 +114,7 @@ class DraftUpdates(Remembering):
         self._messages: dict[Any, str | None] = Kept()  # (session, kind) -> the id of the message being told
         self._told: dict[Any, int] = Kept()  # (session, kind) -> how many chunks of it were told
         self.asked: set[str] = set()  # tool calls that wait for a permission
-        self.denied: set[str] = set()  # and those that were not given it
+        self.denied: dict[str, bool] = Kept()  # and those that were not given it
 
     def shown_terminal(self, id: Any) -> dict[str, Any]:
         """What is known of a terminal, for whoever shows it."""
@@ -271,8 +271,8 @@ class DraftUpdates(Remembering):
         update, kept = carried(update, self)
         said = kept.pop("said", None)
         data: dict[str, Any] = {"id": update["toolCallId"]}
-        if "status" in (update if said is None else said) or (kind == "tool_call" and said is None):
-            data["status"] = kept.pop("status", None) or self._status(update, session)
+        if said is None or "status" in said:
+            data["status"] = kept.pop("status", None) or self._status(data["id"], known, session)
         if kind == "tool_call" and (said is None or "tool" in said):
             data["tool"] = known.get("name") or TOOL_NAMES.get(known.get("kind", ""), known.get("kind", "other"))
             if said is None or "input" in said:
@@ -313,12 +313,11 @@ class DraftUpdates(Remembering):
         order = {"diff": 0, "terminal": 1}
         return OUTPUT.outward(min(contents, key=lambda content: order.get(content.get("type"), 2)), self)
 
-    def _status(self, update: dict[str, Any], session: SessionMemory) -> str:
-        """A status in the dialect's richer words."""
-        id, status = update["toolCallId"], update.get("status") or "pending"
+    def _status(self, id: str, known: dict[str, Any], session: SessionMemory) -> str:
+        """The status of a tool call in the dialect's richer words; every update has it."""
+        status = known.get("status", "pending")
         if status == "failed":
             if id in self.denied:
-                self.denied.discard(id)
                 return "denied"
             return "cancelled" if session.is_cancelled else "failed"
         if status == "pending" and id in self.asked:
