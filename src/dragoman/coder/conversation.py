@@ -38,6 +38,7 @@ class Conversation:
         gate.allowed[:] = stored.get("allowed", [])
         self.history: list[h.Message] = h.repaired(_messages(session.state, stored.get("messages", 0)))
         self.place = Workplace(session, gate, Checkpoints.decode(session.state.get(CHECKPOINTS, [])))
+        self.place.seen.update(stored.get("seen", {}))
         self.skills: Mapping[str, Skill] = {}
         self.toolbox = Toolbox()
         self.servers: list[Server] | None = None  # None: not yet connected
@@ -58,6 +59,7 @@ class Conversation:
         state[CHECKPOINTS] = self.place.checkpoints.encode()
         state[STATE] = {
             "messages": len(self.history),
+            "seen": dict(self.place.seen),
             "allowed": list(self.gate.allowed),
             "tokens": msgspec.to_builtins(self.tokens),
             "cost": self.cost,
