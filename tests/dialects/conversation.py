@@ -57,11 +57,13 @@ class Teller(Testy):
     async def _run(self, turn):
         if not offered(turn.client.offers, "terminal"):
             return
-        async with turn.tool("Run it", kind="execute", id="run") as call:
-            async with turn.terminal("sh", "-c", "echo $WORD; exit 3", env={"WORD": "hi"}) as terminal:
-                await call.terminal(terminal)
-                status = await terminal.wait()
-                self.notes["ran"] = ((await terminal.output()).output, status.exit_code)
+        async with (
+            turn.tool("Run it", kind="execute", id="run") as call,
+            turn.terminal("sh", "-c", "echo $WORD; exit 3", env={"WORD": "hi"}) as terminal,
+        ):
+            await call.terminal(terminal)
+            status = await terminal.wait()
+            self.notes["ran"] = ((await terminal.output()).output, status.exit_code)
 
 
 def decider(asked):

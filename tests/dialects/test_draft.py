@@ -14,6 +14,8 @@ from dragoman.testing import RecordingClient, Testy, raw
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe
 
+from .scripted import ScriptedClient
+
 WELCOME = {
     "protocolVersion": 1,
     "agentInfo": {"name": "Claude Agent", "version": "1.0.0"},
@@ -308,28 +310,16 @@ class Careful(Testy):
         turn.usage = s.Usage(total_tokens=3, input_tokens=1, output_tokens=2, thought_tokens=7)
 
 
-class DraftClient:
-    """A client of the draft, which answers what it is asked with what a test put into `answers`."""
-
-    def __init__(self, wire):
-        self.wire = wire
-        self.answers, self.asked, self.updates = {}, [], []
-
-    async def call(self, method, params):
-        return await self.until(self.wire.ask(method, params))
+class DraftClient(ScriptedClient):
+    """A client of the draft; the results of its calls, and its updates by their types."""
 
     async def until(self, id):
-        """Answer everything until a request of ours is answered; gives the result, or the whole failure."""
-        while True:
-            message = await self.wire.receive()
-            if "method" not in message and message.get("id") == id:
-                return message.get("result") or message
-            if message.get("method") == "session/update":
-                self.updates.append((message["params"]["type"], message["params"]["data"]))
-            elif "id" in message and "method" in message:
-                self.asked.append((message["method"], message["params"]))
-                answer = self.answers[message["method"]]
-                self.wire.send({"id": message["id"], "result": answer(message) if callable(answer) else answer})
+        response = await super().until(id)
+        return response.get("result") or response
+
+    @property
+    def told(self):
+        return [(update["type"], update["data"]) for update in self.updates]
 
 
 @asynccontextmanager
@@ -374,7 +364,7 @@ async def test_our_agent_works_for_a_client_of_the_draft():
         "overwrite": True,
     }
     assert asked["terminal/create"] == {"command": "make", "args": [], "env": {"CI": "1"}}
-    updates = client.updates
+    updates = client.told
     statuses = [data["status"] for type, data in updates if type.startswith("tool_call") and data["id"] == "tc"]
     assert list(dict.fromkeys(statuses)) == ["pending", "awaiting_permission", "in_progress", "completed"]
     words = [data for type, data in updates if type == "agent_message_chunk"]
@@ -394,7 +384,7 @@ async def test_a_permission_that_is_denied_shows_in_the_tool_call():
             "terminal/release": {"released": True},
         }
         await client.call("session/prompt", prompt(opened["sessionId"], "go"))
-        assert [data["status"] for _, data in client.updates if data.get("id") == "tc"][-1] == "denied"
+        assert [data["status"] for _, data in client.told if data.get("id") == "tc"][-1] == "denied"
 
 
 async def test_a_session_is_opened_in_the_mode_and_with_the_options_that_were_asked_for():
@@ -413,7 +403,7 @@ async def test_a_session_is_opened_in_the_mode_and_with_the_options_that_were_as
             "previousValue": "large",
             "currentValue": "small",
         }
-        assert ("current_mode_update", {"previousMode": "plan", "currentMode": "plan"}) in client.updates
+        assert ("current_mode_update", {"previousMode": "plan", "currentMode": "plan"}) in client.told
 
 
 async def test_a_session_that_cannot_have_its_mode_is_not_opened():
@@ -464,7 +454,7 @@ async def test_a_session_is_loaded_by_its_id_alone():
         assert loaded["workingDirectory"] == "/work"
         assert (loaded["mode"], loaded["configOptions"]["model"]) == ("code", "small")
         assert loaded["messageCount"] == 2
-        assert [data["content"] for _, data in client.updates if data.get("content")] == ["hello", "hello"]
+        assert [data["content"] for _, data in client.told if data.get("content")] == ["hello", "hello"]
         missing = await client.call("session/load", {"sessionId": "nobody's"})
         assert missing["error"]["code"] == -32000
 
@@ -489,7 +479,7 @@ async def test_a_cancelled_turn_says_so_to_its_tools_too():
         assert (await client.wire.receive())["params"]["type"] == "tool_call"
         client.wire.tell("session/cancel", {"sessionId": opened["sessionId"], "reason": "user_requested"})
         assert (await client.until(id))["stopReason"] == "cancelled"
-        assert [data["status"] for _, data in client.updates if data.get("id") == "tc"] == ["cancelled"]
+        assert [data["status"] for _, data in client.told if data.get("id") == "tc"] == ["cancelled"]
 
 
 async def test_login_is_answered_not_refused():

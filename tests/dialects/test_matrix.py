@@ -1,4 +1,4 @@
-"""Any client with any agent: one whole conversation for every two dialects, the same but for what the tables lose."""
+"""Any client with any agent: a whole conversation for every two dialects, the same but for what the tables lose."""
 
 import pytest
 

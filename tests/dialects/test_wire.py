@@ -1,4 +1,4 @@
-"""A wire tells from the greeting which dialect is spoken, and is not in the way of those who need no translation."""
+"""A wire tells from the greeting which dialect is spoken, and is not in the way of whoever needs no translation."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ JETBRAINS_WELCOME = {
 
 
 async def meet(answers, dialect=None, client=None):
-    """Connect to an agent that answers `initialize` by hand, each time the next way; gives what it was greeted with."""
+    """Connect to an agent that answers `initialize` by hand, each time the next way; gives how it was greeted."""
     ours, theirs = pipe()
     wire, greetings = RawWire(theirs), []
 
@@ -168,14 +168,19 @@ def test_a_dialect_goes_by_its_number_too():
 async def test_what_is_no_message_passes_as_it_is(dialect):
     ours, theirs = pipe()
     wire = TranslatingTransport(ours, "client", dialect)
-    heard = []
-    wire.listen(heard.extend, lambda: None)
+    heard, everything = [], asyncio.Event()
+
+    def hear(frames):
+        heard.extend(frames)
+        if len(heard) == len(noise):
+            everything.set()
+
+    wire.listen(hear, lambda: None)
     noise = [b"noise", b"[]", b"7", b'{"jsonrpc":', b"[" * 5000, b"\xff\xfe", b'"text"', b"null"]
     theirs.listen(lambda frames: None, lambda: None)
     theirs.send(noise)
     async with asyncio.timeout(5):
-        while len(heard) < len(noise):
-            await asyncio.sleep(0)
+        await everything.wait()
     assert heard == noise
     wire.send(noise)
     await wire.close()
