@@ -258,8 +258,13 @@ class Host(Lender):
 
     async def _record(self, event: Mapping[str, Any]) -> None:
         """Write an event down, to its end even if nobody waits for that any more; then let others see it."""
-        if self.audit:
-            await asyncio.shield(self._chore(asyncio.ensure_future(self.audit.record(event))))
+        try:
+            if self.audit:
+                await asyncio.shield(self._chore(asyncio.ensure_future(self.audit.record(event))))
+        except Error:  # so nothing is allowed
+            why = "it could not be written to the audit log"
+            self.decided({**event, "decision": "deny", "why": why} if event["decision"] == "allow" else event)
+            raise
         self.decided(event)
 
     def _started(self, terminal: Terminal) -> None:

@@ -1,7 +1,21 @@
 """What was asked, decided and done, in a log nobody can change unnoticed."""
 
-from .chain import Problem, shown, verified, verify
-from .log import AuditError, AuditLog, default_path
-from .redaction import Redactor
+from typing import TYPE_CHECKING
+
+from ..names import loading
+
+if TYPE_CHECKING:
+    from .chain import Problem, shown, verified, verify
+    from .log import AuditError, AuditLog, default_path
+    from .redaction import Redactor
 
 __all__ = ["AuditError", "AuditLog", "Problem", "Redactor", "default_path", "shown", "verified", "verify"]
+
+__getattr__ = loading(
+    __name__,
+    {
+        "chain": ("Problem", "shown", "verified", "verify"),
+        "log": ("AuditError", "AuditLog", "default_path"),
+        "redaction": ("Redactor",),
+    },
+)

@@ -1,9 +1,25 @@
 """Commands run for an agent: `Terminals` starts them, a `Terminal` is one of them, a `Sandbox` holds them."""
 
-from .limits import Limits
-from .output import Chunk
-from .running import Terminals, execution
-from .sandbox import Sandbox, SandboxUnavailable
-from .terminal import Size, Terminal
+from typing import TYPE_CHECKING
+
+from ..names import loading
+
+if TYPE_CHECKING:
+    from .limits import Limits
+    from .output import Chunk
+    from .running import Terminals, execution
+    from .sandbox import Sandbox, SandboxUnavailable
+    from .terminal import Size, Terminal
 
 __all__ = ["Chunk", "Limits", "Sandbox", "SandboxUnavailable", "Size", "Terminal", "Terminals", "execution"]
+
+__getattr__ = loading(
+    __name__,
+    {
+        "limits": ("Limits",),
+        "output": ("Chunk",),
+        "running": ("Terminals", "execution"),
+        "sandbox": ("Sandbox", "SandboxUnavailable"),
+        "terminal": ("Size", "Terminal"),
+    },
+)
