@@ -47,7 +47,9 @@ def test_a_turn_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_never_starts_is_given_up(tmp_path: Path) -> None:
-    assert dragoman("run", "--agent", "sleep 60", "--timeout", "0.2", "hello", cwd=tmp_path).returncode == 3
+    result = dragoman("run", "--agent", "sleep 60", "--timeout", "0.2", "hello", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "has not even begun" in result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -117,6 +119,23 @@ def test_an_agent_that_forgets_cannot_go_on(tmp_path: Path) -> None:
     assert (result.returncode, len(result.stderr.splitlines())) == (64, 1)
     result = dragoman("run", "--session", "x", "hello", cwd=tmp_path)
     assert (result.returncode, len(result.stderr.splitlines())) == (64, 1)
+
+
+@pytest.mark.parametrize("whose", ["the user's", "the workspace's"])
+def test_rules_that_cannot_be_read_are_named_with_their_line(whose: str, home: Path, tmp_path: Path) -> None:
+    rules = home / "config/dragoman" if whose == "the user's" else tmp_path / ".dragoman"
+    rules.mkdir(parents=True)
+    (rules / "permissions.toml").write_text("[[allow]]\n")
+    result = dragoman("run", "hello", cwd=tmp_path)
+    assert (result.returncode, len(result.stderr.splitlines())) == (64, 1)
+    assert f"{rules / 'permissions.toml'}:1" in result.stderr
+
+
+def test_what_cannot_be_recorded_is_not_allowed(home: Path, tmp_path: Path) -> None:
+    (home / "state").write_text("in the way")
+    result = dragoman("run", "--agent", TESTY, "--permissions", "allow-all", "ask", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (4, "Not allowed: reject.\n")
+    assert "Traceback" not in result.stderr
 
 
 def test_a_known_agent_that_is_missing_comes_with_how_to_get_it(home: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from at_terminal import TESTY, AtTerminal
+from at_terminal import TESTY, AtTerminal, peer
 
 
 def test_ctrl_c_cancels_the_turn_which_has_its_last_words(tmp_path: Path) -> None:
@@ -47,3 +47,12 @@ def test_a_command_the_agent_runs_ends_with_the_run(tmp_path: Path) -> None:
         run.press("\x03")
         assert run.end() == 130
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_nothing_more_is_asked_of_somebody_who_has_cancelled(tmp_path: Path) -> None:
+    with AtTerminal("run", "--agent", peer("pushy"), "go", cwd=tmp_path) as run:
+        run.see("Press a key:")
+        run.press("\x03")
+        assert run.end() == 130
+    assert run.screen.count("?") == 1
+    assert not (tmp_path / "sneaked.txt").exists()

@@ -21,7 +21,7 @@ from ...client import Client, connect
 from ...errors import AgentStartError, AuthRequired, Error, RpcError
 from ...host import Host
 from ...host.display import shown_command
-from ...host.permissions import Preset, Question
+from ...host.permissions import Preset, Question, RulesError
 from ...host.processes import Launch
 from ...host.terminals import Terminal
 from ...session import Session
@@ -34,6 +34,7 @@ from .outcome import FAILED, INTERRUPTED, LIMIT, USAGE, Outcome, WrongArgument, 
 from .screen import Screen
 
 GRACE = 10.0  # seconds a turn has to end once it was cancelled
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
 
 
@@ -82,11 +83,14 @@ class Reception(Host):
         self.shown: Session | None = None
         self.floor = Floor(view.show)
         self._view, self._desk = view, desk
+        self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
         self._following: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: Question) -> str | None:
         """Put a question to the user, behind everything that came before it."""
         async with self.floor.taken():
+            if question.session_id in self._cancelled:
+                return None
             self._catch_up()
             self._view.asked(question)
             if self._desk:
@@ -94,8 +98,14 @@ class Reception(Host):
             self.unasked = True
             return None
 
+    def withdraw_questions(self, session_id: str) -> None:
+        self._cancelled.add(session_id)
+        super().withdraw_questions(session_id)
+
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
         await self.floor.free()
+        if params.session_id in self._cancelled:
+            return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
         self._catch_up()
         self._view.asked_about(params.tool_call)
         return await super().request_permission(params)
@@ -113,7 +123,12 @@ class Reception(Host):
         super().terminal_started(terminal)
         task = asyncio.create_task(self._follow(terminal), name="follow")
         self._following.add(task)
-        task.add_done_callback(self._following.discard)
+        task.add_done_callback(self._followed)
+
+    def _followed(self, task: asyncio.Task[None]) -> None:
+        self._following.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody reads what is shown any more, which the turn finds out by itself
 
     async def _follow(self, terminal: Terminal) -> None:
         operation = terminal.operation
@@ -149,7 +164,8 @@ class Run:
         loop = asyncio.get_running_loop()
         self._work = asyncio.create_task(self._take_turn(), name="turn")
         timer = loop.call_later(self._order.timeout, self._time_is_up) if self._order.timeout else None
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # unlike under nohup
+        for number in heeded:
             loop.add_signal_handler(number, self._interrupt, number)
         try:
             await asyncio.wait([self._work])
@@ -157,7 +173,7 @@ class Run:
         finally:
             if timer:
                 timer.cancel()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in heeded:
                 loop.remove_signal_handler(number)
 
     def _outcome(self, work: asyncio.Task[Outcome]) -> Outcome:
@@ -170,7 +186,7 @@ class Run:
                 if self._stopped == LIMIT and outcome.stop_reason == "cancelled":
                     outcome.exit_code = LIMIT
                 return outcome
-            case WrongArgument() as exc:
+            case WrongArgument() | RulesError() as exc:
                 return Outcome(USAGE, error=str(exc), denied=denied)
             case Error() as exc:
                 return Outcome(FAILED, error=_failure(exc, self._order.agent, self._host), denied=denied)
@@ -211,7 +227,8 @@ class Run:
     def _time_is_up(self) -> None:
         if self._session:
             self._cancel(LIMIT, f"{self._order.timeout:g} s are over; cancelling")
-        else:
+        elif not self._ending:
+            self._view.remark(f"{self._order.timeout:g} s are over, and the agent has not even begun")
             self._quit(LIMIT)
 
     def _cancel(self, code: int, words: str) -> None:
@@ -247,8 +264,9 @@ async def run(order: Order) -> int:
             host = Reception(order, view, desk)
             outcome = await Run(order, view, host)()
             await host.take_back()
-        except Error as exc:  # before anything was begun
-            outcome = Outcome(FAILED, error=str(exc))
+            await host.follow_up()
+        except Error as exc:  # the user's own rules or log are no good
+            outcome = Outcome(USAGE, error=str(exc))
         view.ended(outcome)
     if order.json and outcome.error:
         sys.stderr.write(f"dragoman: {outcome.error}\n")

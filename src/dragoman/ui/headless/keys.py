@@ -103,10 +103,10 @@ class Desk:
         keys = keys_for(question)
         with self._keyboard.listening():
             self._screen.question(question, keys)
-            await asyncio.sleep(self._arming)
-            self._keyboard.forget()
-            self._screen.prompt("Press a key:")
             try:
+                await asyncio.sleep(self._arming)
+                self._keyboard.forget()
+                self._screen.prompt("Press a key:")
                 option = await self._choice(keys)
             except asyncio.CancelledError:
                 self._screen.answered("withdrawn")
