@@ -1,6 +1,14 @@
 """Agents that are killed, by the hundred."""
 
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
 from torture.store_kills import kill_agents
+
+from dragoman import AgentExited, connect
+from dragoman import schema as s
 
 
 def test_200_killed_agents_lose_repeat_and_reorder_nothing() -> None:
@@ -8,3 +16,35 @@ def test_200_killed_agents_lose_repeat_and_reorder_nothing() -> None:
     print(dict(counts))
     assert counts["killed in a turn"] > 100
     assert counts["shown"] > 1000
+
+
+DYING = """
+import os, sys
+from dragoman import Agent, serve
+from dragoman.store import Store, durable
+
+class Dying(Agent):
+    async def answer(self, turn):
+        if turn.text == "die":
+            os.kill(os.getpid(), 9)
+        await turn.say("alive")
+
+serve(durable(Dying, Store(sys.argv[1])))
+"""
+
+
+async def test_a_prompt_is_stored_before_the_model_sees_it(tmp_path: Path) -> None:
+    agent = [sys.executable, "-c", DYING, str(tmp_path / "store")]
+    async with asyncio.timeout(30):
+        async with connect(agent) as client:
+            session = await client.new_session("/")
+            with pytest.raises(AgentExited):
+                await session.prompt("die")
+        async with connect(agent) as client:
+            loaded = await client.load_session(session.id, "/")
+            told = [(type(u), u.content.text) for u in loaded.backlog()]  # type: ignore[union-attr]
+            assert told[0] == (s.UserMessageChunk, "die")
+            assert told[1][0] is s.AgentMessageChunk
+            assert told[1][1].startswith("Interrupted")
+            events = [event async for event in loaded.prompt("go on")]
+            assert [e.content.text for e in events if isinstance(e, s.AgentMessageChunk)] == ["alive"]  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Agent, Session, Transcript, Turn, connect
+from dragoman import Agent, Prompt, Session, Transcript, Turn, connect
 from dragoman import schema as s
 from dragoman.errors import InvalidParams, InvalidRequest, ResourceNotFound
 from dragoman.store import Store, durable
@@ -221,6 +221,27 @@ async def test_an_open_session_can_be_loaded_again(notebook: type[Agent]) -> Non
         again = await client.load_session(session.id)
         assert [u.content.text for u in again.backlog() if isinstance(u, s.AgentMessageChunk)] == ["one"]
         assert [u.content.text for u in agents_own(await lived(again, "say two"))] == ["two"]  # type: ignore[union-attr]
+
+
+async def test_a_session_loaded_while_a_turn_runs_is_told_first_and_goes_on(notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        turn = asyncio.create_task(_finished(session.prompt("many 3000\nsay end")))
+        loaded = await client.load_session(session.id)
+        assert (await turn).stop_reason == "end_turn"
+        async with asyncio.timeout(5):
+            texts: list[str] = []
+            async for update in loaded.updates():
+                if isinstance(update, s.AgentMessageChunk):
+                    texts.append(update.content.text)  # type: ignore[union-attr]
+                if texts[-1:] == ["end"]:
+                    break
+    again = len(texts) - 1 - texts[::-1].index("word 0 ")  # the client has heard some of it before it asked
+    assert texts[again:] == [*(f"word {number} " for number in range(3000)), "end"]
+
+
+async def _finished(prompt: Prompt) -> s.PromptResponse:
+    return await prompt
 
 
 async def test_a_client_that_leaves_in_the_middle_leaves_an_interrupted_turn(notebook: type[Agent]) -> None:

@@ -156,6 +156,8 @@ class Database:
         by_session: dict[str, list[bytes]] = {}
         for id, line in entries:
             by_session.setdefault(id, []).append(line)
+        if not by_session:
+            return
         changed = {}
         with self.transaction():
             for id, lines in by_session.items():
@@ -229,15 +231,18 @@ class Database:
                 self._heads[id] = self._read_head(id)
                 self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
             self._owners[id] = owner
-        head = self._heads[id]
-        if row[0] != self._claim.name and head.turn is not None:
-            self.append([(id, line) for line in self._closing(id, head)])
+        if row[0] != self._claim.name:
+            self.append([(id, line) for line in self.closing(id)])
         return Summary(id, self._heads[id], row[1])
 
-    def _closing(self, id: str, head: Head) -> list[bytes]:
+    def closing(self, id: str) -> list[bytes]:
+        """What has to be added to a session we hold so that no turn in it is left open."""
+        head = self._heads[id]
+        if head.turn is None:
+            return []
         start = start_of(self.db, id, head.since)
         lines = [line for part in read(self.db, id, start, head.last) if isinstance(part, list) for line in part]
-        return closing_lines(head.turn or "", lines[head.since - start :])
+        return closing_lines(head.turn, lines[head.since - start :])
 
     def _refuse_if_held(self, id: str, holder: str | None, owner: object) -> None:
         if holder == self._claim.name:
@@ -294,8 +299,7 @@ class Database:
                 self._write(new_id, head, part if isinstance(part, list) else [damage_line(part)])
             self._write_state(new_id, {key: Raw(value) for key, value in self.states(id).items()})
         self._heads[new_id], self._owners[new_id] = head, owner
-        if head.turn is not None:
-            self.append([(new_id, line) for line in self._closing(new_id, head)])
+        self.append([(new_id, line) for line in self.closing(new_id)])
         return Summary(new_id, self._heads[new_id], row[0])
 
     def adopt(self, id: str, lines: list[bytes]) -> str:

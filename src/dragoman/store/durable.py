@@ -24,7 +24,21 @@ from ..transports import Transport
 from ..turn import AgentSession, Turn, new_id
 from .errors import SessionUnknown
 from .gate import EVENT, SAVED, Gate, note
-from .lines import Archived, Chosen, Ended, Event, Head, Opened, Prompted, Titled, now, own, raw_blocks, values
+from .lines import (
+    Archived,
+    Chosen,
+    Ended,
+    Event,
+    Head,
+    Opened,
+    Prompted,
+    Titled,
+    event_of,
+    now,
+    own,
+    raw_blocks,
+    values,
+)
 from .replay import Replay
 from .store import Store
 
@@ -78,7 +92,11 @@ class _Durable(Agent):
         wire = self.client.wire
         assert isinstance(wire, Connection)
         self._flush = wire.through(self._gated)
-        return await super().__aenter__()
+        try:
+            return await super().__aenter__()
+        except BaseException:
+            await self.store.__aexit__()
+            raise
 
     def _gated(self, transport: Transport) -> Gate:
         self._gate = Gate(transport, self.store, self._give_up)
@@ -177,11 +195,10 @@ class _Durable(Agent):
         self._check(params)
         id = params.session_id
         self.store.check_age(id, await self._known(id))
-        self._flush()
-        await self._gate.stored()
         held = await self.store.run(lambda db: db.acquire(id, self))
-        session = await self._reopened(id, params, held.head)
-        return session, held.head, held.suspect
+        if id in self._turns:  # the running turn has the session; it goes on with it
+            return self.session(id), held.head, held.suspect
+        return await self._reopened(id, params, held.head), held.head, held.suspect
 
     async def _reopened(
         self,
@@ -199,10 +216,13 @@ class _Durable(Agent):
             del self._back[id]
 
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
-        session, head, suspect = await self._bring_back(params)
-        replay = Replay(session.id, self._gate, suspect)
-        async with contextlib.aclosing(self.store.read(session.id, head.last)) as parts:
-            await replay.run(parts)
+        self._flush()
+        await self._gate.stored()
+        with self._gate.holding(params.session_id in self._turns):  # what a turn says now comes after all of this
+            session, head, suspect = await self._bring_back(params)
+            replay = Replay(session.id, self._gate, suspect)
+            async with contextlib.aclosing(self.store.read(session.id, head.last)) as parts:
+                await replay.run(parts)
         return s.LoadSessionResponse(
             modes=self.mode_state(session),
             config_options=self.option_state(session),
@@ -210,6 +230,8 @@ class _Durable(Agent):
         )
 
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
+        self._flush()
+        await self._gate.stored()
         session, head, suspect = await self._bring_back(params)
         return s.ResumeSessionResponse(
             modes=self.mode_state(session),
@@ -339,10 +361,20 @@ class _Durable(Agent):
         id, task = turn.session.id, asyncio.current_task()
         assert task
         self._turns[id] = new_id("turn"), task
-        self._gate.keep(id)  # what failed before may be stored now
+        if id in self._gate.failures:
+            await self._try_again(id)
         self._record(id, Prompted(turn=self._turns[id][0], prompt=raw_blocks(turn.prompt), at=now()))
         await self._stored(id)  # before the model sees it
         return await super().answer(turn)
+
+    async def _try_again(self, id: str) -> None:
+        """What failed before may be stored now; the turn it failed in is brought to an end first."""
+        self._gate.keep(id)
+        for line in await self.store.run(lambda db: db.closing(id)):
+            if isinstance(event := event_of(line), Ended):
+                self._record(id, event)
+            else:
+                self.client.update(s.SessionNotification(session_id=id, update=Raw(line)))
 
     async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
         id, task = params.session_id, asyncio.current_task()

@@ -7,7 +7,7 @@ committed in large ones.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -34,6 +34,11 @@ _SPECIAL = (_PASSING, _COMMANDS)
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
+def escaped(id: str) -> bytes:
+    """An id as it stands between its quotes."""
+    return msgspec.json.encode(id)[1:-1]
+
+
 def frame_of(id: bytes, line: bytes) -> bytes:
     """The notification a stored update goes out as."""
     if line.startswith(WHOLE):
@@ -57,6 +62,7 @@ class Gate:
         self._lines: list[tuple[str, bytes]] = []  # wait to be stored, before them
         self._sizes = [0, 0]  # bytes being stored, bytes waiting
         self._in_flight: list[bytes] | None = None  # go out when the commit under way is done
+        self._holds = 0
         self._settled: list[asyncio.Future[None]] = []  # wait for the commit under way
         self._next: list[asyncio.Future[None]] = []  # and for the one after it
 
@@ -91,15 +97,15 @@ class Gate:
     def _take(self, frame: bytes) -> bool:
         """Note the line a notification holds; false when the notification goes no further."""
         if frame.startswith(_USUAL):
-            id, line = self._split(frame, len(_USUAL), b'","update":')
+            id, line = _split(frame, len(_USUAL), b'","update":')
             goes_out = True
         elif frame.startswith((_EVENT, _SAVED)):
             is_event = frame.startswith(_EVENT)
-            id, line = self._split(frame, len(_EVENT), b'","line":')
+            id, line = _split(frame, len(_EVENT), b'","line":')
             line = (OWN if is_event else STATE) + line
             goes_out = False
         elif frame.startswith(_UPDATE):
-            id, line = self._unusual(frame)
+            id, line = _unusual(frame)
             goes_out = True
         else:
             return True
@@ -110,22 +116,8 @@ class Gate:
         if not line.startswith(_PASSING) and not self._is_known(id, line):
             self._lines.append((id, line))
         if goes_out:
-            self._habit, self._habitual = b'%s%s","update":' % (_USUAL, id.encode()), id
+            self._habit, self._habitual = b'%s%s","update":' % (_USUAL, escaped(id)), id
         return goes_out
-
-    @staticmethod
-    def _split(frame: bytes, start: int, name: bytes) -> tuple[str, bytes]:
-        end = frame.index(b'"', start)
-        if not frame.startswith(name, end):
-            return Gate._unusual(frame)
-        return frame[start:end].decode(), frame[end + len(name) : -2]
-
-    @staticmethod
-    def _unusual(frame: bytes) -> tuple[str, bytes]:
-        """A notification that says more, or in another order, than ours do: kept whole."""
-        params = _members.decode(_members.decode(frame)["params"])
-        id: str = msgspec.json.decode(params.pop("sessionId"))
-        return id, WHOLE + msgspec.json.encode(params)
 
     def _is_known(self, id: str, line: bytes) -> bool:
         """Whether it only repeats what the session's commands are, as every opening of a session does."""
@@ -136,10 +128,21 @@ class Gate:
         self.commands[id] = line
         return False
 
+    @contextlib.contextmanager
+    def holding(self, is_needed: bool) -> Iterator[None]:
+        """Keep back all that is sent from now on, for something that has to go out before it."""
+        self._holds += is_needed
+        try:
+            yield
+        finally:
+            self._holds -= is_needed
+            if self._in_flight is None:
+                self._go_on()
+
     def _go_on(self) -> None:
         """Send what waits for nothing, or have stored what has to be."""
         frames, lines = self._frames, self._lines
-        if not frames and not lines and not self._next:
+        if self._holds or (not frames and not lines and not self._next):
             return
         self._frames, self._lines = [], []
         self._settled, self._next = self._next, []
@@ -159,8 +162,9 @@ class Gate:
         self._sizes[0] = 0
         if failure:
             self._habit = _NO_HABIT
-            frames = [frame for frame in frames if not frame.startswith(_UPDATE)]
-            for id in {id for id, _ in lines}:
+            lost = {id for id, _ in lines}
+            frames = [frame for frame in frames if not frame.startswith(_UPDATE) or _session_of(frame) not in lost]
+            for id in lost:
                 self.failures[id] = failure
                 self._failed(id)
         if frames:
@@ -173,10 +177,11 @@ class Gate:
 
     async def stored(self) -> None:
         """Return once everything sent so far is stored and on its way, or has failed."""
-        if self._in_flight is None:
+        has_more = bool(self._lines or self._frames)
+        if self._in_flight is None and not has_more:
             return
         waiting: asyncio.Future[None] = self._loop.create_future()
-        (self._next if self._lines or self._frames else self._settled).append(waiting)
+        (self._next if has_more else self._settled).append(waiting)
         await waiting
 
     async def check(self, session_id: str) -> None:
@@ -225,3 +230,22 @@ class Gate:
 def note(session_id: str, value: Any) -> dict[str, Any]:
     """The parameters of a notification that ends here."""
     return {"sessionId": session_id, "line": value}
+
+
+def _split(frame: bytes, start: int, name: bytes) -> tuple[str, bytes]:
+    """The session a notification of ours is about, and what it says."""
+    end = frame.index(b'"', start)
+    if not frame.startswith(name, end):
+        return _unusual(frame)
+    return frame[start:end].decode(), frame[end + len(name) : -2]
+
+
+def _unusual(frame: bytes) -> tuple[str, bytes]:
+    """A notification that says more, or in another order, than ours do: kept whole."""
+    params = _members.decode(_members.decode(frame)["params"])
+    id: str = msgspec.json.decode(params.pop("sessionId"))
+    return id, WHOLE + msgspec.json.encode(params)
+
+
+def _session_of(update: bytes) -> str:
+    return _split(update, len(_USUAL), b'","update":')[0] if update.startswith(_USUAL) else _unusual(update)[0]

@@ -9,7 +9,7 @@ from .lines import OWN, WHOLE, Ended, now, own
 from .records import Damage
 
 INTERRUPTED = "interrupted"  # the reason such a turn stopped
-WORDS = "Interrupted: the agent was ended before this turn was over."
+WORDS = "Interrupted: this turn was cut short before it was over."
 
 
 def closing_lines(turn: str, lines: Iterable[bytes]) -> list[bytes]:

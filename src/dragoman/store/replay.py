@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from .. import codec
 from .. import schema as s
-from .gate import Gate, frame_of
+from .gate import Gate, escaped, frame_of
 from .interruption import damage_line
 from .lines import OWN, Prompted, event_of
 from .records import Damage
@@ -25,7 +25,7 @@ class Replay:
         self._said: list[bytes] = []  # a prompt, until it is clear that the agent does not echo it itself
 
     async def run(self, parts: "AsyncIterator[list[bytes] | Damage]") -> None:
-        id = self._id.encode()
+        id = escaped(self._id)
         async for part in parts:
             lines = [update for line in part for update in self._told(line)] if isinstance(part, list) else None
             if lines is None:
