@@ -1,0 +1,297 @@
+"""Our own checks, one by one: what they find, and what they leave alone."""
+
+import pytest
+
+from dragoman.reviewer.checks import data, leftovers, python, secrets, shell, text, yaml
+from dragoman.reviewer.findings import Check, Source
+
+Lines = dict[int, str]
+
+
+def found(check: Check, path: str, content: str) -> Lines:
+    return {finding.line: finding.code for finding in check(Source(path, content))}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"a": 1}', {}),
+        ("", {}),
+        ('{"a": [1, 2,],\n}', {1: "json-trailing-comma"}),
+        ('{"a": "x,}"}', {}),
+        ("{'a': 1}", {1: "json-syntax"}),
+        ('{"a": 1\n "b": 2}', {2: "json-syntax"}),
+        ('{"a":\n NaN}', {2: "json-syntax"}),
+        ("[" * 100_000, {1: "json-syntax"}),
+        ('\ufeff{"a": 1}', {1: "byte-order-mark"}),
+    ],
+)
+def test_json_is_read_as_json(content: str, expected: Lines) -> None:
+    assert found(data.json_syntax, "a.json", content) == expected
+
+
+def test_json_that_may_have_comments_is_left_alone() -> None:
+    for name in ("tsconfig.json", "x/tsconfig.build.json", ".vscode/settings.json", ".eslintrc.json"):
+        assert found(data.json_syntax, name, "// hello\n{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"a": 1, "b": {"a": 2}, "c": [{"a": 1}, {"a": 2}]}', {}),
+        ('{"a": {"x": 1,\n "x": 2}}', {2: "json-duplicate-key"}),
+        ('{"a": "a", "b": "a"}', {}),
+    ],
+)
+def test_a_key_is_given_once_in_an_object(content: str, expected: Lines) -> None:
+    assert found(data.json_duplicates, "a.json", content) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a = 1\n[b]\nc = 2\n", {}),
+        ("a = \n", {1: "toml-syntax"}),
+        ("[a]\n[a]\n", {2: "toml-duplicate-key"}),
+        ("a = [1,\n", {2: "toml-syntax"}),
+    ],
+)
+def test_toml_is_read_as_toml(content: str, expected: Lines) -> None:
+    assert found(data.toml_syntax, "a.toml", content) == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a: 1\nb:\n- x\n- y: 1\n  z: 2\nc: {d: [1, 2], e: 'f'}\n",
+        "a: |\n  text: with: colons\n\tand tabs\n\n  more\nb: >-\n  folded\n",
+        "a: word\n  goes on\n  and on\nb: 'quoted\n  on two lines'\n",
+        "\"a b\": 1\n'c': 2\n? complex\n: key\n",
+        "---\na: 1\n---\na: 1\n...\n",
+        "- - a\n  - b\n- c: 1\n  d:\n  - e\n",
+        "a: &x\n  b: 1\nc: *x\nd:\n  <<: *x\n  <<: *x\n",
+        "url: http://example.com:80/a#b\ntime: 12:30:00\nwindows: C:\\dir\n",
+        'a: "\\\n  folded \\\n  text"\n',
+        "{{ template }}\na: 1\na: 2\n",
+        "a: [\n  1,  # one\n  ']',\n]\nb: {c: d}\n",
+        "%YAML 1.2\n---\na: !tag\n  b: 1\n",
+        "- a\n - b\n",
+        "# only a comment\n",
+        "just a scalar\n",
+        "key with spaces: 1\n-dashed: 2\n",
+    ],
+)
+def test_yaml_that_is_in_order_is_left_alone(content: str) -> None:
+    assert found(yaml.yaml_syntax, "a.yaml", content) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a:\n\tb: 1\n", {2: "yaml-tab"}),
+        ("a: 1\nb: 2\na: 3\n", {3: "yaml-duplicate-key"}),
+        ("a:\n  b: 1\n  'b': 2\n", {3: "yaml-duplicate-key"}),
+        ("- a: 1\n  a: 2\n- a: 3\n", {2: "yaml-duplicate-key"}),
+        ("a:\n    b: 1\n  c: 2\n", {3: "yaml-indentation"}),
+        ("a: 1\n  b: 2\n", {2: "yaml-indentation"}),
+        ("a: 1\nb 2\n", {2: "yaml-syntax"}),
+        ("a: 1\nb:2\n", {2: "yaml-syntax"}),
+        ("a: b: c\n", {1: "yaml-syntax"}),
+        ("a: 'open\nb: 1\n", {1: "yaml-syntax"}),
+        ("a: [1, 2\nb: 1\n", {1: "yaml-syntax"}),
+        ("a: [1, 2}\n", {1: "yaml-syntax"}),
+        ('a: "b" c\n', {1: "yaml-syntax"}),
+        ("a: @b\n", {1: "yaml-syntax"}),
+    ],
+)
+def test_yaml_that_cannot_be_right_is_found(content: str, expected: Lines) -> None:
+    assert found(yaml.yaml_syntax, "a.yaml", content) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("rm -rf $dir/tmp", "shell-unquoted-rm"),
+        ("rm -r -f build ${OUT}", "shell-unquoted-rm"),
+        ("if [ $x = y ]; then :; fi", "shell-unquoted-test"),
+        ("[ -z $x ] && exit", "shell-unquoted-test"),
+        ("x = 1", "shell-spaced-assignment"),
+        ("for f in $(ls *.txt); do :; done", "shell-ls-loop"),
+        ("exec cmd $@", "shell-unquoted-arguments"),
+        ('[ "$x" == y ]', "shell-equals-in-sh"),
+        ("if [[ -n $x ]]; then :; fi", "shell-bash-in-sh"),
+        ("source ./env", "shell-bash-in-sh"),
+        ("curl -s https://example.com/x | sudo bash", "shell-download-and-run"),
+        ("chmod -R 777 /srv", "shell-open-to-all"),
+        ("cd build", "shell-unchecked-cd"),
+    ],
+)
+def test_a_mistake_in_a_shell_script_is_found(line: str, code: str) -> None:
+    assert found(shell.shell_rules, "a.sh", f"#!/bin/sh\n{line}\n") == {2: code}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'rm -rf "$dir/tmp" "${OUT:?}"',
+        "rm -f $one",
+        '[ "$x" = y ]',
+        "[ $count -gt 3 ]",
+        "echo '[ $x = y ]'  # rm -rf $x",
+        'exec cmd "$@"',
+        'echo "$(dirname "$0")" "${x:-"$y"}"',
+        "cd build || exit 1",
+        "cd /",
+        "cat <<END\nrm -rf $dir\nx = 1\nEND",
+        "cat <<-'END'\n\tcd build\n\tEND",
+        "IFS= read -r x",
+        "name=value",
+        'echo "x = 1; [ $a = b ]"',
+        "echo it\\'s $HOME",
+    ],
+)
+def test_a_shell_script_that_is_in_order_is_left_alone(line: str) -> None:
+    assert found(shell.shell_rules, "a.sh", f"#!/bin/sh\n{line}\n") == {}
+
+
+def test_set_e_takes_care_of_cd() -> None:
+    assert found(shell.shell_rules, "a.sh", "#!/bin/sh\nset -eu\ncd build\n") == {}
+    assert found(shell.shell_rules, "a", "#!/bin/bash -e\ncd build\n") == {}
+
+
+def test_what_bash_knows_is_no_mistake_in_bash() -> None:
+    script = '#!/usr/bin/env bash\nif [[ $x == y ]]; then source z; fi\n[ "$x" == y ]\n'
+    assert found(shell.shell_rules, "a.sh", script) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def f(x=[]): pass\n", {1: "B006"}),
+        ("def f(*, x=dict()): pass\n", {1: "B006"}),
+        ("try:\n    pass\nexcept:\n    pass\n", {3: "E722"}),
+        ("try:\n    pass\nexcept:\n    raise\n", {}),
+        ("x = 1\nx == None\n", {2: "E711"}),
+        ("x = 1\nx is 'a'\n", {2: "F632"}),
+        ("x = input()\neval(x)\n", {2: "S307"}),
+        ("eval('1')\n", {}),
+        ("import subprocess as s, subprocess\ns\nsubprocess.run(f'{1}', shell=True)\n", {3: "S602"}),
+        ("f''\n", {1: "F541"}),
+        ("x = 1\nf'{x:>10}' f'b'\n", {}),
+        ("assert (1, 'message')\n", {1: "F631"}),
+        ("{'a': 1, 'b': 2, 'a': 3}\n", {1: "F601"}),
+        ("def f():\n    try:\n        pass\n    finally:\n        return 1\n", {5: "B012"}),
+        ("import os\nx = 1\nif x:\n    pass\n", {1: "F401"}),
+        ("import os  # noqa: F401 (for others)\nif 1:\n    pass\n", {}),
+        ("from a import b as b\nif 1:\n    pass\n", {}),
+        ("import os\n__all__ = ['os']\nif 1:\n    pass\n", {}),
+        ("# ruff: noqa\nimport os\nif 1:\n    pass\n", {}),
+    ],
+)
+def test_what_a_tree_shows_is_found_without_ruff(code: str, expected: Lines) -> None:
+    assert found(python.python_rules, "a.py", code) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def f(:\n", {1: "syntax-error"}),
+        ("x = (\n", {1: "syntax-error"}),
+        ("print 'x'\n", {1: "syntax-error"}),
+        ("'\\d'\n", {}),  # a warning of the parser's, not an error of the file's
+        ("\ufeffx = 1\n", {}),
+        ("(" * 5000 + ")" * 5000, {}),  # deeper than a parser can be asked to go
+        ("<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n", {}),  # told as what it is
+    ],
+)
+def test_python_that_cannot_be_parsed_is_found(code: str, expected: Lines) -> None:
+    assert found(python.python_syntax, "a.py", code) == expected
+
+
+MADE_UP = "Q3EGRDTS2PLM5XWZ"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"key = 'AKIA{MADE_UP}'",
+        f"token: ghp_{'aB3' * 12}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEow' * 12}",
+        f"sk-ant-{'aB3' * 12}",
+        "url = 'postgres://ada:kettle7on@db/ledger'",
+        'password = "kettle-on-7-days"',
+        '"apiKey": "9f8e7d6c5b4a3210"',
+        "client_secret => 'kx81-22ab-77fe'",
+    ],
+)
+def test_a_secret_is_found(line: str) -> None:
+    assert found(secrets.secrets, "a.conf", f"# settings\n{line}\n") == {2: "secret"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password = os.environ['PASSWORD']",
+        'password = "changeme-please"',
+        'password = "your-password-here"',
+        'password = "${DB_PASSWORD}"',
+        'api_key = "<insert key>"',
+        'prompt = "Enter the password"',
+        'password_label = "Enter the password"',
+        "AKIAIOSFODNN7EXAMPLE",
+        "https://user:${TOKEN}@host/path",
+        "https://example.com:8080/a@b",
+        '"AWS::IAM::AccessKey": "72c2d9dd90025459"',
+        'secret = "xxxxxxxxxxxx"',
+        "-----BEGIN PUBLIC KEY-----",
+        'token = "abc"',
+    ],
+)
+def test_what_only_looks_like_a_secret_is_left_alone(line: str) -> None:
+    assert found(secrets.secrets, "a.conf", line) == {}
+
+
+def test_values_made_up_for_tests_are_left_alone() -> None:
+    assert found(secrets.secrets, "tests/test_login.py", 'password = "kettle-on-7-days"') == {}
+
+
+def test_a_conflict_is_told_once_and_a_heading_is_none() -> None:
+    conflict = "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> other\n"
+    assert found(leftovers.merge_markers, "a.txt", conflict) == {2: "merge-marker"}
+    assert found(leftovers.merge_markers, "a.rst", "Title\n=======\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "code"),
+    [
+        ("a.py", "breakpoint()", "debugger"),
+        ("a.py", "import pdb; pdb.set_trace()", "debugger"),
+        ("a.ts", "  debugger;", "debugger"),
+        ("a.rb", "binding.pry", "debugger"),
+        ("a.py", "x = breakpoint_count()", None),
+        ("a.js", "const debuggerPort = 1", None),
+    ],
+)
+def test_a_debugger_left_behind_is_found(path: str, line: str, code: str | None) -> None:
+    assert found(leftovers.debuggers, path, line) == ({1: code} if code else {})
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("# TODO: this", "todo"),
+        ("x = 1  // FIXME(ada) that", "fixme"),
+        ("/* XXX */", "xxx"),
+        ("todo = []", None),
+        ("TODO = 'x'", None),
+        ("# see TODOS.md", None),
+    ],
+)
+def test_notes_are_found_in_comments_alone(line: str, code: str | None) -> None:
+    assert found(leftovers.notes, "a.py", line) == ({1: code} if code else {})
+
+
+def test_characters_that_hide_what_runs_are_found() -> None:
+    assert found(text.hidden_characters, "a.py", "x\nif a\u202e:\n") == {2: "hidden-character"}
+    assert found(text.hidden_characters, "a.py", "us\u200ber = 1\n") == {1: "hidden-character"}
+    assert found(text.hidden_characters, "a.txt", "naïve 🙂‍↔️ שלום\n") == {}

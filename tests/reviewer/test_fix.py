@@ -1,0 +1,176 @@
+"""Repairs: shown as diffs, written where they belong and only when allowed, then checked again."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman import InvalidParams
+from dragoman import schema as s
+
+from .conftest import Editor, User, reviewing
+
+Write = Callable[[str, str], Path]
+
+UNUSED = "import os\nimport sys\n\nprint(sys.argv)\n"
+USED = "import sys\n\nprint(sys.argv)\n"
+
+
+def diff_of(question: s.RequestPermissionRequest) -> s.Diff:
+    (diff,) = question.tool_call.content or ()
+    assert isinstance(diff, s.Diff)
+    return diff
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_repair_is_shown_as_a_diff_before_it_is_written(project: Path, write: Write) -> None:
+    path = write("a.py", UNUSED)
+    seen: list[str] = []
+
+    class Careful(User):
+        async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+            seen.append(path.read_text())
+            return await super().request_permission(params)
+
+    user = Careful("apply")
+    async with reviewing(project, user) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert seen == [UNUSED]
+    assert path.read_text() == USED
+    assert diff_of(user.questions[0]) == s.Diff(path=str(path), old_text=UNUSED, new_text=USED)
+    assert user.questions[0].tool_call.kind == "edit"
+    assert user.questions[0].tool_call.locations == [s.ToolCallLocation(path=str(path), line=1)]
+    assert "**Repaired 1 finding** in 1 file" in turn.text
+    assert turn.calls[-1].title == "Check 1 repaired file again"
+    assert "Nothing else was found." in turn.text
+
+
+async def test_repairs_go_through_the_clients_files_where_it_lends_them(project: Path, write: Write) -> None:
+    path = write("a.py", UNUSED)
+    editor = Editor("apply")
+    editor.buffers[str(path)] = "import json\n" + UNUSED  # not saved
+    async with reviewing(project, editor) as reviewer:
+        await reviewer.say("/fix")
+    assert editor.written == {str(path): USED}
+    assert diff_of(editor.questions[0]).old_text == "import json\n" + UNUSED
+
+
+async def test_what_is_declined_stays_as_it_was(project: Path, write: Write) -> None:
+    path = write("a.py", UNUSED)
+    async with reviewing(project, User("leave")) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert path.read_text() == UNUSED
+    assert "Nothing was changed." in turn.text
+    edit = next(call for call in turn.calls if call.kind == "edit")
+    assert turn.updates_of(edit)[-1].status == "failed"
+    assert turn.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize(
+    ("choices", "asked", "written"),
+    [
+        (("apply-all",), 1, ["a.py", "b.py", "c.py"]),
+        (("leave", "apply-all"), 2, ["b.py", "c.py"]),
+        (("apply", "leave-all"), 2, ["a.py"]),
+        (("nonsense",), 3, []),
+    ],
+)
+async def test_one_answer_can_do_for_all_that_follow(
+    project: Path, write: Write, choices: tuple[str, ...], asked: int, written: list[str]
+) -> None:
+    paths = [write(name, UNUSED) for name in ("a.py", "b.py", "c.py")]
+    user = User(*choices)
+    async with reviewing(project, user) as reviewer:
+        await reviewer.say("/fix")
+    assert len(user.questions) == asked
+    assert [path.name for path in paths if path.read_text() == USED] == written
+
+
+async def test_only_the_codes_named_are_repaired(project: Path, write: Write) -> None:
+    path = write("a.py", 'import os\n\nprint(f"x")\n')
+    async with reviewing(project, User("apply")) as reviewer:
+        await reviewer.say("/fix F541")
+    assert path.read_text() == 'import os\n\nprint("x")\n'
+
+
+async def test_a_file_that_changes_while_the_user_thinks_is_left_alone(project: Path, write: Write) -> None:
+    path = write("a.py", UNUSED)
+
+    class Slow(User):
+        async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+            path.write_text("something else\n")
+            return await super().request_permission(params)
+
+    async with reviewing(project, Slow("apply")) as reviewer:
+        turn = await reviewer.say("/fix a.py")
+    assert path.read_text() == "something else\n"
+    assert "no longer what was reviewed" in repr(turn.updates)
+
+
+async def test_a_client_that_will_not_write_is_heard(project: Path, write: Write) -> None:
+    class ReadOnly(Editor):
+        async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+            raise InvalidParams("the file is read-only")
+
+    path = write("a.py", UNUSED)
+    async with reviewing(project, ReadOnly("apply")) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert path.read_text() == UNUSED
+    assert "the file is read-only" in repr(turn.updates)
+    assert turn.stop_reason == "end_turn"
+
+
+async def test_a_file_written_directly_keeps_its_mode(project: Path, write: Write) -> None:
+    path = write("run.sh", "#!/bin/sh\r\necho hello\r\n")
+    path.chmod(0o750)
+    async with reviewing(project, User("apply")) as reviewer:
+        await reviewer.say("/fix")
+    assert path.read_bytes() == b"#!/bin/sh\necho hello\n"
+    assert os.stat(path).st_mode & 0o777 == 0o750
+
+
+async def test_an_attached_file_from_elsewhere_is_reviewed_but_not_written(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text(UNUSED)
+    attached = s.EmbeddedResource(resource=s.TextResourceContents(uri=outside.as_uri(), text=UNUSED))
+    user = User("apply")
+    async with reviewing(project, user) as reviewer:
+        turn = await reviewer.say("/fix", attached)
+    assert turn.codes == {"F401"}
+    assert user.questions == []
+    assert outside.read_text() == UNUSED
+
+
+async def test_a_cancelled_question_writes_nothing(project: Path, write: Write) -> None:
+    class Absent(User):
+        async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    path = write("a.py", UNUSED)
+    async with reviewing(project, Absent()) as reviewer:
+        turn = await reviewer.say("/fix", until=lambda turn: any(call.kind == "edit" for call in turn.calls))
+        assert turn.stop_reason == "cancelled"
+        edit = next(call for call in turn.calls if call.kind == "edit")
+        assert turn.updates_of(edit)[-1].status == "failed"
+    assert path.read_text() == UNUSED
+
+
+async def test_a_repair_of_some_files_leaves_the_findings_of_the_others(project: Path, write: Write) -> None:
+    write("a.py", UNUSED)
+    write("b.yaml", "a: 1\na: 2\n")
+    async with reviewing(project, User("apply")) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert "Left: **1 warning**." in turn.text
+    assert "`b.yaml:2`" in turn.text
+
+
+async def test_where_nothing_can_be_repaired_nobody_is_asked(project: Path, write: Write) -> None:
+    write("a.yaml", "a: 1\na: 2\n")
+    user = User("apply")
+    async with reviewing(project, user) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert user.questions == []
+    assert "There is nothing I can repair safely." in turn.text

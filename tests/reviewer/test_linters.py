@@ -1,0 +1,145 @@
+"""Linters that are not ours: what they print is understood, and what they do stays within bounds."""
+
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman.reviewer import outputs
+from dragoman.reviewer.commands import CommandError, Commands
+from dragoman.reviewer.findings import Finding
+
+from .conftest import User, reviewing
+
+Write = Callable[[str, str], Path]
+
+
+def told(findings: "outputs.Iterator[Finding]") -> list[tuple[str, int, str, str, str]]:
+    return [(f.path, f.line, f.severity, f.code, f.message) for f in findings]
+
+
+def test_shellcheck_is_understood() -> None:
+    printed = b'{"comments":[{"file":"a.sh","line":3,"level":"info","code":2086,"message":"Quote.","fix":null}]}'
+    assert told(outputs.shellcheck(printed)) == [("a.sh", 3, "note", "SC2086", "Quote")]
+
+
+def test_bandit_is_understood_but_its_secrets_are_not_repeated() -> None:
+    printed = b"""{"results": [
+        {"filename": "a.py", "line_number": 2, "issue_severity": "HIGH", "test_id": "B602", "issue_text": "Shell."},
+        {"filename": "a.py", "line_number": 3, "issue_severity": "LOW", "test_id": "B105", "issue_text": "x"}
+    ]}"""
+    assert told(outputs.bandit(printed)) == [("a.py", 2, "error", "B602", "Shell")]
+
+
+def test_the_typescript_compiler_is_understood() -> None:
+    printed = b"src/a.ts(4,7): error TS2322: Type 'string' is not assignable to type 'number'.\nsomething else\n"
+    message = "Type 'string' is not assignable to type 'number'"
+    assert told(outputs.tsc(printed)) == [("src/a.ts", 4, "error", "TS2322", message)]
+
+
+def test_go_vet_is_understood() -> None:
+    printed = b"""# example.com/a
+{"example.com/a": {"printf": [{"posn": "/p/a.go:7:2", "message": "wrong type"}]}}
+# example.com/b
+{}
+"""
+    assert told(outputs.go_vet(printed)) == [("/p/a.go", 7, "warning", "vet-printf", "wrong type")]
+
+
+@pytest.mark.parametrize(
+    "said", ["/bin/sh: 5: Syntax error: end of file unexpected", "bash: line 5: syntax error: x"]
+)
+def test_shells_are_understood(said: str) -> None:
+    (finding,) = outputs.shell_syntax(said.encode())
+    assert finding.line == 5
+
+
+@pytest.mark.parametrize(
+    "reading", [outputs.ruff, outputs.ty, outputs.shellcheck, outputs.bandit, outputs.eslint, outputs.cargo]
+)
+@pytest.mark.parametrize("printed", [b"", b"Segmentation fault", b"[" * 100_000, b"null", b'"text"'])
+def test_a_linter_that_prints_something_else_finds_nothing(reading: outputs.Reading, printed: bytes) -> None:
+    assert list(reading(printed)) == []
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+async def test_cargo_checks_a_project_of_its_own(project: Path, write: Write) -> None:
+    write("Cargo.toml", '[package]\nname = "small"\nversion = "0.1.0"\nedition = "2021"\n')
+    write("src/main.rs", 'fn main() {\n    let unused = 1;\n    println!("hello");\n}\n')
+    async with reviewing(project, User("once")) as reviewer:
+        turn = await reviewer.say("/review")
+    if any("was of no help" in line for line in turn.text.splitlines()):
+        pytest.skip("cargo does not work here")
+    assert ("src/main.rs", 2, "unused_variables") in turn.findings
+
+
+async def test_a_project_that_configures_ruff_is_reviewed_by_its_own_rules(project: Path, write: Write) -> None:
+    write("pyproject.toml", '[tool.ruff.lint]\nselect = ["E501"]\n[tool.ruff]\nline-length = 20\n')
+    write("a.py", "import os\nx = 'more than twenty letters'\n")
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.codes == {"E501"}
+    assert not (project / ".ruff_cache").exists()
+
+
+# Running them
+
+
+@pytest.fixture
+async def commands() -> AsyncIterator[Commands]:
+    commands = Commands()
+    yield commands
+    await commands.close()
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_program_is_given_its_input_and_gives_its_output(tmp_path: Path) -> None:
+    commands = Commands()
+    result = await commands.run(["sh", "-c", "pwd; cat; echo oops >&2; exit 3"], cwd=str(tmp_path), stdin=b"in")
+    await commands.close()
+    assert result.stdout == f"{tmp_path}\nin".encode()
+    assert result.stderr == b"oops\n"
+    assert result.code == 3
+
+
+async def test_words_are_never_read_by_a_shell(commands: Commands, tmp_path: Path) -> None:
+    result = await commands.run(["echo", "$HOME; touch x", "`id`"], cwd=str(tmp_path))
+    assert result.stdout == b"$HOME; touch x `id`\n"
+
+
+async def test_a_program_that_takes_too_long_is_ended(commands: Commands, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"took longer than 0\.2 s and was ended"):
+        await commands.run(["sh", "-c", "echo $$ > pid; exec sleep 600"], cwd=str(tmp_path), timeout=0.2)
+    pid = (tmp_path / "pid").read_text().strip()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_a_program_that_leaves_something_running_is_not_waited_for(
+    commands: Commands, tmp_path: Path
+) -> None:
+    result = await commands.run(["sh", "-c", "sleep 600 & echo $!"], cwd=str(tmp_path), timeout=30)
+    assert not Path(f"/proc/{result.stdout.decode().strip()}").exists()
+
+
+async def test_a_program_that_prints_without_end_is_kept_within_bounds(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.reviewer.commands.MOST_OUTPUT", 1000)
+    result = await commands.run(["head", "-c", "1000000", "/dev/zero"], cwd=str(tmp_path))
+    assert len(result.stdout) < 100_000
+
+
+async def test_a_program_that_is_not_there_is_told_in_one_line(commands: Commands, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="no-such-program could not be run"):
+        await commands.run(["no-such-program"], cwd=str(tmp_path))
+    with pytest.raises(CommandError, match="ls could not be run"):
+        await commands.run(["ls"], cwd=str(tmp_path / "missing"))
+
+
+async def test_secrets_of_the_environment_do_not_reach_a_program(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "hidden-from-linters")
+    result = await commands.run(["env"], cwd=str(tmp_path))
+    assert b"hidden-from-linters" not in result.stdout
