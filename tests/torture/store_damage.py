@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import random
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from dragoman.errors import RpcError
 from dragoman.store import Store, durable
 
 PAGE = 4096
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # it need not be a disk
 FILES = ("sessions.db", "sessions.db-wal")
 Damaging = Callable[[random.Random, Path, Path], str]
 
@@ -35,7 +37,7 @@ async def damage_stores(count: int, seed: int) -> Counter[str]:
     chance, counts = random.Random(seed), Counter[str]()
     logging.getLogger("dragoman").setLevel(logging.CRITICAL)
     try:
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
             whole, older = Path(directory) / "whole", Path(directory) / "older"
             told = await _grown(whole, older)
             for _ in range(count):

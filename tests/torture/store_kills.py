@@ -16,6 +16,7 @@ from .store_nursery import Nursery
 CYCLES_PER_SESSION = 25
 WORDS = 40  # of a turn
 REACH = 14_000  # bytes within which an agent is killed: mostly in a turn, sometimes before it, sometimes after it
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a kill is no power cut: it need not be a disk
 UPDATE = b'"update":'
 
 
@@ -23,7 +24,7 @@ def kill_agents(cycles: int, seed: int, level: str = "process") -> Counter[str]:
     """Kill so many agents; fails at the first update that is lost, told twice or out of order."""
     print(f"store: {cycles} kills, seed {seed}, level {level}")
     chance, counts = random.Random(seed), Counter[str]()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         nursery = Nursery(Path(directory), level)
         try:
             session = Session(nursery)
