@@ -57,7 +57,7 @@ def test_somebody_at_a_terminal_is_asked_what_the_agent_asks_and_what_the_host_d
     editing = ["run", "--agent", peer("sdk_editor"), "--permissions", "allow-reads"]
     with AtTerminal(*editing, "good day", cwd=greeting.parent) as run:
         assert "+good day" in run.see("The agent asks for permission")
-        run.see("Press a key:")
+        assert "newText" not in run.see("Press a key:")
         run.press("y")
         run.see("Write a file?")
         run.see("Press a key:")
@@ -67,3 +67,12 @@ def test_somebody_at_a_terminal_is_asked_what_the_agent_asks_and_what_the_host_d
         run.press("n")
         assert run.end() == 5  # the agent has no answer to that
     assert greeting.read_text() == "good day\n"
+
+
+def test_what_the_agent_wants_to_change_is_shown_also_where_the_rest_goes_to_a_program(greeting: Path) -> None:
+    editing = ["run", "--json", "--agent", peer("sdk_editor"), "--permissions", "allow-edits"]
+    with AtTerminal(*editing, "good day", cwd=greeting.parent) as run:
+        run.see("? The agent asks for permission")
+        assert "good day" in run.see("Press a key:")
+        run.press("n")
+        assert run.end() == 4

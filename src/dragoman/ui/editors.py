@@ -100,7 +100,7 @@ def _emacs(start: Start) -> str:
 
 def _quoted(text: str) -> str:
     """A string as both Lua and Lisp read it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 

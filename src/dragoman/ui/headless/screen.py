@@ -39,7 +39,7 @@ class _Shown:
     def __init__(self) -> None:
         self.line = ""
         self.ended = False
-        self.diffs: set[tuple[str, str | None, str]] = set()
+        self.diffs: set[int] = set()  # their hashes
 
 
 class Screen:
@@ -57,6 +57,7 @@ class Screen:
         self._topic = ""  # what the last lines were about
         self._tools: dict[str, _Shown] = {}
         self._last_tool: str | None = None  # whose line is the last one there is
+        self._claimed = False  # whether the diffs of the question that comes have been shown
         self._steps: dict[str, str] = {}
         self._block: list[str] = []  # the steps of the plan that were shown last
         self._terminals: dict[str, tuple[str, Lines]] = {}
@@ -70,7 +71,9 @@ class Screen:
 
     def recall(self, update: s.SessionUpdate) -> None:
         """Take something in that was shown long ago."""
-        self._transcript.apply(update)
+        entry = self._transcript.apply(update)
+        if isinstance(entry, Message):
+            entry.blocks.clear()
 
     def show(self, event: s.SessionUpdate | s.PromptResponse) -> None:
         match self._transcript.apply(event):
@@ -97,15 +100,18 @@ class Screen:
         fields = {name: getattr(call, name) for name in call.__struct_fields__}
         entry = self._transcript.apply(s.ToolCallUpdated(**fields))
         if isinstance(entry, ToolCallEntry):
-            self._tools.setdefault(entry.id, _Shown()).diffs.clear()  # once more, where the question comes
+            shown = self._tools.setdefault(entry.id, _Shown())
+            shown.diffs.clear()  # once more, where the question comes
             self._diffs(entry, most=ASKED_LINES)
+            self._claimed = bool(shown.diffs)
 
     def question(self, question: Question, keys: Mapping[str, Option]) -> None:
         """Put a question, to be answered with one of these keys."""
         style, indent = self.style, INDENT
         self._line("question", style(f"? {question.title}", "yellow", "bold"))
         lines = question.text.split("\n")
-        self._lines(f"{indent}{line}" for line in lines if not line.startswith(CLAIMED_DIFF))
+        self._lines(f"{indent}{line}" for line in lines if not (self._claimed and line.startswith(CLAIMED_DIFF)))
+        self._claimed = False
         self._lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
         self._lines(self._coloured(question.detail.split("\n") if question.detail else ()))  # all of it
         for key, option in keys.items():
@@ -171,6 +177,7 @@ class Screen:
             self._speaking, self._ends_line = message, True
             self._stream = Stream() if out.isatty() or is_aside else None
         text = plain(message.blocks[-1])
+        message.blocks.clear()  # what was shown need not be kept
         shown = self._stream.show(text) if self._stream else text
         out.write(self.style(shown, "dim") if is_aside else shown)
         out.flush()
@@ -220,7 +227,7 @@ class Screen:
         shown = self._tools.setdefault(call.id, _Shown())
         for content in call.content:
             if isinstance(content, s.Diff):
-                change = (content.path, content.old_text, content.new_text)
+                change = hash((content.path, content.old_text, content.new_text))
                 if change not in shown.diffs:
                     shown.diffs.add(change)
                     self._diff(content, most)
