@@ -1,6 +1,6 @@
 """Making a conversation shorter: first old tool output goes, then everything becomes a summary."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -33,18 +33,29 @@ def _cut(result: Result) -> Result:
     letters = sum(len(part.text) if isinstance(part, Text) else MOST_LETTERS + 1 for part in result.parts)
     if letters <= MOST_LETTERS + len(LEFT_OUT):
         return result
-    text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
-    return replace(result, parts=(Text(f"{text[:MOST_LETTERS]}\n{LEFT_OUT}"),))
+    return replace(result, parts=(Text(f"{_words(result.parts)[:MOST_LETTERS]}\n{LEFT_OUT}"),))
 
 
 def question(history: Sequence[Message]) -> list[Message]:
-    """What the model is asked for a summary: all of the history, short enough, and the order."""
-    return [*map(_plain, pruned(history)), Asked((Text(ORDER),))]
+    """What the model is asked for a summary: the conversation told in one message, which no provider refuses."""
+    told = "\n\n".join(line for message in pruned(history) for line in _told(message))
+    return [Asked((Text(f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"),))]
 
 
-def _plain(message: Message) -> Message:
-    """A reply without the provider's own form, which may hold thoughts that take up room."""
-    return replace(message, original=None) if isinstance(message, Reply) else message
+def _told(message: Message) -> Iterator[str]:
+    match message:
+        case Asked(parts=parts):
+            yield f"User: {_words(parts)}"
+        case Reply(text=text, calls=calls):
+            if text:
+                yield f"You: {text}"
+            yield from (f"You called {call.name} with {call.arguments}" for call in calls)
+        case Results(results=results):
+            yield from (f"{result.name} ({result.outcome}): {_words(result.parts)}" for result in results)
+
+
+def _words(parts: Sequence[Part]) -> str:
+    return "\n".join(part.text if isinstance(part, Text) else f"({part.media_type})" for part in parts)
 
 
 def halved(history: Sequence[Message]) -> list[Message]:
