@@ -121,27 +121,41 @@ def why_unreachable(exc: BaseException) -> str:
     return str(exc) or type(exc).__name__
 
 
-def pauses() -> Iterator[float]:
-    """How long to wait before each try to come back: not at all, then longer and longer, never in step."""
+class Persistence:
+    """Tries to come back after a drop: pauses grow, and patience runs out, as long as they lead to nothing."""
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self._deadline: float | None = None
+        self._pauses = _pauses()
+
+    def reward(self) -> None:
+        """It was worth it: something was heard again."""
+        if self._deadline is not None:
+            self._deadline, self._pauses = None, _pauses()
+
+    async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try until it works; when patience is over, raises what the last try raised.
+
+        An attempt raises OSError or TimeoutError for what may pass; anything else is final.
+        """
+        loop = asyncio.get_running_loop()
+        if self._deadline is None:
+            self._deadline = loop.time() + self.patience
+        for pause in self._pauses:
+            await asyncio.sleep(pause)
+            try:
+                return await attempt()
+            except (OSError, TimeoutError):
+                if loop.time() >= self._deadline:
+                    raise
+        raise AssertionError("pauses never end")
+
+
+def _pauses() -> Iterator[float]:
+    """How long to wait before each try: not at all, then longer and longer, never in step with others."""
     yield 0
     pause = 0.05
     while True:
         yield pause * random.uniform(0.5, 1.5)
         pause = min(2 * pause, LONGEST_PAUSE)
-
-
-async def persist(attempt: Callable[[], Awaitable[T]], patience: float) -> T:
-    """Try until it works; when patience is over, raises what the last try raised.
-
-    An attempt raises OSError or TimeoutError for what may pass; anything else is final.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + patience
-    for pause in pauses():
-        await asyncio.sleep(pause)
-        try:
-            return await attempt()
-        except (OSError, TimeoutError):
-            if loop.time() >= deadline:
-                raise
-    raise AssertionError("pauses never end")

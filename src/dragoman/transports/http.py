@@ -16,7 +16,7 @@ from typing import Protocol
 from ..errors import AgentStartError, ConnectionClosed
 from ..framing import MAX_FRAME, Oversize
 from . import LOW_WATER, Hear
-from .addresses import CONNECTION, LAST_EVENT, PATIENCE, persist, read_url, why_unreachable
+from .addresses import CONNECTION, LAST_EVENT, PATIENCE, Persistence, read_url, why_unreachable
 from .glance import Glance, failure, glance
 from .http_exchange import Headers, Reply
 from .http_link import Link, Version
@@ -187,7 +187,7 @@ class HttpTransport:
         async def attempt() -> tuple[Reply, bytes]:
             return await self.link.ask("POST", headers, frame, timeout=ANSWER_TIMEOUT)
 
-        return await persist(attempt, self.patience if self._asks_to_resume else 0)
+        return await Persistence(self.patience if self._asks_to_resume else 0).persist(attempt)
 
 
 async def dial_http(

@@ -40,6 +40,7 @@ class Http2(asyncio.Protocol):
                 h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
             },
         )
+        self._h2.max_inbound_frame_size = MAX_FRAME_SIZE  # it follows a change of settings, and this was none
         self._loop = asyncio.get_running_loop()
         self._writable = asyncio.Event()
         self._writable.set()

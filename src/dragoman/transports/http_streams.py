@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConnectionClosed
 from ..framing import Oversize
-from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION, SILENCE, persist, why_unreachable
+from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION, SILENCE, Persistence, why_unreachable
 from .glance import Glance, failure, glance
 from .http_exchange import Exchange, Headers
 from .replay import Receipt
@@ -42,6 +42,7 @@ class StreamsForm:
         self._following: asyncio.Task[None] | None = None
         self._opening: set[asyncio.Task[None]] = set()
         self._heard = Receipt()
+        self._persistence = Persistence(wire.patience)
         self._acknowledging: asyncio.Task[None] | None = None
         self._posted = 0
         self._ours: dict[bytes, str] = {}  # requests that wait for an answer, and their sessions
@@ -105,7 +106,7 @@ class StreamsForm:
                 raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
             return reply.status, body
 
-        status, body = await persist(attempt, self._wire.patience)
+        status, body = await Persistence(self._wire.patience).persist(attempt)
         self._posted += 200 <= status < 300
         return status, body
 
@@ -130,6 +131,7 @@ class StreamsForm:
                 if not self._resumes:
                     self._look_at(event.data, session)
         if frames:
+            self._persistence.reward()
             due = self._heard.add(0, size)
             self._wire.heard(frames)
             if due and self._resumes and self._acknowledging is None:
@@ -179,7 +181,7 @@ class StreamsForm:
         """Keep the connection's stream open."""
         try:
             while True:
-                stream = await persist(self._take_up, self._wire.patience)
+                stream = await self._persistence.persist(self._take_up)
                 await stream.ended
         except (OSError, TimeoutError) as exc:
             why = f"the connection to {self._wire.link.address.shown} dropped and could not be restored"

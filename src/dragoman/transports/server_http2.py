@@ -86,6 +86,8 @@ class Http2Server(Http2):
             self._h2.send_headers(stream, pairs, end_stream=ends)
         except h2.exceptions.ProtocolError as exc:
             raise ConnectionResetError("the client no longer wants it") from exc
+        if ends:
+            self._flush()
 
     def lose(self, exc: Exception) -> None:
         self._expect(None)

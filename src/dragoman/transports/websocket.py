@@ -27,8 +27,8 @@ from .addresses import (
     LAST_EVENT,
     PATIENCE,
     Address,
+    Persistence,
     open_socket,
-    persist,
     read_url,
     why_unreachable,
 )
@@ -58,7 +58,8 @@ class WebSocketTransport:
         patience: float,
     ) -> None:
         self._address, self._headers, self._tls = address, headers, tls
-        self._asks_to_resume, self._limit, self._patience = resumes, limit, patience
+        self._asks_to_resume, self._limit = resumes, limit
+        self._persistence = Persistence(patience)
         self._loop = asyncio.get_running_loop()
         self._cookies = CookieJar()
         self._socket: _Socket | None = None
@@ -134,6 +135,7 @@ class WebSocketTransport:
     # What the socket reports
 
     def heard(self, frames: list[bytes], size: int) -> None:
+        self._persistence.reward()
         if self._heard.add(len(frames), size):
             self.acknowledge()
         if self._hear:
@@ -211,10 +213,10 @@ class WebSocketTransport:
 
     async def _return(self) -> None:
         try:
-            await persist(self._dial, self._patience)
+            await self._persistence.persist(self._dial)
         except (OSError, TimeoutError) as exc:
             why = f"the connection to {self._address.shown} dropped and could not be restored"
-            self._end(f"{why} in {self._patience:g} s: {why_unreachable(exc)}")
+            self._end(f"{why} in {self._persistence.patience:g} s: {why_unreachable(exc)}")
         except ConnectionClosed as exc:
             self._end(str(exc))
         else:
