@@ -179,7 +179,7 @@ async def test_old_output_is_dropped_before_anything_is_summarised(tmp_path: Pat
 
 async def test_a_full_window_is_summarised_and_the_work_goes_on(tmp_path: Path) -> None:
     steps = [long_talk(tmp_path)[0], "All is well so far.", "Done."]
-    model = ScriptedModel(*steps, window=1000)
+    model = ScriptedModel(*steps, window=900)
     async with desk(tmp_path, model=model, client=BareClient()) as (session, client, _):
         assert (await session.prompt("Count the words of long")).stop_reason == "end_turn"
     summaries = [r for r in model.requests if "Write a summary" in str(r.history[-1])]
