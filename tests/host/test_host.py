@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -322,4 +323,22 @@ async def test_a_command_asked_for_when_its_session_closes_does_not_run(project:
         await screen.asked.wait()
         await session.close()
         await prompt
+    assert not (project / "b").exists()
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+async def test_a_command_that_is_being_started_when_its_session_closes_is_ended(project: Path) -> None:
+    allowed = asyncio.Event()
+
+    class Watcher(Host):
+        def decided(self, event: Any) -> None:
+            allowed.set()
+
+    host = Watcher(preset="allow-all", sandbox=True)  # whose trial takes a while
+    async with hosting(host, project) as session:
+        prompt = session.prompt(json.dumps([["terminal/create", {"command": "touch", "args": ["b"]}]]))
+        await allowed.wait()
+        await session.close()
+        await prompt
+        assert host.terminals.of(session.id) == []
     assert not (project / "b").exists()

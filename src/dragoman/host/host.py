@@ -206,7 +206,8 @@ class Host(Lender):
     async def _taken_back(self, session_id: str) -> AsyncIterator[None]:
         """Permit nothing more and end all commands; when the agent has had its say, take back the rest."""
         self.permissions.close_session(session_id)
-        await asyncio.gather(*(terminal.kill() for terminal in self.terminals.of(session_id)))
+        started = [terminal for terminal in self.terminals.of(session_id) if terminal.pid]
+        await asyncio.gather(*(terminal.kill() for terminal in started))
         try:
             yield
         finally:
