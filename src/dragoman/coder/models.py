@@ -1,7 +1,6 @@
 """The models an agent can use: which there are, which is the usual one, and those that are open."""
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 
 from .choice import Choice, chosen, loaded, opened
@@ -60,7 +59,5 @@ class Models:
 
     async def close(self) -> None:
         await self.forget()
-        if self._warming:
-            self._warming.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await self._warming
+        if self._warming:  # a thread that loads modules cannot be stopped
+            await asyncio.gather(self._warming, return_exceptions=True)
