@@ -1,5 +1,7 @@
 """Linters that are not ours: what they print is understood, and what they do stays within bounds."""
 
+import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 
 from dragoman.reviewer import outputs
 from dragoman.reviewer.commands import CommandError, Commands
-from dragoman.reviewer.findings import Finding
+from dragoman.reviewer.findings import Finding, without_echoes
 
 from .conftest import User, reviewing
 
@@ -109,10 +111,20 @@ async def test_words_are_never_read_by_a_shell(commands: Commands, tmp_path: Pat
 
 
 async def test_a_program_that_takes_too_long_is_ended(commands: Commands, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"took longer than 0\.2 s and was ended"):
-        await commands.run(["sh", "-c", "echo $$ > pid; exec sleep 600"], cwd=str(tmp_path), timeout=0.2)
-    pid = (tmp_path / "pid").read_text().strip()
-    assert not Path(f"/proc/{pid}").exists()
+    with pytest.raises(CommandError, match=r"sleep took longer than 0\.1 s and was ended"):
+        await commands.run(["sleep", "600"], cwd=str(tmp_path), timeout=0.1)
+
+
+async def test_a_program_dies_with_the_turn_that_needs_it(commands: Commands, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "news")
+    running = asyncio.create_task(
+        commands.run(["sh", "-c", "echo $$ > news; exec sleep 600"], cwd=str(tmp_path), timeout=60)
+    )
+    pid = await asyncio.to_thread((tmp_path / "news").read_text)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not Path(f"/proc/{pid.strip()}").exists()
 
 
 async def test_a_program_that_leaves_something_running_is_not_waited_for(
@@ -143,3 +155,20 @@ async def test_secrets_of_the_environment_do_not_reach_a_program(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "hidden-from-linters")
     result = await commands.run(["env"], cwd=str(tmp_path))
     assert b"hidden-from-linters" not in result.stdout
+
+
+def test_what_two_linters_say_of_one_line_is_told_once() -> None:
+    def finding(line: int, code: str, path: str = "a") -> Finding:
+        return Finding(path, line, "error", code, "")
+
+    findings = [
+        *(finding(1, "B602"), finding(1, "S602"), finding(2, "B602"), finding(1, "B006")),
+        *(finding(3, "F821"), finding(3, "unresolved-reference"), finding(4, "unresolved-reference")),
+        *(finding(1, "syntax-error", "b"), finding(2, "syntax-error", "b"), finding(2, "invalid-syntax", "b")),
+        *(finding(1, "merge-marker", "c"), finding(1, "syntax-error", "c"), finding(9, "todo", "c")),
+        *(finding(1, "shell-crlf", "d"), finding(2, "SC1017", "d")),
+    ]
+    assert [(f.path, f.line, f.code) for f in without_echoes(findings)] == [
+        *(("a", 1, "S602"), ("a", 2, "B602"), ("a", 1, "B006"), ("a", 3, "F821"), ("a", 4, "unresolved-reference")),
+        *(("b", 1, "syntax-error"), ("c", 1, "merge-marker"), ("c", 9, "todo"), ("d", 1, "shell-crlf")),
+    ]

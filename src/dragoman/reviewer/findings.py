@@ -1,5 +1,6 @@
 """What is looked at, and what is found in it."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -39,8 +40,17 @@ class Finding(Struct, frozen=True, order=True):
         return f"{self.path}:{self.line}"
 
 
-# What a type checker calls that which another has told already; a broken file has them as its consequences.
-SAME = {"invalid-syntax": "syntax-error", "unresolved-reference": "F821"}
+# What one analyser calls that which another tells of the same line, and better.
+SAME = {"unresolved-reference": "F821", "SC3014": "shell-equals-in-sh"}
+# What follows in a file from something else in it, and need not be told beside it.
+FOLLOWS = {
+    "invalid-syntax": {"syntax-error", "merge-marker"},
+    "unresolved-reference": {"syntax-error", "merge-marker"},
+    "syntax-error": {"merge-marker"},
+    "SC1017": {"shell-crlf"},
+    **{code: {"shell-syntax"} for code in ("SC1046", "SC1047", "SC1072", "SC1073", "SC1089")},
+}
+_BANDIT = re.compile(r"B([1-7]\d\d)$")  # its numbers are those of Ruff's S rules
 
 Check = Callable[[Source], Iterator[Finding]]
 
@@ -57,21 +67,21 @@ def under_review(findings: Iterable[Finding], sources: Iterable[Source]) -> list
 
 
 def without_echoes(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without those that only say again, in another analyser's words, what is wrong anyway."""
+    """The findings without those that only say again, in another analyser's words, what is told anyway."""
     places = {(finding.path, finding.line, finding.code) for finding in findings}
-    unmerged = {finding.path for finding in findings if finding.code == "merge-marker"}
-    unparsed: set[str] = set()
-    kept = []
+    codes: dict[str, set[str]] = {}
     for finding in findings:
-        is_echo = finding.code in SAME and (
-            finding.path in unmerged
-            or finding.path in unparsed
-            or (finding.path, finding.line, SAME[finding.code]) in places
-        )
-        if finding.code == "syntax-error":
-            is_echo = finding.path in unparsed | unmerged
-            unparsed.add(finding.path)
-        if not is_echo:
+        codes.setdefault(finding.path, set()).add(finding.code)
+    kept: list[Finding] = []
+    unparsed: set[str] = set()
+    for finding in findings:
+        path, code = finding.path, finding.code
+        same = SAME.get(code) or _BANDIT.sub(r"S\1", code)
+        is_same = same != code and (path, finding.line, same) in places
+        follows = FOLLOWS.get(code, set()) & codes[path] or (code == "syntax-error" and path in unparsed)
+        if code == "syntax-error":
+            unparsed.add(path)  # a second one is the first one's doing
+        if not is_same and not follows:
             kept.append(finding)
     return kept
 

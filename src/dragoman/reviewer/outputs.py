@@ -81,6 +81,8 @@ def bandit(output: bytes) -> Iterator[Finding]:
 def eslint(output: bytes) -> Iterator[Finding]:
     for file in _json(output, list):
         for entry in file["messages"]:
+            if not entry.get("ruleId") and not entry.get("fatal"):
+                continue  # a word about ESLint itself, such as that it ignores the file
             yield Finding(
                 file["filePath"],
                 entry.get("line") or 1,
