@@ -22,7 +22,7 @@ from . import migrations, places
 from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
 from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own
-from .locks import Claim, Lock, is_alive
+from .locks import Claim, Lock, is_alive, opened_file
 from .rebuilding import QUARANTINE, is_damage, is_unfinished, put_in_place, rebuild
 from .records import Damage, fold_all, head_checksum, packed, read, read_head, start_of, state_checksum
 
@@ -60,13 +60,19 @@ class Database:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if made:
             path.chmod(0o700)  # whatever the umask says
-        self._lock = Lock(path / "lock")
-        self.presence = Lock(path / "presence")
-        with self._lock.held():
-            self.presence.share()
-            self._claim = Claim(path / "holders")
-            self._tip = os.open(path / "tip", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            self._connect()
+        self._files = contextlib.ExitStack()  # what is to be closed
+        try:
+            self._lock = self._files.enter_context(contextlib.closing(Lock(path / "lock")))
+            self._presence = self._files.enter_context(contextlib.closing(Lock(path / "presence")))
+            with self._lock.held():
+                self._presence.share()
+                self._claim = self._files.enter_context(contextlib.closing(Claim(path / "holders")))
+                self._tip = opened_file(path / "tip")
+                self._files.callback(os.close, self._tip)
+                self._connect()
+        except BaseException:
+            self._files.close()
+            raise
 
     def _connect(self) -> None:
         try:
@@ -84,7 +90,7 @@ class Database:
         self._look_for_losses()
 
     def _rebuild(self, why: object) -> None:
-        if not self.presence.alone():
+        if not self._presence.alone():
             raise StoreFailure(f"{self.path} is damaged and in use by another process; end that, then try again")
         try:
             with contextlib.suppress(sqlite3.Error, AttributeError):
@@ -94,7 +100,7 @@ class Database:
             for id in self._owners:
                 self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
         finally:
-            self.presence.share()
+            self._presence.share()
 
     def mend(self, why: object = None) -> bool:
         """Make the database anew if it is damaged; false when it is not."""
@@ -121,17 +127,11 @@ class Database:
 
     def close(self) -> None:
         """Let go of everything; a store nobody uses is one file."""
-        try:
-            with self._lock.held():
-                self._let_go(list(self._owners))
-                with contextlib.suppress(sqlite3.Error):
-                    self._checkpoint("TRUNCATE")
-                self.db.close()
-                self._claim.release()
-        finally:
-            self._lock.close()
-            self.presence.close()
-            os.close(self._tip)
+        with self._files, self._lock.held():
+            self._let_go(list(self._owners))
+            with contextlib.suppress(sqlite3.Error):
+                self._checkpoint("TRUNCATE")
+            self.db.close()
 
     # Writing
 
@@ -323,7 +323,10 @@ class Database:
             if type(head) is bytes and crc == head_checksum(id, head):
                 yield Summary(id, read_head(head), suspect)
             else:
-                yield Summary(id, self._folded(id), suspect or "its entry in the list is damaged")
+                with contextlib.suppress(SessionCorrupted):
+                    yield Summary(id, self._folded(id), suspect or "its entry in the list is damaged")
+                    continue
+                yield Summary(id, Head(), "nothing of it can be read")
 
     def summary(self, id: str) -> Summary:
         row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
@@ -415,7 +418,7 @@ class Database:
 def connect(path: Path, level: Level) -> sqlite3.Connection:
     """The store's database, made if it is not there, as every writer wants it."""
     file = path / FILE
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    os.close(opened_file(file))
     db = sqlite3.connect(file, isolation_level=None, timeout=5, check_same_thread=False)
     db.text_factory = _text
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")

@@ -66,6 +66,8 @@ def durable(agent: Any = None, store: Store | str | None = None, *, name: str | 
     """
     if agent is None:
         return functools.partial(durable, store=store, name=name)
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise TypeError(f"durable takes an agent class, not {agent!r}")
     own_answers = {method: getattr(agent, method) for method in OFFERED if overrides(agent, method)}
     members = {
         **own_answers,

@@ -20,11 +20,11 @@ class Claim:
         directory.mkdir(mode=0o700, exist_ok=True)
         self.name = f"{os.getpid()}-{os.urandom(6).hex()}"
         self._path = directory / self.name
-        self._fd = _opened(self._path)
+        self._fd = opened_file(self._path)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         _sweep(directory)
 
-    def release(self) -> None:
+    def close(self) -> None:
         self._path.unlink(missing_ok=True)
         os.close(self._fd)
 
@@ -57,7 +57,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = _opened(path)
+        self._fd = opened_file(path)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Lock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            self.share()
             return False
 
     def close(self) -> None:
@@ -94,5 +94,6 @@ class Lock:
                 time.sleep(_NAP)
 
 
-def _opened(path: Path) -> int:
+def opened_file(path: Path) -> int:
+    """A file of the store, its owner's alone, made if it is not there."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
