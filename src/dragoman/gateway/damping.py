@@ -1,0 +1,55 @@
+"""Guessing is made slow: whoever fails too often has to wait, and nobody else does."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from msgspec import Struct
+
+FAILURES = 20  # within a window, before one has to wait
+WINDOW = 60.0  # seconds
+MAX_SOURCES = 10_000  # remembered; of more the one that has been quiet longest is forgotten
+
+
+class _Source(Struct):
+    failures: int
+    since: float
+
+
+class Damping:
+    """Counts failures by where they come from: an address, the name of a token."""
+
+    def __init__(
+        self,
+        failures: int = FAILURES,
+        window: float = WINDOW,
+        *,
+        sources: int = MAX_SOURCES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._failures, self._window, self._most, self._clock = failures, window, sources, clock
+        self._sources: OrderedDict[str, _Source] = OrderedDict()
+
+    def wait(self, source: str) -> float:
+        """How many seconds a source has to wait before it is listened to; 0: none."""
+        found = self._sources.get(source)
+        if found is None or found.failures < self._failures:
+            return 0.0
+        return max(0.0, found.since + self._window - self._clock())
+
+    def failed(self, source: str) -> None:
+        """Note a failure."""
+        now = self._clock()
+        found = self._sources.pop(source, None)
+        if found is None or now - found.since >= self._window:
+            found = _Source(0, now)
+        found.failures += 1
+        if found.failures == self._failures:
+            found.since = now  # the wait counts from here
+        self._sources[source] = found
+        if len(self._sources) > self._most:
+            self._sources.popitem(last=False)
+
+    def succeeded(self, source: str) -> None:
+        """Whoever gets in has not been guessing."""
+        self._sources.pop(source, None)

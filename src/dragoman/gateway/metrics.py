@@ -1,0 +1,98 @@
+"""What a gateway counts, in the text form Prometheus reads; no label names a person, a session or a path."""
+
+import bisect
+from collections.abc import Mapping, Sequence
+
+LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Counter:
+    """Only ever grows; one figure for each value of its label."""
+
+    kind = "counter"
+
+    def __init__(self, help: str, label: str = "") -> None:
+        self.help, self.label = help, label
+        self._figures: dict[str, float] = {} if label else {"": 0.0}
+
+    def add(self, amount: float = 1.0, value: str = "") -> None:
+        self._figures[value] = self._figures.get(value, 0.0) + amount
+
+    def lines(self, name: str) -> list[str]:
+        return [
+            f"{name}{_labelled({self.label: value} if self.label else {})} {_figure(figure)}"
+            for value, figure in self._figures.items()
+        ]
+
+
+class Gauge(Counter):
+    """Goes up and down."""
+
+    kind = "gauge"
+
+    def set(self, figure: float, value: str = "") -> None:
+        self._figures[value] = figure
+
+
+class Histogram:
+    """How often something took how long."""
+
+    kind = "histogram"
+
+    def __init__(self, help: str, bounds: Sequence[float] = LATENCIES) -> None:
+        self.help = help
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, figure: float) -> None:
+        self._counts[bisect.bisect_left(self._bounds, figure)] += 1
+        self._sum += figure
+
+    def lines(self, name: str) -> list[str]:
+        lines, total = [], 0
+        for bound, count in zip((*map(_figure, self._bounds), "+Inf"), self._counts, strict=True):
+            total += count
+            lines.append(f"{name}_bucket{_labelled({'le': bound})} {total}")
+        return [*lines, f"{name}_sum {_figure(self._sum)}", f"{name}_count {total}"]
+
+
+class Metrics:
+    """All that one gateway counts."""
+
+    def __init__(self) -> None:
+        self.connections = Gauge("Clients connected now.")
+        self.sessions = Gauge("Sessions with an agent behind them now.")
+        self.processes = Gauge("Agent processes running now.")
+        self.viewers = Gauge("Seats at sessions taken now.")
+        self.turns = Counter("Turns that ended, by how.", "outcome")
+        self.refusals = Counter("Requests refused, by why.", "reason")
+        self.evictions = Counter("Viewers sent away because they did not keep up.")
+        self.restarts = Counter("Agent processes started again after they died.")
+        self.appended = Counter("Records written to session logs.")
+        self.append_seconds = Histogram("From handing records to the log until they are durable.")
+        self.first_update_seconds = Histogram("From a prompt until its first update.")
+        self.turn_seconds = Histogram("From a prompt until its outcome.")
+        self.permission_seconds = Histogram("How long a permission request waited for somebody's answer.")
+
+    def text(self) -> str:
+        """Everything, as /metrics shows it."""
+        lines = []
+        for name, metric in vars(self).items():
+            full = f"dragoman_{name}" + ("_total" if metric.kind == "counter" else "")
+            lines += [f"# HELP {full} {metric.help}", f"# TYPE {full} {metric.kind}", *metric.lines(full)]
+        return "\n".join(lines) + "\n"
+
+
+def _labelled(labels: Mapping[str, str]) -> str:
+    pairs = (f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return "{" + ",".join(pairs) + "}" if labels else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _figure(figure: float) -> str:
+    return str(int(figure)) if figure == int(figure) else repr(figure)

@@ -1,0 +1,325 @@
+"""The engine of one machine: a file of SQLite, written by one thread, whatever waits in one transaction.
+
+Reading has a connection and a thread of its own, so that a long history holds up nobody who writes.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
+
+from ..errors import Error
+from .engine import Conflict, EngineFailure, Entry, Fact, Fenced, Lease, Record
+
+T = TypeVar("T")
+Job = Callable[[sqlite3.Connection], Any]
+
+FILE = "gateway.db"
+PIECE = 256 * 1024  # bytes of a blob handed out at once
+READ_BYTES = 1024 * 1024  # of records handed out at once
+LAYOUT = 1
+SCHEMA = """
+CREATE TABLE records (
+    session TEXT NOT NULL, number INTEGER NOT NULL, epoch INTEGER NOT NULL, time REAL NOT NULL,
+    origin TEXT NOT NULL, principal TEXT NOT NULL, client TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (session, number)
+) WITHOUT ROWID;
+CREATE TABLE leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL, epoch INTEGER NOT NULL, expires REAL NOT NULL);
+CREATE TABLE facts (
+    kind TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL, PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+
+class _Task(Struct):
+    job: Job
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+
+
+class _Thread:
+    """One thread with one connection: it does what it is given in order, all that waits in one transaction."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], name: str, begin: str) -> None:
+        self._connect, self._begin = connect, begin
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Have something done; returns when it is committed."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._tasks.put(_Task(job, future, loop))
+        return await future
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        db: sqlite3.Connection | None = None
+        is_over = False
+        while not is_over:
+            waiting = [self._tasks.get()]
+            while not self._tasks.empty():
+                waiting.append(self._tasks.get_nowait())
+            is_over = waiting[-1] is None  # nothing comes after it
+            db = self._do([task for task in waiting if task], db)
+        if db is not None:
+            db.close()
+
+    def _do(self, tasks: list[_Task], db: sqlite3.Connection | None) -> sqlite3.Connection | None:
+        """Do some tasks and tell everybody; gives the connection to go on with."""
+        try:
+            if db is None:
+                db = self._connect()
+            outcomes = _commit(db, [task.job for task in tasks], self._begin)
+        except (sqlite3.Error, OSError) as exc:
+            outcomes = [EngineFailure(f"the gateway's log cannot be written: {exc}")] * len(tasks)
+            with contextlib.suppress(sqlite3.Error):
+                if db is not None:
+                    db.close()
+            db = None  # the next task starts again from what is on the disk
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
+                task.loop.call_soon_threadsafe(_settle, task.future, outcome)
+        return db
+
+
+def _commit(db: sqlite3.Connection, jobs: Sequence[Job], begin: str) -> list[Any]:
+    """Do jobs in one transaction; one that is refused leaves the others as they are."""
+    outcomes: list[Any] = []
+    db.execute(f"BEGIN {begin}")
+    try:
+        for job in jobs:
+            db.execute("SAVEPOINT job")
+            try:
+                outcomes.append(job(db))
+            except Error as exc:
+                db.execute("ROLLBACK TO job")
+                outcomes.append(exc)
+            db.execute("RELEASE job")
+        db.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
+    return outcomes
+
+
+def _settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+class SqliteEngine:
+    """Keeps everything in one directory; one process at a time has it."""
+
+    def __init__(self, directory: str | os.PathLike[str], level: Literal["process", "power"] = "process") -> None:
+        self.path = Path(directory) / FILE
+        self._synchronous = {"process": "NORMAL", "power": "FULL"}[level]
+        self._listeners: dict[str, set[Callable[[], None]]] = {}
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._connect().close()  # what is wrong with it is wrong now
+        self._writer = _Thread(self._connect, "gateway log", "IMMEDIATE")
+        self._reader = _Thread(self._connect, "gateway history", "DEFERRED")  # never waits for who writes
+
+    def _connect(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            db = sqlite3.connect(self.path, isolation_level=None, timeout=5, check_same_thread=False)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {self._synchronous}")
+            db.execute("PRAGMA secure_delete = ON")
+            (layout,) = db.execute("PRAGMA user_version").fetchone()
+            if layout == 0:
+                db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {LAYOUT}; COMMIT;")
+        except sqlite3.Error as exc:
+            raise EngineFailure(f"{self.path} cannot be used: {exc}") from exc
+        if layout > LAYOUT:
+            raise EngineFailure(f"{self.path} was written by a newer version of this program; use that one")
+        return db
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._reader.close)
+
+    # Logs
+
+    async def append(self, lease: Lease, entries: Sequence[Entry], after: int) -> None:
+        def job(db: sqlite3.Connection) -> None:
+            _must_hold(db, lease)
+            now = time.time()
+            rows = (
+                (
+                    lease.name,
+                    after + place,
+                    lease.epoch,
+                    now,
+                    entry.origin,
+                    entry.principal,
+                    entry.client,
+                    entry.frame,
+                )
+                for place, entry in enumerate(entries, 1)
+            )
+            if after != _last(db, lease.name):
+                raise Fenced(f"the log of {lease.name} has grown behind its writer's back")
+            db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+        await self._writer.run(job)
+        for wake in tuple(self._listeners.get(lease.name, ())):
+            wake()
+
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        def job(db: sqlite3.Connection) -> list[Record]:
+            found: list[Record] = []
+            size = 0
+            rows = db.execute(
+                "SELECT number, epoch, time, origin, frame, principal, client FROM records "
+                "WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
+                (session, after, limit),
+            )
+            for number, epoch, written, origin, frame, principal, client in rows:
+                found.append(Record(number, epoch, written, Entry(origin, frame, principal, client)))
+                size += len(frame)
+                if size > READ_BYTES:
+                    break
+            return found
+
+        return await self._reader.run(job)
+
+    async def last(self, session: str) -> int:
+        return await self._reader.run(lambda db: _last(db, session))
+
+    def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.setdefault(session, set()).add(wake)
+
+        def end() -> None:
+            if listeners := self._listeners.get(session):
+                listeners.discard(wake)
+                if not listeners:
+                    del self._listeners[session]
+
+        return end
+
+    async def forget(self, session: str) -> None:
+        def job(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM records WHERE session = ?", (session,))
+            db.execute("DELETE FROM leases WHERE name = ?", (session,))
+
+        await self._writer.run(job)
+
+    # Leases
+
+    async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
+        def job(db: sqlite3.Connection) -> Lease | None:
+            held = db.execute("SELECT owner, epoch, expires FROM leases WHERE name = ?", (name,)).fetchone()
+            if held and held[0] != owner and held[2] > time.time():
+                return None
+            epoch = (held[1] if held else 0) + 1
+            db.execute(
+                "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)", (name, owner, epoch, time.time() + seconds)
+            )
+            return Lease(name, owner, epoch)
+
+        return await self._writer.run(job)
+
+    async def renew(self, lease: Lease, seconds: float) -> None:
+        def job(db: sqlite3.Connection) -> None:
+            _must_hold(db, lease)
+            db.execute("UPDATE leases SET expires = ? WHERE name = ?", (time.time() + seconds, lease.name))
+
+        await self._writer.run(job)
+
+    async def release(self, lease: Lease) -> None:
+        def job(db: sqlite3.Connection) -> None:
+            where = (lease.name, lease.owner, lease.epoch)
+            db.execute("UPDATE leases SET expires = 0 WHERE name = ? AND owner = ? AND epoch = ?", where)
+
+        await self._writer.run(job)
+
+    # Facts
+
+    async def fact(self, kind: str, key: str) -> Fact | None:
+        def job(db: sqlite3.Connection) -> Fact | None:
+            row = db.execute("SELECT value, revision FROM facts WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+            return Fact(*row) if row else None
+
+        return await self._reader.run(job)
+
+    async def facts(self, kind: str, prefix: str = "") -> Mapping[str, Fact]:
+        def job(db: sqlite3.Connection) -> dict[str, Fact]:
+            rows = db.execute(
+                "SELECT key, value, revision FROM facts WHERE kind = ? AND substr(key, 1, ?) = ? ORDER BY key",
+                (kind, len(prefix), prefix),
+            )
+            return {key: Fact(value, revision) for key, value, revision in rows}
+
+        return await self._reader.run(job)
+
+    async def put_fact(self, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
+        def job(db: sqlite3.Connection) -> int:
+            row = db.execute("SELECT revision FROM facts WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+            found: int = row[0] if row else 0
+            if revision is not None and revision != found:
+                raise Conflict(f"{kind} {key} has changed since it was read")
+            db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", (kind, key, value, found + 1))
+            return found + 1
+
+        return await self._writer.run(job)
+
+    async def drop_fact(self, kind: str, key: str) -> None:
+        await self._writer.run(
+            lambda db: db.execute("DELETE FROM facts WHERE kind = ? AND key = ?", (kind, key)) and None
+        )
+
+    # Blobs
+
+    async def put_blob(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        await self._writer.run(
+            lambda db: db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (name, data)) and None
+        )
+        return name
+
+    async def blob(self, name: str) -> AsyncIterator[bytes]:
+        at = 1
+        while piece := await self._piece(name, at):
+            yield piece
+            at += len(piece)
+
+    async def _piece(self, name: str, at: int) -> bytes:
+        def job(db: sqlite3.Connection) -> bytes:
+            row = db.execute("SELECT substr(data, ?, ?) FROM blobs WHERE name = ?", (at, PIECE, name)).fetchone()
+            if row is None:
+                raise EngineFailure(f"there is no blob {name}")
+            return bytes(row[0])
+
+        return await self._reader.run(job)
+
+
+def _must_hold(db: sqlite3.Connection, lease: Lease) -> None:
+    row = db.execute("SELECT owner, epoch FROM leases WHERE name = ?", (lease.name,)).fetchone()
+    if row != (lease.owner, lease.epoch):
+        raise Fenced(f"{lease.name} has another owner by now")
+
+
+def _last(db: sqlite3.Connection, session: str) -> int:
+    (last,) = db.execute("SELECT max(number) FROM records WHERE session = ?", (session,)).fetchone()
+    return last or 0
