@@ -10,7 +10,8 @@ import unicodedata
 from ..host.display import visible
 
 CARRIED = 8  # characters looked back at, so that an accent at the start of a chunk finds its letter
-LONGEST = 1 << 20  # characters of a word or a line; a frame has room for sixteen of them
+LONGEST = 1 << 20  # characters of a word; a frame has room for sixteen of them
+LONGEST_LINE = 1 << 16  # characters a command may print before a line is made of them
 
 _WORDS = re.compile(r"[^ \n\t]+")
 # Blanks, which have their width to be seen by; ZWNJ and ZWJ between two characters of a script or two pictures; the
@@ -75,7 +76,7 @@ class Lines:
     def add(self, text: str) -> list[str]:
         """The lines that are complete now."""
         *complete, self._rest = (self._rest + text).split("\n")
-        if len(self._rest) > LONGEST:
+        if len(self._rest) > LONGEST_LINE:
             complete.append(self._rest)
             self._rest = ""
         return [_plain(line) for line in complete]
