@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-v2"
 READY = HOME / "ready"
+sys.path.append(str(ROOT / "tests" / "schema"))  # messages nobody thought of are made there
 WANTED = "agent-client-protocol>=1.0.0rc1,<1.1"
 PATIENCE = 180  # seconds to have it installed
 

@@ -26,7 +26,7 @@ class FileTexts(NamedTuple):
 
 def make_patch(path: str, old: str | None, new: str) -> str:
     """A git patch from one text to another; no old text means that the file is new."""
-    name = path.lstrip("/")
+    name = re.sub(r"[\x00-\x1f]", "?", path.lstrip("/"))
     head = [f"diff --git a/{name} b/{name}", *(["new file mode 100644"] if old is None else [])]
     lines = list(_changed(_lines(old or ""), _lines(new)))
     before, after = (sum(line[0] != sign for line in lines) for sign in "+-")

@@ -18,7 +18,7 @@ class Sessions(Turns):
     # An agent of ours, a client of version 2
 
     def opened(self, params: Message) -> Flow:
-        return (yield from self._open_ours("session/new", params))
+        return (yield from self._open_ours("session/new", {"mcpServers": [], **params}))
 
     def forked(self, params: Message) -> Flow:
         return (yield from self._open_ours("session/fork", params))
@@ -58,6 +58,7 @@ class Sessions(Turns):
         talk = self.talk(params["sessionId"])
         talk.cwd, talk.is_muted = params["cwd"], is_muted
         if method == "session/load":
+            params = {"mcpServers": [], **params}
             talk.begin_again()
         answer = yield Ask(method, OPENING.inward(params, self))
         talk.is_muted = False

@@ -5,7 +5,7 @@ from typing import Any
 
 from .shapes import Fields, Items, Pair, Shape, Variants, Words, carried, carry
 from .translator import Message, Translator
-from .v2_patches import make_patch, read_patch
+from .v2_patches import FileTexts, make_patch, read_patch
 
 MODE_OPTION = "dragoman:mode"  # the config option that stands for the modes of version 1
 PLAN = "dragoman:plan"  # the plan that stands for the one without an id
@@ -60,25 +60,30 @@ def _diff_outward(diff: Message, t: Translator) -> Message:
 
 def diff_inward(diff: Message, t: Translator) -> list[Message]:
     """A diff of version 2 as one of version 1 for each file, or as words where it shows no text."""
-    patch = diff.get("patch")
-    readable = isinstance(patch, dict) and patch.get("format") == "git_patch"
-    texts = (
-        {texts.path: texts for texts in read_patch(patch["text"])} if isinstance(patch, dict) and readable else {}
-    )
     found: list[Message] = []
-    for change in diff["changes"]:
-        shown = texts.get(change.get("path"))
+    for change, shown in _shown(diff):
         if shown is None:
             t.lose("diff without text")
             words = f"{change.get('operation')} {change.get('oldPath', '')} {change.get('path', '')}"
             found.append({"type": "content", "content": {"type": "text", "text": " ".join(words.split())}})
         else:
-            found.append({"type": "diff", "path": shown.path, "oldText": shown.old, "newText": shown.new or ""})
+            before = {} if shown.old is None else {"oldText": shown.old}
+            found.append({"type": "diff", "path": change["path"], **before, "newText": shown.new or ""})
     if len(found) == 1 and found[0]["type"] == "diff":
         again = {**found[0], "_meta": diff["_meta"]} if "_meta" in diff else found[0]
         if _diff_outward(again, t) == diff:
             return [again]
     return parts(diff, found, t)
+
+
+def _shown(diff: Message) -> list[tuple[Message, FileTexts | None]]:
+    """The changes of a diff, each with what its patch shows of the file."""
+    patch, changes = diff.get("patch"), diff["changes"]
+    texts = read_patch(patch["text"]) if isinstance(patch, dict) and patch.get("format") == "git_patch" else []
+    if len(texts) == len(changes) == 1 and "path" in changes[0]:
+        return [(changes[0], texts[0])]
+    by_name = {shown.path.lstrip("/"): shown for shown in texts}
+    return [(change, by_name.get(str(change.get("path", "")).lstrip("/"))) for change in changes]
 
 
 def parts(item: Message, found: list[Message], t: Translator) -> list[Message]:
@@ -115,7 +120,7 @@ TOOL = Fields(
 
 def tool_inward(call: Message, t: Translator) -> Message:
     """A tool call of version 2, its content apart, with null as what it clears a member to."""
-    nulls = [name for name in (*CLEARED, "name") if name in call and call[name] is None]
+    nulls = [name for name in (*CLEARED, "name", "_meta") if name in call and call[name] is None]
     plain = {**call, **{name: CLEARED[name] for name in nulls if name in CLEARED}}
     if "name" in nulls:
         t.lose("tool name cleared")
@@ -212,5 +217,5 @@ ENTRIES = Items(Fields(shapes={"priority": PRIORITY, "status": PROGRESS}))
 PLAN_CONTENT = Variants("type", {"items": Fields(shapes={"entries": ENTRIES})})
 
 STATE: Shape = Fields(carried=("background",))
-OPENING = Fields(shapes={"mcpServers": SERVERS}, given={"mcpServers": lambda value, t: []})
+OPENING = Fields(shapes={"mcpServers": SERVERS})
 PROMPT = Fields(shapes={"prompt": BLOCKS})
