@@ -1,6 +1,8 @@
 """Earlier sessions are gone on with, sessions are set as wanted, and files go along."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,17 @@ def test_files_go_along_as_the_agent_takes_them(here: Path) -> None:
 def test_a_session_works_in_the_directory_it_was_given(here: Path, tmp_path: Path) -> None:
     result = dragoman("run", "--agent", TESTY, "--cwd", "here", "where", cwd=tmp_path)
     assert json.loads(result.stdout) == [str(here)]
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_commands_run_in_a_sandbox_where_that_is_wanted(here: Path, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(here, 1000, 1000)  # nothing in a sandbox runs as root
+    running = ["run", "--agent", TESTY, "--permissions", "allow-all"]
+    prompt = f"run sh -c 'ls {tmp_path}; touch inside'"
+    assert "here" in dragoman(*running, prompt, cwd=here).stdout.split()
+    (here / "inside").unlink()
+    (tmp_path / "outside").touch()
+    said = dragoman(*running, "--sandbox", prompt, cwd=here).stdout
+    assert "outside" not in said
+    assert (here / "inside").exists()

@@ -266,7 +266,9 @@ class Screen:
     def _name_terminal(self, id: str) -> None:
         """Say whose output follows, where it is not that of the command before."""
         if id != self._printing:
-            self._line("tool", f"{INDENT}{self.style('$', 'cyan')} {self._terminals[id][0]}")
+            columns, _ = size_of(self._aside)
+            command = one_line(self._terminals[id][0], columns - 4)
+            self._line("tool", f"{INDENT}{self.style('$', 'cyan')} {command}")
             self._printing = id
 
     # The rest
