@@ -1,6 +1,17 @@
 """Stores with damaged files."""
 
+from pathlib import Path
+
+import pytest
 from torture.store_damage import damage_stores
+
+from dragoman import connect
+from dragoman import schema as s
+from dragoman.errors import InternalError
+from dragoman.store import Store, durable
+from dragoman.store.database import Database
+
+from .conftest import Notebook
 
 
 async def test_200_damaged_stores_are_never_blank_and_never_silent() -> None:
@@ -8,3 +19,65 @@ async def test_200_damaged_stores_are_never_blank_and_never_silent() -> None:
     print(dict(counts))
     assert counts["whole"] > 400
     assert counts["damaged, and said so"] > 20
+
+
+async def test_a_damaged_store_that_another_process_uses_is_left_alone(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    other = Database(tmp_path)
+    spoil(tmp_path)
+    before = (tmp_path / "sessions.db").read_bytes()
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        with pytest.raises(InternalError, match="in use by another process"):
+            await client.load_session(id)
+    assert (tmp_path / "sessions.db").read_bytes() == before
+    other.close()
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        texts = [
+            u.content.text for u in (await client.load_session(id)).backlog() if isinstance(u, s.AgentMessageChunk)
+        ]
+    assert texts[0] == "kept"
+
+
+async def test_what_damage_took_is_named_where_it_was_and_in_the_answer(tmp_path: Path) -> None:
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        session = await client.new_session("/")
+        for word in ("one", "two", "three"):
+            await session.prompt(f"say {word}")
+    file = tmp_path / "sessions.db"
+    file.write_bytes(file.read_bytes().replace(b'"text":"two"', b'"text":"owt"'))
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        request = s.LoadSessionRequest(session_id=session.id, cwd="/", mcp_servers=[])
+        answer = await client.agent.load_session(request)
+        texts = [u.content.text for u in client.session(session.id).backlog() if isinstance(u, s.AgentMessageChunk)]
+        (damage,) = (answer.meta or {})["dragoman"]["damaged"]
+        assert "record" in damage
+        assert texts[0] == "one"
+        assert "amaged" in texts[1] and damage in texts[1]
+        assert texts[2] == "three"
+        assert damage in texts[3]
+        forked = await client.fork_session(session.id, "/")
+        assert (await forked.prompt("say on")).stop_reason == "end_turn"
+
+
+async def test_a_store_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    (tmp_path / "sessions.db").write_bytes(b"something else" * 1000)
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        assert await client.list_sessions() == []
+        with pytest.raises(InternalError, match=r"Session corrupted.*damaged-"):
+            await client.load_session(id)
+        await (await client.new_session("/")).prompt("say anew")
+
+
+async def kept(path: Path) -> str:
+    async with connect(durable(Notebook, Store(path))) as client:
+        session = await client.new_session("/")
+        await session.prompt("say kept")
+        return session.id
+
+
+def spoil(path: Path) -> None:
+    """Make the database one that SQLite cannot read."""
+    data = bytearray((path / "sessions.db").read_bytes())
+    data[:100] = b"?" * 100
+    (path / "sessions.db").write_bytes(data)

@@ -25,6 +25,7 @@ from .lines import STATE, Head, Opened, now, own
 from .locks import Claim, Lock, is_alive, opened_file
 from .rebuilding import QUARANTINE, is_damage, is_unfinished, put_in_place, rebuild
 from .records import Damage, fold_all, head_checksum, packed, read, read_head, start_of, state_checksum
+from .salvage import salvage
 
 log = logging.getLogger("dragoman")
 
@@ -85,7 +86,8 @@ class Database:
     def _open(self) -> None:
         if is_unfinished(self.path / FILE):
             put_in_place(self.path / FILE)
-        self.db = connect(self.path, self._level)
+        self.db = connect(self.path)
+        configure(self.db, self.path, self._level)
         migrations.bring_up_to_date(self.db, self.path)
         self._look_for_losses()
 
@@ -93,9 +95,10 @@ class Database:
         if not self._presence.alone():
             raise StoreFailure(f"{self.path} is damaged and in use by another process; end that, then try again")
         try:
-            with contextlib.suppress(sqlite3.Error, AttributeError):
+            found = salvage(self.path / FILE)  # before it is closed, which may be the end of its log
+            with contextlib.suppress(sqlite3.Error):
                 self.db.close()
-            rebuild(self.path / FILE, self._known_tip(), why)
+            rebuild(self.path / FILE, found, self._known_tip(), why)
             self._open()
             for id in self._owners:
                 self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
@@ -415,19 +418,23 @@ class Database:
         self._logged = 0
 
 
-def connect(path: Path, level: Level) -> sqlite3.Connection:
-    """The store's database, made if it is not there, as every writer wants it."""
-    file = path / FILE
-    os.close(opened_file(file))
-    db = sqlite3.connect(file, isolation_level=None, timeout=5, check_same_thread=False)
+def connect(path: Path) -> sqlite3.Connection:
+    """The store's database, made if it is not there."""
+    os.close(opened_file(path / FILE))
+    db = sqlite3.connect(path / FILE, isolation_level=None, timeout=5, check_same_thread=False)
     db.text_factory = _text
-    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    return db
+
+
+def configure(db: sqlite3.Connection, path: Path, level: Level) -> None:
+    """Make a connection what every writer wants."""
+    if not (path / FILE).stat().st_size:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if places.is_remote(path) else 'WAL'}").fetchall()
     db.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
     db.execute("PRAGMA secure_delete = ON").fetchall()
     db.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # `transaction` does it, under the lock
     db.execute("PRAGMA temp_store = MEMORY")
-    return db
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

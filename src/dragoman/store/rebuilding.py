@@ -10,7 +10,7 @@ import msgspec
 from . import migrations
 from .lines import now
 from .records import fold_all, head_checksum
-from .salvage import Salvage, salvage
+from .salvage import Salvage
 
 log = logging.getLogger("dragoman")
 
@@ -39,10 +39,9 @@ def is_damage(exc: BaseException) -> bool:
     return code == _SHORT_READ or code & 0xFF not in _HARMLESS
 
 
-def rebuild(file: Path, tip: int, why: object) -> Path:
-    """Put a new database in a damaged one's place; gives where the damaged one now is."""
+def rebuild(file: Path, found: Salvage, tip: int, why: object) -> Path:
+    """Put what was saved of a damaged database in its place; gives where the damaged one now is."""
     log.error("%s is damaged (%s); what is whole in it is being saved", file, why)
-    found = salvage(file)
     rebuilt = file.with_name(REBUILT)
     for path in (rebuilt, *_beside(rebuilt)):
         path.unlink(missing_ok=True)
