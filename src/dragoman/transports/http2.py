@@ -14,7 +14,6 @@ from . import HIGH_WATER, LOW_WATER
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAM_WINDOW = 1024 * 1024  # bytes of one stream on their way
 SOCKET_WINDOW = 16 * 1024 * 1024  # and of all of them: one that is held must not hold up the others
-MAX_FRAME_SIZE = 256 * 1024
 MAX_HEADERS = 64 * 1024
 MAX_STREAMS = 1024
 MAX_RESETS = 1000  # streams a client may take back before it is taken for an attack
@@ -35,12 +34,10 @@ class Http2(asyncio.Protocol):
             initial_values={
                 h2.settings.SettingCodes.ENABLE_PUSH: 0,
                 h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-                h2.settings.SettingCodes.MAX_FRAME_SIZE: MAX_FRAME_SIZE,
                 h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADERS,
                 h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
             },
         )
-        self._h2.max_inbound_frame_size = MAX_FRAME_SIZE  # it follows a change of settings, and this was none
         self._loop = asyncio.get_running_loop()
         self._writable = asyncio.Event()
         self._writable.set()
