@@ -623,8 +623,8 @@ def tiny_timeouts() -> Iterator[None]:
 def test_the_time_limits_are_those_the_protocol_needs() -> None:
     limits = {m.name: m.timeout for role in (AgentRole, ClientRole) for m in methods(role).values()}
     assert limits["initialize"] == 60
-    assert limits["fs/read_text_file"] == limits["fs/write_text_file"] == 30
-    assert limits["terminal/create"] == limits["terminal/kill"] == limits["terminal/release"] == 10
+    assert limits["fs/read_text_file"] == limits["fs/write_text_file"] == limits["terminal/create"] == 600
+    assert limits["terminal/output"] == limits["terminal/kill"] == limits["terminal/release"] == 10
     unlimited = ("session/prompt", "session/request_permission", "terminal/wait_for_exit", "elicitation/create")
     assert [limits[name] for name in unlimited] == [None] * len(unlimited)
 

@@ -19,8 +19,8 @@ from .schema.mcp_connection import AnyMcpNotification, AnyMcpRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-QUICK, SLOW = 10.0, 60.0  # seconds; what asks a person has no limit
-FILES = 30.0
+QUICK, SLOW = 10.0, 60.0  # seconds; what is a question to a person has no limit
+ASKING = 600.0  # what a careful client asks its user about before it does it
 
 
 def rpc(
@@ -195,14 +195,14 @@ class ClientRole(Role):
 
     # Files
 
-    @rpc("fs/read_text_file", gate="fs.read_text_file", timeout=FILES)
+    @rpc("fs/read_text_file", gate="fs.read_text_file", timeout=ASKING)
     async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse: ...
-    @rpc("fs/write_text_file", gate="fs.write_text_file", timeout=FILES)
+    @rpc("fs/write_text_file", gate="fs.write_text_file", timeout=ASKING)
     async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse: ...
 
     # Terminals
 
-    @rpc("terminal/create", gate="terminal", timeout=QUICK)
+    @rpc("terminal/create", gate="terminal", timeout=ASKING)
     async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse: ...
     @rpc("terminal/output", gate="terminal", timeout=QUICK)
     async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse: ...

@@ -24,7 +24,7 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?i:\b(Bearer|Basic|Digest|Negotiate)[ +]++[A-Za-z0-9._~+/=:-]{6,})", rf"\1 {REDACTED}"),
         (r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s/:@]{0,256}):[^\s/@]{1,1024}@", rf"\1:{REDACTED}@"),
         (r"(?<![\w-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?", REDACTED),
-        (r"\b(?:sk|pk|rk|sess|whsec)[-_][A-Za-z0-9_-]{16,}+", REDACTED),
+        (r"\b(?:(?:sk|pk|rk|whsec)[-_]|sess-)[A-Za-z0-9_-]{16,}+", REDACTED),
         (r"\b(?:gh[pousr]|github_pat|hf|npm|gsk|dop_v1)_[A-Za-z0-9_-]{16,}+", REDACTED),
         (r"\b(?:gl[pd][a-z]{1,2}|pypi|xai)-[A-Za-z0-9_-]{16,}+", REDACTED),
         (r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}+", REDACTED),
