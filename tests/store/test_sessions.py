@@ -1,6 +1,8 @@
 """What a durable session does, seen by a client over a wire."""
 
 import asyncio
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -328,3 +330,8 @@ async def test_a_turn_of_very_many_updates_is_whole(notebook: type[Agent]) -> No
         told = list((await client.load_session(session.id)).backlog())
     assert agents_own(told) == agents_own(live)
     assert len(agents_own(live)) == 5000
+
+
+def test_a_durable_agent_loads_no_database_before_it_is_needed() -> None:
+    program = "import sys, dragoman.store; print('sqlite3' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"

@@ -4,14 +4,17 @@ A record is a run of lines of one session with a checksum over all of it.  Lines
 and the head knows how many there are: whatever is damaged, moved or gone leaves a gap that can be named.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
 from .lines import Head, now
+
+if TYPE_CHECKING:
+    import sqlite3
 
 RECORD_SIZE = 32 * 1024  # bytes after which the next record begins; what damage to one can take with it
 SLICE = 32  # records read at a time
@@ -71,7 +74,7 @@ def is_whole(session: str, first: object, count: object, body: object, crc: obje
     return crc == checksum(session, first, count, body)
 
 
-def read(db: sqlite3.Connection, session: str, start: int, last: int) -> Iterator[list[bytes] | Damage]:
+def read(db: "sqlite3.Connection", session: str, start: int, last: int) -> Iterator[list[bytes] | Damage]:
     """A session's lines from one on, record by record; in the place of what is gone, what is known of it."""
     expected, place, bad = start, start, list[int]()
     while True:
@@ -96,13 +99,13 @@ def read(db: sqlite3.Connection, session: str, start: int, last: int) -> Iterato
         yield Damage(expected, max(last, expected), tuple(bad))
 
 
-def start_of(db: sqlite3.Connection, session: str, line: int) -> int:
+def start_of(db: "sqlite3.Connection", session: str, line: int) -> int:
     """The first line of the record that holds a line."""
     row = db.execute("SELECT max(first) FROM records WHERE session = ? AND first <= ?", (session, line)).fetchone()
     return row[0] if type(row[0]) is int else line
 
 
-def fold_all(db: sqlite3.Connection, session: str, last: int) -> Head:
+def fold_all(db: "sqlite3.Connection", session: str, last: int) -> Head:
     """A head made again from the log, as far as that can be read."""
     head = Head()
     for part in read(db, session, 1, last):
