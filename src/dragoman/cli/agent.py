@@ -34,7 +34,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
         return enter_in_terminal()
     part, name, _ = AGENTS[arguments.name]
-    agent = getattr(import_module(f"dragoman.{part}"), name)
-    app = agent if part == "testing" else durable(agent)
+    agent: Any = getattr(import_module(f"dragoman.{part}"), name)
+    app: Any = agent if part == "testing" else durable(agent)
     serve(partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app)
     return 0

@@ -1,6 +1,7 @@
 """`dragoman run PROMPT`: one turn of an agent, shown."""
 
 import argparse
+import importlib.util
 import math
 import sys
 from typing import Any
@@ -17,7 +18,8 @@ EXITS = (
 def add_to(commands: Any) -> None:
     run = commands.add_parser("run", help="run one turn of an agent and show it", epilog=EXITS)
     add = run.add_argument
-    add("--agent", default="echo", metavar="NAME|CMD|URL", help="who is to do it; see dragoman agents list")
+    told = "who is to do it; see dragoman agents list (default: coder, or reviewer where that is not installed)"
+    add("--agent", metavar="NAME|CMD|URL", help=told)
     add("--cwd", default=".", metavar="DIR", help="the directory to work in (default: this one)")
     add(
         "--permissions",
@@ -37,6 +39,10 @@ def add_to(commands: Any) -> None:
     add("--sandbox", action="store_true", help="run the agent's commands in a sandbox, or not at all")
     add("prompt", metavar="PROMPT", help="what to say to the agent; - reads it from stdin")
     run.set_defaults(command=_run)
+
+
+def _default_agent() -> str:
+    return "coder" if importlib.util.find_spec("pydantic_ai") else "reviewer"
 
 
 def _seconds(text: str) -> float:
@@ -73,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not prompt.strip():
         return complain("the prompt is empty; say something to the agent")
     try:
-        agent = find_agent(arguments.agent)
+        agent = find_agent(arguments.agent or _default_agent())
     except Error as exc:
         return complain(str(exc))
     order = headless.Order(
