@@ -1,6 +1,7 @@
 """The life of a prompt and of a session, where one side has version 1 and the other version 2."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 from between import note, updates
@@ -27,6 +28,11 @@ def notes(messages: list[Message]) -> list[Message]:
 
 def answers(messages: list[Message]) -> list[Message]:
     return [message for message in messages if "method" not in message]
+
+
+def test_what_is_lost_is_written_down() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "v2.md").read_text()
+    assert [row for row in V2.losses if row not in page] == []
 
 
 # An agent of ours

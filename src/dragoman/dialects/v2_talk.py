@@ -64,7 +64,7 @@ def flat(block: Any) -> bytes:
 
 
 def _is_plain(block: Any) -> bool:
-    return isinstance(block, dict) and set(block) == {"type", "text"} and isinstance(block["text"], str)
+    return isinstance(block, dict) and len(block) == 2 and "type" in block and isinstance(block.get("text"), str)
 
 
 class Terminal:

@@ -176,7 +176,7 @@ class Turns(Translator):
                 found = self._take_state(update, talk)
             else:
                 found = update_inward(update, talk, self)
-            return [(method, {**params, "update": one}) for one in found]
+            return [(method, params if one is update else {**params, "update": one}) for one in found]
         if method == "session/cancel" and self.peer == "client":
             self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
             self._withdraw(self.talk(params["sessionId"]))
@@ -185,9 +185,9 @@ class Turns(Translator):
 
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method == "session/update":
-            talk = self.talk(params["sessionId"])
-            found = [] if talk.is_muted else update_outward(params["update"], talk, self)
-            return [(method, {**params, "update": one}) for one in found]
+            talk, update = self.talk(params["sessionId"]), params["update"]
+            found = [] if talk.is_muted else update_outward(update, talk, self)
+            return [(method, params if one is update else {**params, "update": one}) for one in found]
         if method == "session/cancel":
             for turn in self.talk(params["sessionId"]).turns:
                 turn.is_cancelled = True

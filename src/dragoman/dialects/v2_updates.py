@@ -72,8 +72,12 @@ def _chunk_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     if said is None:
         talk.said[id] = said = Said()
     said.add(content)
-    heard = {**update, "content": BLOCK.inward(content, t)}
-    if isinstance(id, str) and id.startswith(MADE_UP_ID):
+    is_made_up = isinstance(id, str) and id.startswith(MADE_UP_ID)
+    block = BLOCK.inward(content, t)
+    if block is content and not is_made_up:
+        return [update]  # most of what is said goes this way
+    heard = {**update, "content": block}
+    if is_made_up:
         del heard["messageId"]
     return [heard]
 
@@ -123,6 +127,8 @@ def _chunk_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
         id = talk.voice[1] if talk.voice[0] == kind else MADE_UP_ID + t.new_id("message")
     talk.voice = (kind, id)
     content = BLOCK.outward(update["content"], t)
+    if content is update["content"] and update.get("messageId") is id and not kept:
+        return [update]
     if kept.get("whole"):
         whole = {**update, "sessionUpdate": kind.removesuffix("_chunk"), "messageId": id, "content": [content]}
         return [whole]
