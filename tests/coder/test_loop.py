@@ -108,6 +108,14 @@ async def test_a_turn_that_asks_the_model_too_often_ends(tmp_path: Path) -> None
     assert len(model.requests) == 3
 
 
+async def test_an_empty_answer_is_said_to_be_one_and_not_kept(tmp_path: Path) -> None:
+    async with desk(tmp_path, "", "Here.") as (session, client, model):
+        assert (await session.prompt("Go")).stop_reason == "end_turn"
+        assert "The model gave an empty answer." in said(updates(client))
+        await session.prompt("Again")
+    assert [type(message) for message in model.requests[-1].history] == [Asked, Asked]
+
+
 async def test_the_same_call_again_and_again_is_not_made_and_ends_the_turn(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     steps = [call("read_file", path="a")] * 10

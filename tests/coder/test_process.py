@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -182,3 +183,20 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(
             await server.speaking.wait()
         await asyncio.wait_for(server.hung_up.wait(), 10)
     assert transport.process.returncode is not None
+
+
+def test_to_answer_initialize_none_of_the_heavy_libraries_is_loaded() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from dragoman.coder import Coder\n"
+        "from dragoman.store import durable\n"
+        "from dragoman.testing import raw\n"
+        "async def main():\n"
+        "    async with raw(durable(Coder)) as wire:\n"
+        "        await wire.initialize()\n"
+        "asyncio.run(main())\n"
+        "heavy = {'pydantic', 'pydantic_ai', 'mcp', 'openai', 'anthropic', 'dragoman.host', 'dragoman.reviewer'}\n"
+        "print(*sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

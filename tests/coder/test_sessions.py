@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from dragoman import schema as s
-from dragoman.coder import ScriptedModel, call
+from dragoman.coder import Coder, ScriptedModel, call
 from dragoman.coder.compaction import LEFT_OUT
 from dragoman.coder.history import Asked, Call, Media, Message, Reply, Result, Results, Text, repaired
 from dragoman.coder.model import TooLong
 from dragoman.errors import InternalError, InvalidParams, InvalidRequest
+from dragoman.store import Store, durable
+from dragoman.testing import pair
 
 from .desk import BareClient, DiskClient, asked, calls, desk, results, said, updates
 
@@ -278,3 +280,54 @@ async def test_undo_asks_before_it_takes_back_what_someone_else_wrote(tmp_path: 
         await session.prompt("/undo")
     assert path.read_text() == "typed by the user\n"
     assert len(asked(client)) == 1
+
+
+# What comes back with a session
+
+
+async def test_mode_options_and_what_was_allowed_come_back_with_the_session(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    store = Store(tmp_path / "store")
+    kept = durable(Coder, store)
+    write = call("write_file", path="a", content="a")
+    client = DiskClient(permissions=lambda request: "allow_session")
+
+    def coder(*steps: Any) -> Any:
+        return lambda remote: kept(remote, model=ScriptedModel(*steps))
+
+    async with pair(coder(write, "Done."), client):
+        session = await client.new_session(project)
+        await session.set_config_option("effort", "high")
+        await session.prompt("Go")
+        await session.set_config_option("mode", "architect")
+    again = DiskClient(permissions="reject")
+    async with pair(coder(call("write_file", path="b", content="b"), "Done."), again):
+        loaded = await again.load_session(session.id, project)
+        values = {option.id: option.current_value for option in loaded.config_options}  # type: ignore[union-attr]
+        assert values == {"mode": "architect", "model": "scripted", "effort": "high"}
+        assert loaded.modes is not None and loaded.modes.current_mode_id == "architect"
+        await loaded.prompt("Again")
+        assert not (project / "b").exists()
+        await loaded.set_mode("ask")
+    third = DiskClient(permissions="reject")
+    async with pair(coder(call("write_file", path="b", content="b"), "Done."), third):
+        loaded = await third.load_session(session.id, project)
+        await loaded.prompt("Again")
+    assert (project / "b").read_text() == "b"  # all edits were allowed for this session
+    assert asked(third) == []
+
+
+async def test_a_mode_the_user_approved_with_the_plan_comes_back_too(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    kept = durable(Coder, Store(tmp_path / "store"))
+    client = DiskClient(permissions=lambda request: "code")
+    model = ScriptedModel(call("exit_plan", plan="Do it."), "Done.")
+    async with pair(lambda remote: kept(remote, model=model), client):
+        session = await client.new_session(project)
+        await session.set_mode("plan")
+        await session.prompt("Go")
+    async with pair(lambda remote: kept(remote, model=ScriptedModel()), DiskClient()) as again:
+        loaded = await again.load_session(session.id, project)
+        assert loaded.modes is not None and loaded.modes.current_mode_id == "code"

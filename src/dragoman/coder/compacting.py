@@ -1,6 +1,6 @@
 """Making room in a conversation that has become too long, where the user can see it."""
 
-import logging
+import asyncio
 
 from .. import schema as s
 from ..roles import offered
@@ -9,8 +9,6 @@ from . import compaction
 from .conversation import Conversation
 from .history import Asked, Message, size
 from .model import Finished, Model, Request, TooLong
-
-log = logging.getLogger("dragoman")
 
 
 class Compactor:
@@ -45,11 +43,14 @@ class Compactor:
                 summary = await self._summary(history, instructions)
             except TooLong:
                 summary = await self._summary(compaction.halved(history), instructions)
-        except BaseException:
-            await report.fail()
+        except asyncio.CancelledError:
+            await report.fail("cancelled")
+            raise
+        except Exception:
+            await report.fail("failed")
             raise
         if not summary.strip():
-            await report.fail()
+            await report.fail("failed")
             talk.history[:] = compaction.halved(history)
         else:
             talk.history[:] = compaction.summarised(history, summary)
@@ -62,10 +63,10 @@ class Compactor:
         try:
             async for event in events:
                 if isinstance(event, Finished):
-                    self._talk.tokens += event.tokens
+                    self._talk.spend(event)
                     return event.reply.text
         finally:
-            await events.aclose()  # type: ignore[attr-defined]
+            await events.aclose()
         return ""
 
 
@@ -93,9 +94,9 @@ class _Report:
             await self._call.text(summary)
             await self._call.__aexit__(None, None, None)
 
-    async def fail(self) -> None:
+    async def fail(self, status: s.CompactionStatus) -> None:
         if self._as_update:
-            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status="failed"))
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status=status))
         else:
             self._call.fail("There is no summary.")
             await self._call.__aexit__(None, None, None)

@@ -15,7 +15,7 @@ from . import history as h
 from .checkpoints import Checkpoints
 from .context import Skill, find_skills
 from .gate import Gate
-from .model import Tokens
+from .model import Finished, Tokens
 from .toolbox import Toolbox
 from .workplace import Workplace
 
@@ -69,6 +69,12 @@ class Conversation:
             "choices": dict(self.choices),
         }
         await self.session.save()
+
+    def spend(self, finished: Finished) -> None:
+        """Count what an answer took."""
+        self.tokens += finished.tokens
+        if finished.cost is not None:
+            self.cost = (self.cost or 0.0) + finished.cost
 
     async def look_around(self) -> None:
         """Find the skills there are."""

@@ -77,7 +77,8 @@ class Loop:
             for _ in range(self._limits.requests):
                 await self._compactor.make_room(self._instructions())
                 finished = await self._answer()
-                talk.history.append(finished.reply)
+                if finished.reply.text or finished.reply.calls:  # no provider takes an empty message back
+                    talk.history.append(finished.reply)
                 await self._account(finished)
                 if not finished.reply.calls:
                     return await self._stop(finished)
@@ -85,6 +86,7 @@ class Loop:
                 if self._repeats >= self._limits.insists:
                     await self._turn.say("\n\nI keep making the same call, so I stop here.")
                     return "max_turn_requests"
+            await self._turn.say(f"\n\nI have asked the model {self._limits.requests} times, so I stop here.")
             return "max_turn_requests"
         except Cancelled:
             return "cancelled"
@@ -96,6 +98,8 @@ class Loop:
             if not finished.reply.text:
                 await self._turn.say("The model refused to answer.")
             return "refusal"
+        if finished.stop == "end" and not finished.reply.text:
+            await self._turn.say("The model gave an empty answer.")
         return "max_tokens" if finished.stop == "length" else None
 
     async def _wind_up(self) -> None:
@@ -171,15 +175,13 @@ class Loop:
                         self._partial = ""
                         return event
         finally:
-            await events.aclose()  # type: ignore[attr-defined]
+            await events.aclose()
         raise Busy(f"{self._model.name} hung up in the middle of its answer")
 
     async def _account(self, finished: Finished) -> None:
         talk, tokens = self._talk, finished.tokens
-        talk.tokens += tokens
+        talk.spend(finished)
         talk.used = tokens.input + tokens.output
-        if finished.cost is not None:
-            talk.cost = (talk.cost or 0.0) + finished.cost
         cost = None if talk.cost is None else s.Cost(amount=round(talk.cost, 6), currency="USD")
         await talk.session.report_usage(talk.used, self._model.window, cost)
         self._turn.usage = usage(talk.tokens)

@@ -4,7 +4,7 @@ A model is asked with a `Request` and answers with events; the last one is `Fini
 the errors here, which say whether trying again, a shorter history or a key would help.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -83,8 +83,8 @@ class Model(Protocol):
     window: int  # tokens of context
     takes: frozenset[str]
 
-    def stream(self, request: Request) -> AsyncIterator[Event]:
-        """Ask; closing the iterator hangs up."""
+    def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        """Ask; closing the generator hangs up."""
         ...
 
     async def close(self) -> None:

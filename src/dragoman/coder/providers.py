@@ -3,7 +3,8 @@
 import base64
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Iterator
+import itertools
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from .history import Asked, Call, Media, Part, Reply, Result, Text
+from .history import Asked, Call, Media, Message, Part, Reply, Result, Text
 from .model import (
     Busy,
     CallGrew,
@@ -84,7 +85,7 @@ class ProviderModel:
     async def close(self) -> None:
         await self._model.__aexit__(None, None, None)
 
-    async def stream(self, request: Request) -> AsyncIterator[Event]:
+    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         # A request is read to its end or hung up on, so retries are ours to make and to tell of.
         settings = ModelSettings(timeout=SILENCE, cache=True)
         if "max_retries" not in self._model.unsupported_settings:
@@ -118,7 +119,7 @@ def _tool(tool: ToolSpec) -> ToolDefinition:
 
 
 def _messages(request: Request) -> Iterator[m.ModelMessage]:
-    for message in request.history:
+    for message in _joined(request.history):
         match message:
             case Asked(parts=parts):
                 yield m.ModelRequest(
@@ -129,6 +130,15 @@ def _messages(request: Request) -> Iterator[m.ModelMessage]:
             case _:
                 returns = [part for result in message.results for part in _returned(result)]
                 yield m.ModelRequest(returns, instructions=request.instructions)
+
+
+def _joined(history: Sequence[Message]) -> Iterator[Message]:
+    """The history with what the user said twice in a row as one message: some models take turns strictly."""
+    for together, run in itertools.groupby(history, key=lambda message: isinstance(message, Asked)):
+        if together:
+            yield Asked([part for message in run if isinstance(message, Asked) for part in message.parts])
+        else:
+            yield from run
 
 
 def _content(part: Part) -> "m.UserContent":

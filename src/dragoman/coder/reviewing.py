@@ -5,7 +5,6 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
-from ..errors import ConnectionClosed
 from ..turn import Turn
 from .workplace import Unreadable, Workplace
 
@@ -36,8 +35,8 @@ async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str
                         found += await analyser.look(_quietly)
     except TimeoutError:
         log.debug("the checks after an edit took too long")
-    except ConnectionClosed:
-        raise
+    except Exception:  # a check that breaks is no reason to lose the turn
+        log.exception("a check after an edit failed")
     finally:
         await commands.close()
     worst = [finding for finding in under_review(found, sources) if finding.severity != "note"]

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -75,7 +75,7 @@ class ScriptedModel:
         self._steps = iter(steps)
         self._ids = itertools.count(1)
 
-    async def stream(self, request: Request) -> AsyncIterator[Event]:
+    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         step = next(self._steps, "The script is over.")
         while callable(step):

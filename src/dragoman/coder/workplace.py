@@ -88,8 +88,9 @@ class Workplace:
         except ResourceNotFound:
             return None
         except RpcError as exc:
-            if not os.path.lexists(path):
-                return None  # many clients have no error of its own for this
+            # Many clients have no error of its own for what is not there; where we see the same disk, we know.
+            if os.path.isdir(self.session.cwd) and not os.path.lexists(path):
+                return None
             raise Unreadable(f"{self.shown(path)} cannot be read: {exc.message}") from exc
 
     async def bytes_of(self, turn: Turn, call: ToolRun, path: str) -> bytes:
