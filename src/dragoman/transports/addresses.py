@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ipaddress
+import os
 import random
 import socket
 import ssl
@@ -116,8 +117,12 @@ def why_unreachable(exc: BaseException) -> str:
         return f"its certificate is not trusted: {exc.verify_message}"
     if isinstance(exc, ssl.SSLError):
         return f"TLS failed: {exc.reason or exc}"
+    if isinstance(exc, socket.gaierror):
+        return "there is no such host"
+    if isinstance(exc, OSError) and exc.errno:
+        return os.strerror(exc.errno).lower()
     if isinstance(exc, OSError) and exc.strerror:
-        return exc.strerror.lower()
+        return exc.strerror
     return str(exc) or type(exc).__name__
 
 
