@@ -81,3 +81,15 @@ def spoil(path: Path) -> None:
     data = bytearray((path / "sessions.db").read_bytes())
     data[:100] = b"?" * 100
     (path / "sessions.db").write_bytes(data)
+
+
+async def test_a_rebuilding_that_was_cut_short_is_finished(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    (tmp_path / "sessions.db").rename(tmp_path / "rebuilt.db")
+    (tmp_path / "sessions.db-wal").write_bytes(b"of the damaged one")
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        assert [one.session_id for one in await client.list_sessions()] == [id]
+    (tmp_path / "rebuilt.db").write_bytes(b"half")
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        assert [one.session_id for one in await client.list_sessions()] == [id]
+    assert not (tmp_path / "rebuilt.db").exists()

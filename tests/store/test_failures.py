@@ -62,6 +62,7 @@ async def test_a_full_disk_ends_the_turn_with_an_error_and_is_no_problem_once_th
         assert failure
         assert not any("nono" in text for text in again)
         await store.run(pages(1_000_000))
+        await session.set_mode("code")
         after, failure = await heard(session, "say after")
         assert (after[-1], failure) == ("after", None)
         live = before + during + again + after

@@ -23,7 +23,7 @@ from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
 from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own
 from .locks import Claim, Lock, is_alive, opened_file
-from .rebuilding import QUARANTINE, is_damage, is_unfinished, put_in_place, rebuild
+from .rebuilding import QUARANTINE, clear_up, is_damage, rebuild
 from .records import Damage, fold_all, head_checksum, packed, read, read_head, start_of, state_checksum
 from .salvage import salvage
 
@@ -84,8 +84,7 @@ class Database:
             self._rebuild(exc)
 
     def _open(self) -> None:
-        if is_unfinished(self.path / FILE):
-            put_in_place(self.path / FILE)
+        clear_up(self.path / FILE)
         self.db = connect(self.path)
         configure(self.db, self.path, self._level)
         migrations.bring_up_to_date(self.db, self.path)
@@ -285,7 +284,10 @@ class Database:
             shutil.rmtree(kept)  # who knows what of it is in there
         with self._lock.held():
             self.db.execute("PRAGMA incremental_vacuum").fetchall()
-            self._checkpoint("TRUNCATE")
+            if not self._checkpoint("TRUNCATE"):
+                raise StoreFailure(
+                    "The session is deleted, but somebody reads the store; delete it again to be sure"
+                )
         return row is not None
 
     def fork(self, id: str, new_id: str, opened: Opened, owner: object) -> Summary:
@@ -413,9 +415,11 @@ class Database:
         if type(reached) is not int or known > reached:
             raise sqlite3.DatabaseError(f"its records end at {reached}, not at {known}")
 
-    def _checkpoint(self, how: str) -> None:
-        self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+    def _checkpoint(self, how: str) -> bool:
+        """Write the log back; false when readers kept it from being done to the end."""
+        (is_busy, _, _) = self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
         self._logged = 0
+        return not is_busy
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -342,6 +342,8 @@ class _Durable(Agent):
     async def _append(self, id: str, event: Event) -> None:
         """Add to a session, open or not."""
         if id in self.sessions:
+            if id in self._gate.failures and id not in self._turns:
+                await self._try_again(id)
             self._record(id, event)
             await self._stored(id)
         else:

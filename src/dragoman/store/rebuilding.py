@@ -43,8 +43,7 @@ def rebuild(file: Path, found: Salvage, tip: int, why: object) -> Path:
     """Put what was saved of a damaged database in its place; gives where the damaged one now is."""
     log.error("%s is damaged (%s); what is whole in it is being saved", file, why)
     rebuilt = file.with_name(REBUILT)
-    for path in (rebuilt, *_beside(rebuilt)):
-        path.unlink(missing_ok=True)
+    rebuilt.unlink(missing_ok=True)
     rebuilt.touch(0o600)
     db = sqlite3.connect(rebuilt, isolation_level=None)
     try:
@@ -64,7 +63,7 @@ def rebuild(file: Path, found: Salvage, tip: int, why: object) -> Path:
 
 
 def put_in_place(file: Path) -> Path:
-    """The second half, which is also done for one that was cut short after the first."""
+    """Move the damaged files away and the new one in their place."""
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
     kept = file.parent / f"{QUARANTINE}{stamp}"
     kept.mkdir(mode=0o700)
@@ -75,8 +74,13 @@ def put_in_place(file: Path) -> Path:
     return kept
 
 
-def is_unfinished(file: Path) -> bool:
-    return not file.exists() and file.with_name(REBUILT).exists()
+def clear_up(file: Path) -> None:
+    """Finish, or undo, what was cut short."""
+    rebuilt = file.with_name(REBUILT)
+    if rebuilt.exists() and not file.exists():
+        put_in_place(file)
+    for path in (rebuilt, *_beside(rebuilt)):
+        path.unlink(missing_ok=True)
 
 
 def _beside(file: Path) -> list[Path]:
