@@ -3,7 +3,7 @@
 from typing import Any
 
 from .legacy import OPENED, OPENING, QUESTION, Legacy, update_inward, update_outward
-from .shapes import MADE_UP, Fields, Items, Pair, Shape, Variants, basename, carried, carry
+from .shapes import MADE_UP, Fields, Items, Pair, Shape, Variants, basename, carried, carry, text_of
 from .translator import Call
 
 SIGNATURES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
@@ -103,7 +103,9 @@ def _opening_outward(params: Any, t: Any) -> Any:
     prompt = said.pop("systemPrompt", None)
     if not isinstance(prompt, dict):
         return said
-    text = "\n".join(block.get("text", "") for block in prompt["content"])
+    if any(block.get("type") != "text" for block in prompt["content"]):
+        t.lose("system prompt")
+    text = text_of(prompt["content"])
     meta = {**(said.get("_meta") or {}), "systemPrompt": {"append": text} if prompt["mode"] == "append" else text}
     return {**said, "_meta": meta}
 
@@ -114,6 +116,7 @@ INFO = Fields(said={"title": lambda info, t: info["name"]})
 
 class Cursor(Legacy):
     name = "cursor"
+    losses = {"system prompt": "what of a system prompt is not text"}
     to_agent = {
         **Legacy.to_agent,
         "initialize": Call(Legacy.to_agent["initialize"].params, Fields(shapes={"agentInfo": INFO})),

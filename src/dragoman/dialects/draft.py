@@ -9,7 +9,7 @@ from typing import Any
 
 from .codes import Codes
 from .draft_sessions import CANCEL, DraftSessions, cancelled
-from .shapes import MADE_UP, Fields, Pair, carried, carry, tool_text
+from .shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
 from .translator import Ask, Call, Fault, Flow, Peer, Surroundings, Tell
 
 CODES = Codes(
@@ -83,7 +83,7 @@ def _greeting_outward(params: Any, t: "Draft") -> Any:
     files = offers.get("fs") or {}
     said = {name: member for name, member in params.items() if name != "clientCapabilities"}
     if "capabilities" not in kept:
-        if any(offers.get(name) for name in ("elicitation", "auth", "session", "plan", "subagents")):
+        if _others(offers, "fs", "terminal") or _others(files, "readTextFile", "writeTextFile"):
             t.lose("client capabilities")
         kept["capabilities"] = {
             "fs": {"read": files.get("readTextFile") is True, "write": files.get("writeTextFile") is True},
@@ -92,6 +92,11 @@ def _greeting_outward(params: Any, t: "Draft") -> Any:
         }
     t.offered = kept["capabilities"]
     return {"clientInfo": {"name": "unknown", "version": "0"}, **said, **kept}
+
+
+def _others(offers: dict[str, Any], *known: str) -> bool:
+    """Whether more is offered than what is known."""
+    return any(offer for name, offer in offers.items() if name not in known)
 
 
 def _welcome_inward(result: Any, t: "Draft") -> Any:
@@ -128,7 +133,9 @@ def _agent_offers(offers: dict[str, Any], t: "Draft") -> dict[str, Any]:
     kinds = [prompts.get(name) is True for name in ("image", "audio", "embeddedContext")]
     if any(kinds) and not all(kinds):
         t.lose("content types")
-    if offers.get("sessionCapabilities") or offers.get("providers"):
+    known = ("loadSession", "promptCapabilities", "mcpCapabilities")
+    inner = (_others(prompts, "image", "audio", "embeddedContext"), _others(servers, "http", "sse"))
+    if _others(offers, *known) or any(inner):
         t.lose("agent capabilities")
     transports = ["stdio", *(name for name in ("http", "sse") if servers.get(name))]
     loads = offers.get("loadSession") is True
@@ -146,7 +153,7 @@ def _agent_offers(offers: dict[str, Any], t: "Draft") -> dict[str, Any]:
 def _read_inward(params: Any, t: "DraftSessions") -> Any:
     _must_be_utf8(params.get("encoding"))
     session_id = params.get("sessionId") or t.session_for(params["path"])
-    said = {"sessionId": session_id, "path": t.absolute(params["path"], session_id)}
+    said = {"sessionId": session_id, "path": t.absolute(params["path"], session_id), **margin(params)}
     start, end = params.get("startLine"), params.get("endLine")
     if start is not None:
         said["line"] = start
@@ -271,8 +278,9 @@ class Draft(DraftSessions):
             {"optionId": id, "name": name, "kind": kind, "_meta": {"scope": granted.get("scope", "once")}}
             for id, (name, kind, granted) in SCOPES.items()
         ]
-        said = carry({"sessionId": params["sessionId"], "toolCall": call, "options": options}, dict(params), self)
-        outcome = self.told_by_us((yield Ask("session/request_permission", said)))["outcome"]
+        said = {"sessionId": params["sessionId"], "toolCall": call, "options": options, **margin(params)}
+        asked = Ask("session/request_permission", carry(said, dict(params), self))
+        outcome = self.told_by_us((yield asked))["outcome"]
         if outcome["outcome"] != "selected":
             self.lose("cancelled questions")
             return {"granted": False}
@@ -308,8 +316,8 @@ class Draft(DraftSessions):
 
     def read_for_agent(self, params: Any) -> Flow:
         result = self.told_by_us((yield Ask("fs/read_text_file", _read_inward(params, self))))
-        said, kept = carried(result, self)
-        said = {"content": said["content"], "encoding": "utf-8"}
+        result, kept = carried(result, self)
+        said = {"content": result["content"], "encoding": "utf-8", **margin(result)}
         if params.get("startLine") is None and params.get("endLine") is None:
             said["totalLines"] = _lines(said["content"])
         return {**said, **kept}
@@ -331,11 +339,11 @@ class Draft(DraftSessions):
         if is_there and params.get("overwrite") is False:
             raise Fault(-32602, f"Invalid params: {place['path']} is there, and is not to be overwritten")
         extras = {name: params[name] for name in ("encoding", "createDirectories", "overwrite") if name in params}
-        said = carry({**place, "content": params["content"]}, {**extras, MADE_UP: ["sessionId"]}, self)
-        result = self.told_by_us((yield Ask("fs/write_text_file", said)))
-        _, kept = carried(result or {}, self)
+        said = {**place, "content": params["content"], **margin(params)}
+        asked = Ask("fs/write_text_file", carry(said, {**extras, MADE_UP: ["sessionId"]}, self))
+        result, kept = carried(self.told_by_us((yield asked)) or {}, self)
         size = len(params["content"].encode(errors="replace"))
-        return {"bytesWritten": size, "created": not is_there, **kept}
+        return {"bytesWritten": size, "created": not is_there, **margin(result), **kept}
 
     def write_at_client(self, params: Any) -> Flow:
         params, kept = carried(params, self)
@@ -343,7 +351,9 @@ class Draft(DraftSessions):
         if kept.pop(MADE_UP, None) is None:
             kept = {"createDirectories": True, "overwrite": True}
         asked = Ask("fs/write_text_file", {**said, **kept}, to_peer=True)
-        return carry({}, self.told_by_peer((yield asked)) or {}, self)
+        result = self.told_by_peer((yield asked)) or {}
+        kept = {name: member for name, member in result.items() if name != "_meta"}
+        return carry(margin(result), kept, self)
 
     # MCP servers reached through the connection
 

@@ -29,7 +29,7 @@ def _media_inward(block: Any, t: Any) -> Any:
 
 def _media_outward(block: Any, t: Any) -> Any:
     rest = {name: member for name, member in block.items() if name not in ("data", "mimeType", "uri")}
-    if block.get("uri"):
+    if block.get("uri") is not None:
         t.lose("image address")
     return {**rest, "source": {"type": "base64", "mediaType": block["mimeType"], "data": block["data"]}}
 
@@ -67,7 +67,7 @@ def _resource_outward(block: Any, t: Any) -> Any:
     resource = block["resource"]
     rest = {name: member for name, member in block.items() if name != "resource"}
     said = {**rest, "uri": resource["uri"], "content": resource.get("text", "")}
-    if "blob" in resource:
+    if "blob" in resource or resource.get("_meta"):
         t.lose("binary resources")
     if resource.get("mimeType") is not None:
         said["mimeType"] = resource["mimeType"]

@@ -6,7 +6,7 @@ from .draft_content import BLOCKS, attachment_block
 from .draft_terminals import DraftTerminals
 from .draft_updates import config_value
 from .memory import made_up_option
-from .shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, text_of
+from .shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, margin, text_of
 from .translator import Ask, Fault, Flow, Pause, Peer, Start, Surroundings, Tell
 
 SPOKEN = ("user_message_chunk", "agent_message_chunk")
@@ -179,10 +179,11 @@ class DraftSessions(DraftTerminals):
         result, kept = carried(result, self)
         if not kept:  # an agent of this dialect has done it by itself
             yield from self._set_up(id, params)
+        if not kept:
+            self._lose_definitions(result)
         kept.pop(MADE_UP, None)
         yield Start(self._announce(id, is_news=not kept))
-        meta = {"_meta": result["_meta"]} if "_meta" in result else {}
-        return {"sessionId": id, "createdAt": self.surroundings.now(), **meta, **kept}
+        return {"sessionId": id, "createdAt": self.surroundings.now(), **margin(result), **kept}
 
     def _with_system_prompt(self, said: dict[str, Any], params: Any) -> dict[str, Any]:
         prompt = params.get("systemPrompt")
@@ -213,13 +214,17 @@ class DraftSessions(DraftTerminals):
         for key, value in (params.get("configOptions") or {}).items():
             yield from self._set_option(id, key, value)
 
+    def _lose_definitions(self, result: dict[str, Any]) -> None:
+        for name, row in (("modes", "mode list"), ("configOptions", "config option definitions")):
+            if result.get(name):
+                self.lose(row)
+
     def _announce(self, id: str, is_news: bool) -> Flow:
         """After the opening was answered: what the answer had no place for, and the updates that waited."""
         yield Pause(0)
         session = self.sessions[id]
         updates: list[tuple[str, Any]] = []
         if session.mode is not None and is_news:
-            self.lose("mode list")
             updates.append(("current_mode_update", {"previousMode": session.mode, "currentMode": session.mode}))
         if is_news:
             values = session.values().items()
@@ -264,14 +269,14 @@ class DraftSessions(DraftTerminals):
         count = len(self._history.pop(id))
         result = self.told_by_us(answer)
         self.passed("session/load", said, result)
-        _, kept = carried(result, self)
+        result, kept = carried(result, self)
         session = self.sessions[id]
-        found = {"sessionId": id, "workingDirectory": cwd, "mode": session.mode or "default"}
+        found = {"sessionId": id, "workingDirectory": cwd, "mode": session.mode or "default", **margin(result)}
         return kept.get("result") or {**found, "configOptions": session.values(), "messageCount": count}
 
     def load_at_agent(self, params: Any) -> Flow:
         self.lose("session directory")
-        asked = {"sessionId": params["sessionId"]}
+        asked = {"sessionId": params["sessionId"], **margin(params)}
         result = _loaded_inward(self.told_by_peer((yield Ask("session/load", asked, to_peer=True))), self)
         self.passed("session/load", params, result)
         return result
@@ -303,45 +308,50 @@ class DraftSessions(DraftTerminals):
         id, mode = params["sessionId"], params["mode"]
         before = self.sessions[id].mode or "default"
         said = {name: member for name, member in params.items() if name != "mode"}
-        self.told_by_us((yield Ask("session/set_mode", {**said, "modeId": mode})))
+        result, kept = carried(
+            self.told_by_us((yield Ask("session/set_mode", {**said, "modeId": mode}))) or {}, self
+        )
         self.sessions[id].mode = mode
-        return {"previousMode": before, "currentMode": mode}
+        return {"previousMode": before, "currentMode": mode, **margin(result), **kept}
 
     def set_mode_at_agent(self, params: Any) -> Flow:
         said = {name: member for name, member in params.items() if name != "modeId"}
-        self.told_by_peer((yield Ask("session/set_mode", {**said, "mode": params["modeId"]}, to_peer=True)))
-        self.sessions[params["sessionId"]].mode = params["modeId"]
-        return {}
+        asked = Ask("session/set_mode", {**said, "mode": params["modeId"]}, to_peer=True)
+        result = self.told_by_peer((yield asked))
+        self.sessions[params["sessionId"]].mode = result.get("currentMode") or params["modeId"]
+        kept = {name: member for name, member in result.items() if name != "_meta"}
+        return carry(margin(result), kept, self)
 
     def set_option_for_client(self, params: Any) -> Flow:
         id, key = params["sessionId"], params["key"]
         before = self.sessions[id].values().get(key)
-        yield from self._set_option(id, key, params["value"])
+        kept = yield from self._set_option(id, key, params["value"], margin(params))
         now = self.sessions[id].values().get(key, params["value"])
         result = {"key": key, "currentValue": now}
-        return result if before is None else {**result, "previousValue": before}
+        return kept or (result if before is None else {**result, "previousValue": before})
 
-    def _set_option(self, id: str, key: str, value: Any) -> Flow:
+    def _set_option(self, id: str, key: str, value: Any, meta: dict[str, Any] | None = None) -> Flow:
         try:
             text = config_value(value)
         except ValueError as exc:
             raise Fault(-32602, f"Invalid params: {exc}") from None
-        said = {"sessionId": id, "configId": key, "value": text}
+        said = {"sessionId": id, "configId": key, "value": text, **(meta or {})}
         if isinstance(text, bool):
             said["type"] = "boolean"
         if text is not value:
             said = carry(said, {"value": value}, self)
-        self.passed(
-            "session/set_config_option", said, self.told_by_us((yield Ask("session/set_config_option", said)))
-        )
+        result = self.told_by_us((yield Ask("session/set_config_option", said)))
+        self.passed("session/set_config_option", said, result)
+        return carried(result, self)[1]
 
     def set_option_at_agent(self, params: Any) -> Flow:
         params, kept = carried(params, self)
-        said = {"sessionId": params["sessionId"], "key": params["configId"], "value": params["value"], **kept}
+        said = {"sessionId": params["sessionId"], "key": params["configId"], "value": params["value"]}
+        said = {**said, **margin(params), **kept}
         result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
         session = self.sessions[params["sessionId"]]
         session.set_value(params["configId"], config_value(result.get("currentValue", params["value"])))
-        return {"configOptions": session.options}
+        return carry({"configOptions": session.options}, result, self)
 
     # Logging in
 
@@ -354,14 +364,15 @@ class DraftSessions(DraftTerminals):
         answer = yield Ask("authenticate", said)
         if "error" in answer and answer["error"].get("code") == -32000:
             return {"success": False, "error": answer["error"].get("message", "")}
-        _, kept = carried(self.told_by_us(answer) or {}, self)
-        return {"success": True, **kept}
+        result, kept = carried(self.told_by_us(answer) or {}, self)
+        return {"success": True, **margin(result), **kept}
 
     def authenticate_at_agent(self, params: Any) -> Flow:
         params, kept = carried(params, self)
-        said = {"method": params["methodId"], "credentials": {}, **kept}
+        said = {"method": params["methodId"], "credentials": {}, **margin(params), **kept}
         result = self.told_by_peer((yield Ask("authenticate", said, to_peer=True)))
         if result.get("success") is False:
             reason = str(result.get("error") or "the agent did not say why")
             raise Fault(-32000, f"Authentication failed: {reason}", {"kind": "auth_failed", "reason": reason})
-        return carry({}, {"expiresAt": result["expiresAt"]}, self) if "expiresAt" in result else {}
+        told = margin(result)
+        return carry(told, {"expiresAt": result["expiresAt"]}, self) if "expiresAt" in result else told

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .draft_updates import DraftUpdates
-from .shapes import Fields, NamedValues, carried, carry
+from .shapes import Fields, NamedValues, carried, carry, margin
 from .translator import Ask, Fault, Flow, Kept, Pause, Peer, Start, Surroundings
 
 SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not
@@ -136,14 +136,14 @@ class DraftTerminals(DraftUpdates):
             self.lose("choice of signal")
         said = self._with_session(params, "signal", "force")
         kept = {name: params[name] for name in ("signal", "force") if name in params}
-        self.told_by_us((yield Ask("terminal/kill", carry(said, kept, self) if kept else said)))
-        return {"killed": True}
+        asked = Ask("terminal/kill", carry(said, kept, self) if kept else said)
+        return {"killed": True, **margin(self.told_by_us((yield asked)))}
 
     def release_for_agent(self, params: Any) -> Flow:
         if terminal := self._terminals.get(params["terminalId"]):
             terminal.release()
-        self.told_by_us((yield Ask("terminal/release", self._with_session(params))))
-        return {"released": True}
+        result = self.told_by_us((yield Ask("terminal/release", self._with_session(params))))
+        return {"released": True, **margin(result)}
 
     def _with_session(self, params: Any, *left_out: str) -> dict[str, Any]:
         said = {name: member for name, member in params.items() if name not in left_out}
@@ -163,7 +163,7 @@ class DraftTerminals(DraftUpdates):
         self._terminals[result["terminalId"]] = terminal
         if early:
             terminal.add(early.output)
-        return {"terminalId": result["terminalId"]}
+        return {"terminalId": result["terminalId"], **margin(result)}
 
     def take_output(self, params: Any) -> Flow:
         """A client pushes what a command printed."""
@@ -194,7 +194,7 @@ class DraftTerminals(DraftUpdates):
             terminal.exit = _status(answer["result"])
 
     def wait_at_client(self, params: Any) -> Flow:
-        said = {"terminalId": params["terminalId"]}
+        said = {"terminalId": params["terminalId"], **margin(params)}
         result = self.told_by_peer((yield Ask("terminal/wait_for_exit", said, to_peer=True)))
         status = _status(result)
         if terminal := self._terminals.get(params["terminalId"]):
@@ -202,19 +202,17 @@ class DraftTerminals(DraftUpdates):
         return status
 
     def kill_at_client(self, params: Any) -> Flow:
-        yield from self._ask_client("terminal/kill", params)
-        return {}
+        return (yield from self._ask_client("terminal/kill", params))
 
     def release_at_client(self, params: Any) -> Flow:
         if terminal := self._terminals.get(params["terminalId"]):
             terminal.release()
-        yield from self._ask_client("terminal/release", params)
-        return {}
+        return (yield from self._ask_client("terminal/release", params))
 
     def _ask_client(self, method: str, params: Any) -> Flow:
-        _, kept = carried(params, self)
-        said = {"terminalId": params["terminalId"], **kept}
-        self.told_by_peer((yield Ask(method, said, to_peer=True)))
+        params, kept = carried(params, self)
+        said = {"terminalId": params["terminalId"], **margin(params), **kept}
+        return margin(self.told_by_peer((yield Ask(method, said, to_peer=True))))
 
 
 CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit": None, "sessionId": None})

@@ -233,10 +233,11 @@ class DraftUpdates(Remembering):
     def _chunk_data(self, session_id: str, type: str, update: dict[str, Any]) -> dict[str, Any]:
         update, kept = carried(update, self)
         content = update["content"]
+        if content.get("type") != "text" or content.get("_meta") or content.get("annotations"):
+            self.lose("content of messages")
         if content.get("type") == "text":
             words = content["text"]
         else:
-            self.lose("content of messages")
             words = (
                 f"[{content.get('name') or content.get('uri') or content.get('mimeType') or content.get('type')}]"
             )
@@ -296,8 +297,8 @@ class DraftUpdates(Remembering):
         return [(kind, {**data, **kept} if output is None else {**data, **kept, "output": output})]
 
     def _lose_tool_details(self, kind: str, update: dict[str, Any]) -> None:
-        changes = ("title",) if kind == "tool_call" else ("title", "kind", "rawInput", "locations")
-        if any(update.get(name) for name in changes):
+        changes = [update.get(name) for name in ("title", "kind", "name", "rawInput", "locations")]
+        if kind == "tool_call" or any(change is not None for change in changes):
             self.lose("tool titles")
         if update.get("rawOutput") is not None:
             self.lose("raw output")
@@ -330,12 +331,13 @@ class DraftUpdates(Remembering):
         session.opened(update)
         if "data" in kept:
             return [("config_option_update", kept["data"])]
+        if update["configOptions"]:
+            self.lose("config option definitions")
         changed = [(id, value) for id, value in session.values().items() if before.get(id) != value]
         return [("config_option_update", self.option_change(id, before.get(id), value)) for id, value in changed]
 
     def option_change(self, id: str, before: Any, value: Any) -> dict[str, Any]:
         """A config option that has a new value."""
-        self.lose("config option definitions")
         data = {"key": id, "currentValue": value, "source": "agent"}
         return data if before is None else {**data, "previousValue": before}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .shapes import SAME, Shape, carry
+from .shapes import SAME, Shape, carry, margin
 from .translator import Kept, Translator
 
 ROLES = {"agent": "agent_message_chunk", "assistant": "agent_message_chunk", "user": "user_message_chunk"}
@@ -19,8 +19,10 @@ class WholeMessages:
         """The chunks of a message."""
         t, blocks = self._translator, message["content"]
         blocks = blocks if isinstance(blocks, list) else [blocks]
-        kept = {name: member for name, member in message.items() if name != "content"} | {"count": len(blocks)}
+        kept = {name: member for name, member in message.items() if name not in ("content", "_meta")}
+        kept["count"] = len(blocks)
         said = {"sessionUpdate": ROLES[message.get("role", "agent")], "messageId": t.new_id("message")}
+        said |= margin(message)
         return [carry({**said, "content": self._block.inward(block, t)}, dict(kept), t) for block in blocks]
 
     def together(self, session_id: str, chunk: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any] | None:
@@ -30,4 +32,5 @@ class WholeMessages:
         if len(blocks) < kept.get("count", 1):
             self._incomplete[key] = blocks
             return None
-        return {**{name: member for name, member in kept.items() if name != "count"}, "content": blocks}
+        told = {name: member for name, member in kept.items() if name != "count"}
+        return {**told, **margin(chunk), "content": blocks}

@@ -17,6 +17,8 @@ from .shapes import (
     basename,
     carried,
     carry,
+    margin,
+    tool_text,
 )
 from .translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
 
@@ -186,7 +188,9 @@ def _question_inward(params: Any, t: "Pharo") -> Any:
     if "toolCall" in params:
         return params
     said = {name: member for name, member in params.items() if name not in ("title", "description")}
-    call: dict[str, Any] = {"toolCallId": t.new_id("permission"), "title": params.get("title", "")}
+    call: dict[str, Any] = {"toolCallId": t.new_id("permission")}
+    if "title" in params:
+        call["title"] = params["title"]
     if params.get("description"):
         call["content"] = [{"type": "content", "content": {"type": "text", "text": params["description"]}}]
     return {**said, "toolCall": call, "options": OPTIONS.inward(params["options"], t)}
@@ -198,14 +202,12 @@ def _question_outward(params: Any, t: "Pharo") -> Any:
     if not str(call["toolCallId"]).startswith(f"{t.name}-"):  # it was made up when the question came
         t.lose("link to the tool call")
     said = {name: member for name, member in params.items() if name != "toolCall"}
-    texts = [
-        c["content"]["text"]
-        for c in call.get("content") or ()
-        if c.get("type") == "content" and "text" in c["content"]
-    ]
-    title, description = known.get("title", ""), "\n".join(texts) or known.get("subject", "")
-    said = {**said, "title": title, "options": OPTIONS.outward(params["options"], t)}
-    return {**said, "description": description} if description else said
+    said["options"] = OPTIONS.outward(params["options"], t)
+    if "title" in known:
+        said["title"] = known["title"]
+    if description := tool_text(call) or known.get("subject"):
+        said["description"] = description
+    return said
 
 
 def _answer_inward(result: Any, t: Any) -> Any:
@@ -256,7 +258,7 @@ class Pharo(Remembering):
         "session directory": "the directories of a session that is loaded",
         "message boundaries": "which chunks belong to one message",
         "thoughts": "what the agent thinks",
-        "update kinds": "kinds of updates this dialect does not have",
+        "update kinds": "kinds of updates and of tool content this dialect does not have",
         "locations": "all but the first location of a tool call",
         "tool input and output": "the raw input and output of a tool call",
         "tool name": "the programmatic name of a tool",
@@ -392,4 +394,5 @@ class Pharo(Remembering):
         if chunk.get("messageId"):
             self.lose("message boundaries")
         role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"
-        return {"type": "message", "role": role, "content": [BLOCK.outward(chunk["content"], self)]}
+        said = {"type": "message", "role": role, "content": [BLOCK.outward(chunk["content"], self)]}
+        return {**said, **margin(chunk)}

@@ -60,6 +60,7 @@ def _tool_content_outward(value: Any, t: Any) -> Any:
             return {**t.terminals.get(value.get("terminalId"), {}), **TERMINAL.outward(value, t)}
         case "content":
             return BLOCK.outward(value["content"], t)
+    t.lose("update kinds")
     return value
 
 

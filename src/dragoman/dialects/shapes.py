@@ -209,6 +209,11 @@ def carried(value: dict[str, Any], t: "Translator") -> tuple[dict[str, Any], dic
     return rest, dict(ours[t.name])
 
 
+def margin(value: Any) -> dict[str, Any]:
+    """The `_meta` of an object, to be put on another that stands for it."""
+    return {"_meta": value["_meta"]} if isinstance(value, dict) and value.get("_meta") else {}
+
+
 def _made(default: Any, value: Any, t: "Translator") -> Any:
     return default(value, t) if callable(default) else default
 
@@ -228,7 +233,7 @@ class NamedValues(Shape):
         if not isinstance(value, list):
             return value
         said = {item["name"]: item["value"] for item in value}
-        if len(said) < len(value):
+        if len(said) < len(value) or any(item.get("_meta") for item in value):
             t.lose(self._row)
         return said
 
