@@ -17,7 +17,7 @@ from .desk import BareClient, DiskClient, asked, calls, desk, results, snapshot
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-MCP_SERVER = Path(__file__).parent.parent / "mcp" / "scribe.py"
+MCP_SERVER = Path(__file__).parent.parent / "mcp" / "pen.py"
 either_client = pytest.mark.parametrize("client", [DiskClient, BareClient])
 
 
@@ -84,7 +84,7 @@ def attacks(project: Path, url: str) -> list[Any]:
         call("run_command", command="cat src/a.py"),
         call("fetch_url", url=url),
         call("fetch_url", url="file:///etc/passwd"),
-        call("mcp__scribe__write", path=str(project / "by-mcp.txt")),
+        call("mcp__pen__write", path=str(project / "by-mcp.txt")),
         call("exit_plan", plan="Let me in."),
         call("set_mode", mode="code"),
         [call("write_file", path="one.py", content="1"), call("run_command", command="touch two")],
@@ -92,7 +92,7 @@ def attacks(project: Path, url: str) -> list[Any]:
 
 
 def servers() -> dict[str, Any]:
-    command = s.McpServerStdio(name="scribe", command=sys.executable, args=[str(MCP_SERVER)], env=[])
+    command = s.McpServerStdio(name="pen", command=sys.executable, args=[str(MCP_SERVER)], env=[])
     return {"mcp_servers": [command]}
 
 
@@ -129,6 +129,28 @@ async def test_nothing_is_done_without_the_permission_the_mode_demands(
         kinds = {request.tool_call.kind for request in asked(there)}
         assert kinds <= {"fetch", "switch_mode"}  # nothing that changes anything is even asked for
     assert not [shown for shown in calls(there).values() if shown["status"] in ("pending", "in_progress")]
+
+
+async def test_what_is_refused_above_would_work_if_it_were_allowed(project: Path) -> None:
+    async with asyncio.timeout(60), Page().open() as page:
+        async with desk(project, *attacks(project, page.url), mode="code", fetch=True, options=servers()) as (
+            session,
+            *_,
+        ):
+            await session.prompt("Do it.")
+        assert page.visits == 1
+    for name in (
+        "new.py",
+        "deep/down/new.py",
+        "made",
+        "by-mcp.txt",
+        "one.py",
+        "two",
+        "out/escaped.py",
+        "../escaped.py",
+    ):
+        assert (project / name).exists(), name
+    assert (project / "src" / "a.py").read_text() == "gone\n"
 
 
 @either_client

@@ -314,8 +314,11 @@ async def test_mode_options_and_what_was_allowed_come_back_with_the_session(tmp_
     async with pair(coder(call("write_file", path="b", content="b"), "Done."), third):
         loaded = await third.load_session(session.id, project)
         await loaded.prompt("Again")
-    assert (project / "b").read_text() == "b"  # all edits were allowed for this session
+        assert (project / "b").read_text() == "b"  # all edits were allowed for this session
+        await loaded.prompt("/undo")
+        await loaded.prompt("/undo")
     assert asked(third) == []
+    assert not list(project.iterdir())  # also what an earlier process had written is taken back
 
 
 async def test_a_mode_the_user_approved_with_the_plan_comes_back_too(tmp_path: Path) -> None:

@@ -4,10 +4,9 @@ import base64
 import sys
 from pathlib import Path
 
-from mcp_types import ImageContent, ToolAnnotations
-
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ImageContent, ToolAnnotations
 
 server = MCPServer("scribe")
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
