@@ -64,7 +64,7 @@ class Endpoint:
             return
         if scope["type"] not in ("http", "websocket"):
             raise ValueError(f"an agent is not served over {scope['type']}")
-        request = _read_request(scope)
+        request = read_request(scope)
         try:
             principal = await self._check(request)
             if scope["type"] == "websocket":
@@ -276,7 +276,7 @@ def endpoint(app: "App", **options: Any) -> Endpoint:
     return Endpoint(serve, **options)
 
 
-def _read_request(scope: Scope) -> Request:
+def read_request(scope: Scope) -> Request:
     """What a request says of itself; a header that is there twice counts once, and not at all where it matters."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import Error
 from .accepted import AcceptedTransport, Stream
-from .sse import KEEP_ALIVE, write_events
+from .sse import KEEP_ALIVE, in_ascii, write_events
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
 EVENTS = "text/event-stream"
@@ -111,6 +111,8 @@ async def _write_events(wire: AcceptedTransport, stream: Stream, send: Send) -> 
     while True:
         first, frames = stream.take()
         if frames:
+            if not wire.resumes:
+                frames = [in_ascii(frame) for frame in frames]
             await send({"type": "http.response.body", "body": write_events(frames, first), "more_body": True})
             wire.took(stream)
         elif stream.is_closed:

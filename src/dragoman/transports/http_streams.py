@@ -29,7 +29,8 @@ GONE = {401, 403, 404, 410}
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
 ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
 LAST_WORDS = 0.5
-MAX_ASKED = 4096
+SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
+MAX_ASKED = 4096  # requests whose session is remembered
 
 
 class StreamsForm:
@@ -218,11 +219,16 @@ class StreamsForm:
         del self._streams[session]
         if session is None:
             self._wire.end("the agent's server has ended the connection")
+        else:  # perhaps the whole server is gone, and its other streams just have not said so yet
+            self._loop.call_later(SETTLING, self._fail_requests, session)
+
+    def _fail_requests(self, session: str) -> None:
+        """Answer what waits on a session's stream that has ended; nothing else will."""
+        if session in self._streams:
             return
-        why = "the session's event stream ended before the answer came"
         for id in [id for id, of in self._ours.items() if of == session]:
             del self._ours[id]
-            self._wire.heard([failure(id, -32603, why)])
+            self._wire.heard([failure(id, -32603, "the session's event stream ended before the answer came")])
 
     async def _open_quietly(self, session: str) -> None:
         with contextlib.suppress(OSError, TimeoutError, ConnectionClosed):  # it is tried again when it is needed

@@ -4,6 +4,7 @@ Lines may end in LF, CRLF or CR; an event may have several `data` lines; a chara
 carries it, so everything here is bytes.  An event larger than the limit is thrown away as it arrives.
 """
 
+import codecs
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -25,6 +26,22 @@ class Event(Struct, frozen=True):
 def write_events(frames: Iterable[bytes], first: int) -> bytes:
     """Frames as events, numbered from `first`."""
     return b"".join([b"id: %d\ndata: %b\n\n" % (number, frame) for number, frame in enumerate(frames, first)])
+
+
+def in_ascii(frame: bytes) -> bytes:
+    """The same JSON without a character that could be cut in two: some clients decode each chunk by itself."""
+    return frame if frame.isascii() else frame.decode(errors="replace").encode("ascii", "dragoman.json")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What no ASCII can say as JSON's escapes, which is UTF-16."""
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
+    return "".join(f"\\u{pair}" for pair in pairs), error.end
+
+
+codecs.register_error("dragoman.json", _escaped)
 
 
 class EventReader:
