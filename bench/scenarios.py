@@ -132,19 +132,19 @@ async def holding(contender: Contender, size: int) -> Figures:
     """How resident memory grows: by a connection in the client, by a session in either process."""
     async with AsyncExitStack() as stack:
         link = await stack.enter_async_context(contender.start())
-        (agent,) = _children()
-        figures = {"memory.agent": _resident(agent)}
+        (agent,) = children()
+        figures = {"memory.agent": resident(agent)}
         for _ in range(SESSIONS_BEFORE):
             await link.new_session()
-        client_before, agent_before = _resident(os.getpid()), _resident(agent)
+        client_before, agent_before = resident(os.getpid()), resident(agent)
         sessions = [await link.new_session() for _ in range(size)]
-        figures["memory.session.client"] = (_resident(os.getpid()) - client_before) / len(sessions)
-        figures["memory.session.agent"] = (_resident(agent) - agent_before) / len(sessions)
+        figures["memory.session.client"] = (resident(os.getpid()) - client_before) / len(sessions)
+        figures["memory.session.agent"] = (resident(agent) - agent_before) / len(sessions)
         connections = size // 50
-        before = _resident(os.getpid())
+        before = resident(os.getpid())
         for _ in range(connections):
             await stack.enter_async_context(contender.start())
-        figures["memory.connection"] = (_resident(os.getpid()) - before) / connections
+        figures["memory.connection"] = (resident(os.getpid()) - before) / connections
         return figures
 
 
@@ -175,13 +175,13 @@ def _expect(updates: int, expected: int) -> None:
         raise ValueError(f"{updates} updates arrived, not {expected}")
 
 
-def _resident(pid: int) -> float:
+def resident(pid: int) -> float:
     """A process's resident memory in bytes, counted page by page: the counters in `status` lag behind."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return int(rollup.partition("Rss:")[2].split()[0]) * 1024
 
 
-def _children() -> list[int]:
+def children() -> list[int]:
     own = os.getpid()
     return [int(pid) for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split()]
 

@@ -1,7 +1,7 @@
 """Measures what durable sessions cost: the same work without a store and with one, at either level.
 
     python bench/store.py                streamed updates and prompts, ratio to no store
-    python bench/store.py --updates N    and a session of N updates: how fast it is listed and loaded, in how much memory
+    python bench/store.py --updates N    and a session of N updates: how fast it is listed and loaded
 
 The levels take turns, sample by sample; the median is shown.  Client and agent are processes of their own.
 """
@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ours import Link
-from scenarios import _children, _resident
+from scenarios import children, resident
 from work import say
 
 from dragoman import Client, connect
@@ -68,16 +68,16 @@ async def long_session(updates: int) -> dict[str, float]:
             for _ in range(updates // BATCH):
                 await session.prompt(say(BATCH))
         async with started("process", path) as client:
-            (agent,) = _children()
+            (agent,) = children()
             before = time.perf_counter()
             await client.list_sessions()
             listed = time.perf_counter() - before
-            small, largest = _resident(agent), 0.0
+            small, largest = resident(agent), 0.0
             loading = asyncio.create_task(client.load_session(session.id))
             before = time.perf_counter()
             while not loading.done():
                 await asyncio.wait([loading], timeout=0.2)
-                largest = max(largest, _resident(agent))
+                largest = max(largest, resident(agent))
             loaded = time.perf_counter() - before
             size = sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
             return {
@@ -100,8 +100,8 @@ def compare(streamed: int, prompts: int, repeat: int) -> None:
     print("| ------------------ | ----------: | ----------: | ---: | ----------: | ---: |")
     for name, by_level in found.items():
         none, process, power = (statistics.median(by_level[level]) for level in LEVELS)
-        cells = f"{none:9,.0f} /s | {process:9,.0f} /s | {process / none:4.2f} | {power:9,.0f} /s | {power / none:4.2f}"
-        print(f"| {name:18} | {cells} |")
+        stored = " | ".join(f"{rate:9,.0f} /s | {rate / none:4.2f}" for rate in (process, power))
+        print(f"| {name:18} | {none:9,.0f} /s | {stored} |")
     none, process = (statistics.median(found["streamed updates"][level]) for level in LEVELS[:2])
     print(f"\nThe store costs {(1 / process - 1 / none) * 1e6:.1f} µs an update.")
 

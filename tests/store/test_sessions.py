@@ -288,6 +288,26 @@ async def test_what_the_author_answers_stays_the_authors(store: Store) -> None:
         assert [one.session_id for one in await client.list_sessions()] == ["mine"]
 
 
+async def test_a_session_may_have_any_id_its_author_gives_it(store: Store) -> None:
+    class Naming(Agent):
+        async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+            session = await self.open_session('odd "id" \\ é', params)
+            return s.NewSessionResponse(session_id=session.id)
+
+        async def answer(self, turn: Turn) -> None:
+            await turn.say("one")
+            await turn.say("two")
+
+    kept = durable(Naming, store)
+    async with connect(kept) as client:
+        session = await client.new_session()
+        live = await lived(session, "go")
+    async with connect(kept) as client:
+        loaded = await client.load_session(session.id)
+        assert agents_own(list(loaded.backlog())) == live
+        assert len(await lived(loaded, "go")) == 2
+
+
 async def test_a_state_that_is_no_json_is_told_to_whoever_saves_it(store: Store) -> None:
     told: list[BaseException] = []
 

@@ -13,12 +13,12 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
-from . import migrations, places
+from . import migrations
+from .connecting import FILE, Level, configure, connect
 from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
 from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own
@@ -29,12 +29,9 @@ from .salvage import salvage
 
 log = logging.getLogger("dragoman")
 
-Level = Literal["process", "power"]
 Entry = tuple[str, bytes]  # a session and a line for its log
 
-FILE = "sessions.db"
 CHECKPOINT = 8 * 1024 * 1024  # bytes of the write-ahead log after which it is written back
-SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 _state = msgspec.json.Decoder(dict[str, Raw])
 _TIP = struct.Struct("<Q")
 
@@ -420,33 +417,3 @@ class Database:
         (is_busy, _, _) = self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
         self._logged = 0
         return not is_busy
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """The store's database, made if it is not there."""
-    os.close(opened_file(path / FILE))
-    db = sqlite3.connect(path / FILE, isolation_level=None, timeout=5, check_same_thread=False)
-    db.text_factory = _text
-    return db
-
-
-def configure(db: sqlite3.Connection, path: Path, level: Level) -> None:
-    """Make a connection what every writer wants."""
-    if not (path / FILE).stat().st_size:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if places.is_remote(path) else 'WAL'}").fetchall()
-    db.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
-    db.execute("PRAGMA secure_delete = ON").fetchall()
-    db.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # `transaction` does it, under the lock
-    db.execute("PRAGMA temp_store = MEMORY")
-
-
-def connect_reader(path: Path) -> sqlite3.Connection:
-    """The same, for reading alone, beside a writer that is open."""
-    db = sqlite3.connect(f"file:{path / FILE}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
-    db.text_factory = _text
-    return db
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")

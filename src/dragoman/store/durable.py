@@ -1,13 +1,10 @@
 """Durable sessions for any agent: list, load, resume, fork, delete, archive, titles, without a line of its own."""
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import functools
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar, overload
 
@@ -39,13 +36,13 @@ from .lines import (
     raw_blocks,
     values,
 )
+from .listing import described, page
 from .replay import Replay
 from .store import Store
 
 log = logging.getLogger("dragoman")
 
 A = TypeVar("A", bound=Agent)
-PAGE = 100  # sessions in one answer to `session/list`
 MAX_TITLE = 500
 OFFERED = (
     *("list_sessions", "load_session", "resume_session", "fork_session", "delete_session"),
@@ -228,7 +225,7 @@ class _Durable(Agent):
         return s.LoadSessionResponse(
             modes=self.mode_state(session),
             config_options=self.option_state(session),
-            meta={"dragoman": {**_told(head), "damaged": replay.damages}},
+            meta={"dragoman": {**described(head), "damaged": replay.damages}},
         )
 
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
@@ -238,7 +235,7 @@ class _Durable(Agent):
         return s.ResumeSessionResponse(
             modes=self.mode_state(session),
             config_options=self.option_state(session),
-            meta={"dragoman": {**_told(head), "damaged": [suspect] if suspect else []}},
+            meta={"dragoman": {**described(head), "damaged": [suspect] if suspect else []}},
         )
 
     async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
@@ -261,29 +258,9 @@ class _Durable(Agent):
         )
 
     async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
-        wanted = {None: (False,), "exclude": (False,), "include": (False, True), "only": (True,)}.get(
-            params.archived
-        )
-        if wanted is None:
-            raise InvalidParams(f"archived cannot be {params.archived!r}: it is exclude, include or only")
-        after = _after(params.cursor)
         summaries = await self.store.run(lambda db: list(db.summaries()))
-        found = sorted(
-            ((-summary.head.updated, summary.id, summary.head) for summary in summaries), key=lambda one: one[:2]
-        )
-        shown = [
-            (place, id, head)
-            for place, id, head in found
-            if self._is_ours(head)
-            and head.archived in wanted
-            and params.cwd in (None, head.cwd)
-            and not self.store.is_expired(head)
-            and (after is None or (place, id) > after)
-        ]
-        page, more = shown[:PAGE], len(shown) > PAGE
-        return s.ListSessionsResponse(
-            sessions=[_info(id, head) for _, id, head in page],
-            next_cursor=_cursor(page[-1][0], page[-1][1]) if more else None,
+        return page(
+            params, [one for one in summaries if self._is_ours(one.head) and not self.store.is_expired(one.head)]
         )
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
@@ -415,36 +392,3 @@ def _as_it_was(option: s.SessionConfigOption, config: dict[str, str | bool]) -> 
         return with_value(option, value)
     except InvalidParams:
         return option
-
-
-def _told(head: Head) -> dict[str, Any]:
-    return {"createdAt": _time(head.created), "updatedAt": _time(head.updated), "messageCount": head.prompts}
-
-
-def _info(id: str, head: Head) -> s.SessionInfo:
-    return s.SessionInfo(
-        session_id=id,
-        cwd=head.cwd,
-        additional_directories=head.additional_directories,
-        title=head.title,
-        updated_at=_time(head.updated),
-        archived=head.archived or None,
-    )
-
-
-def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def _cursor(place: int, id: str) -> str:
-    return base64.urlsafe_b64encode(f"{place} {id}".encode()).decode()
-
-
-def _after(cursor: str | None) -> tuple[int, str] | None:
-    if cursor is None:
-        return None
-    try:
-        place, _, id = base64.b64decode(cursor, b"-_", validate=True).decode().partition(" ")
-        return int(place), id
-    except (binascii.Error, ValueError):
-        raise InvalidParams("the cursor is none of ours") from None

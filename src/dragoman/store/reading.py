@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
-from .database import connect_reader
+from .connecting import connect_reader
 from .records import Damage, read
 
 AT_ONCE = 8  # records for which a thread is entered

@@ -14,7 +14,8 @@ from .lines import Head, now
 from .places import default_path
 
 if TYPE_CHECKING:
-    from .database import Database, Entry, Level
+    from .connecting import Level
+    from .database import Database, Entry
     from .records import Damage
     from .writer import Done, Writer
 
