@@ -105,7 +105,7 @@ def test_an_exported_session_that_is_not_whole_is_refused(kept: tuple[Path, str]
 def test_a_store_is_verified(kept: tuple[Path, str]) -> None:
     path, id = kept
     done = run("verify", "--store", str(path))
-    assert (done.returncode, done.stdout) == (0, b"1 sessions, all whole\n")
+    assert (done.returncode, done.stdout) == (0, b"1 session, all whole\n")
     data = (path / "sessions.db").read_bytes()
     (path / "sessions.db").write_bytes(data.replace(b"Edit a file", b"Edit a fool"))
     done = run("verify", "--store", str(path))

@@ -80,10 +80,9 @@ def _list(db: "Database", arguments: argparse.Namespace) -> int:
             print(json.dumps(fields | times | {"lines": head.last, "suspect": summary.suspect}))
         else:
             marks = "archived " * head.archived + "DAMAGED " * bool(summary.suspect)
-            about = f"{head.prompts:4} prompts  {marks}{head.title or '(nothing said)'}  {head.cwd}".replace(
-                "\n", " "
-            )
-            print(f"{summary.id}  {_time(head.updated)}  {_visible(about)}")
+            said = f"{head.prompts:4} prompt{'s' * (head.prompts != 1)}"
+            about = f"{marks}{head.title or '(nothing said)'}  {head.cwd}".replace("\n", " ")
+            print(f"{summary.id}  {_time(head.updated)}  {said}  {_visible(about)}")
     return 0
 
 
@@ -124,7 +123,8 @@ def _verify(db: "Database", arguments: argparse.Namespace) -> int:
         problems += 1
         print(f"{session}: {problem}" if session else problem)
     if not problems:
-        print(f"{sum(1 for _ in db.summaries())} sessions, all whole")
+        count = sum(1 for _ in db.summaries())
+        print(f"{count} session{'s' * (count != 1)}, all whole")
     return DAMAGED if problems else 0
 
 
