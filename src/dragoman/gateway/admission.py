@@ -1,0 +1,122 @@
+"""Who may come in: by a bearer token, a signed one (JWT), or a certificate; and who has tried too often.
+
+What somebody may do stands in what we keep or in what their issuer signed, never in what they say of themselves.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from ..transports.accepted import Request
+from ..transports.asgi_streams import Refused
+from .damping import Damping
+from .tokens import Grant, TokenFile, TokenFileError
+
+SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
+BEARER = "dragoman.bearer."
+CHALLENGE = {"www-authenticate": "Bearer"}
+
+
+class Principal(Struct, frozen=True):
+    """Somebody who was let in, and by what."""
+
+    name: str
+    scopes: tuple[str, ...] = ("use",)
+    via: Hashable = None  # two that differ in this are not the same to a connection
+    expires: float | None = None
+
+
+class Signed(Protocol):
+    """Checks tokens somebody else signed."""
+
+    def principal(self, token: str) -> Principal | None: ...
+
+
+class Admission:
+    """Says who a request is from, or refuses it."""
+
+    def __init__(
+        self,
+        tokens: TokenFile | None = None,
+        signed: Signed | None = None,
+        *,
+        certificates: bool = False,
+        anybody: str | None = None,
+        damping: Damping | None = None,
+        refused: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.tokens, self._signed = tokens, signed
+        self._certificates, self._anybody = certificates, anybody
+        self._damping = damping or Damping()
+        self._refused = refused
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody is let in."""
+        return self._anybody is not None
+
+    async def __call__(self, request: Request) -> Principal:
+        """The principal a request is from; raises Refused."""
+        if wait := self._damping.wait(request.peer):
+            self._refused("damped")
+            raise Refused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
+        if self._certificates and (named := _named_by_certificate(request)):
+            return named
+        token = _token(request)
+        principal = self._by_token(token) if token else None
+        if principal is None and self._anybody is not None and not token:
+            return Principal(self._anybody, ("use", "admin"))
+        if principal is None:
+            if token:
+                self._damping.failed(request.peer)
+            self._refused("credential")
+            raise Refused(401, "a valid token is needed", CHALLENGE)
+        self._damping.succeeded(request.peer)
+        return principal
+
+    def still_holds(self, principal: Principal) -> bool:
+        """Whether somebody who was let in still would be."""
+        if principal.expires is not None and time.time() >= principal.expires:
+            return False
+        if isinstance(principal.via, Grant):
+            return self.tokens is not None and self.tokens.still_holds(principal.via)
+        return True
+
+    def refresh(self) -> None:
+        """Look at the token file again."""
+        if self.tokens:
+            self.tokens.refresh()
+
+    def _by_token(self, token: str) -> Principal | None:
+        if self.tokens:
+            try:
+                self.tokens.refresh()
+            except TokenFileError as exc:
+                self._refused("token_file")
+                raise Refused(503, "nobody can be let in just now", {"retry-after": "5"}) from exc
+            if grant := self.tokens.grant(token):
+                return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
+        return self._signed.principal(token) if self._signed else None
+
+
+def _token(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip()
+    for name in request.scope.get("subprotocols") or ():
+        if isinstance(name, str) and name.startswith(BEARER):
+            return name.removeprefix(BEARER)
+    return ""
+
+
+def _named_by_certificate(request: Request) -> Principal | None:
+    """Whom a client's certificate names; that it is genuine the TLS layer has seen to."""
+    tls: Mapping[str, object] = (request.scope.get("extensions") or {}).get("tls") or {}
+    certificate: Mapping[str, Any] | None = getattr(tls.get("object"), "getpeercert", dict)()
+    for pairs in (certificate or {}).get("subject", ()):
+        for name, value in pairs:
+            if name == "commonName" and value:
+                return Principal(value, via="certificate")
+    return None

@@ -1,0 +1,299 @@
+"""What a client may call: a list, and nothing beside it.
+
+One `Front` a connection.  Towards the client the gateway is an agent that can load, list, resume, close and delete
+sessions, whatever the agent behind it can.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from .. import __version__, codec
+from .. import schema as s
+from ..connection import Connection
+from ..errors import ConnectionClosed, InternalError, InvalidParams, InvalidRequest, RpcError
+from ..roles import AgentRole, RemoteClient
+from ..rpc import Method
+from .gateway import PAGE, Gateway, unknown
+from .limits import exceeded
+from .records import AFTER, changed, members, meta_value, raw, session_of, text
+from .seat import Role, Seat
+from .shared import Shared, may
+from .turns import answer, key_of
+
+log = logging.getLogger("dragoman")
+
+OURS: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+NOT_THROUGH_US = ("fork", "archive", "status", "title")  # of an agent's, which know nothing of the log
+MAX_CLIENT = 100
+
+Handler = Callable[[Raw], Awaitable[Raw]]
+
+
+class Front(AgentRole):
+    """One client's connection, as the agent it takes us for."""
+
+    def __init__(self, gateway: Gateway, agent: str, principal: str, connection: Connection) -> None:
+        self.gateway, self.agent, self.connection = gateway, agent, connection
+        self.client = secrets.token_hex(8)
+        self.knows_us = False
+        self.offers = s.ClientCapabilities()
+        self._principal = principal
+        self._seats: dict[str, tuple[Shared, Seat]] = {}
+
+    @property
+    def name(self) -> str:
+        return self._principal
+
+    def lends(self, method: str) -> bool:
+        offered = (
+            self.offers.fs.read_text_file if method.endswith("read_text_file") else self.offers.fs.write_text_file
+        )
+        return bool(self.offers.terminal if "terminal/" in method else offered)
+
+    def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        requests: dict[str, Handler] = {
+            "initialize": self._initialize,
+            "authenticate": functools.partial(self._to_agent, "authenticate"),
+            "logout": functools.partial(self._to_agent, "logout"),
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/delete": self._delete,
+            "session/prompt": self._prompt,
+            "session/set_mode": functools.partial(self._forward, "session/set_mode"),
+            "session/set_config_option": functools.partial(self._forward, "session/set_config_option"),
+            "_dragoman/session/share": self._share,
+            "_dragoman/session/detach": self._detach,
+            "_dragoman/queue/cancel": self._cancel_queued,
+        }
+        for name in self.gateway.agent(self.agent).passes:
+            requests[name] = functools.partial(self._forward, name)
+        methods = {
+            name: Method(
+                name, Raw, Raw, opens=name == "initialize", handler=functools.partial(self._guard, handler)
+            )
+            for name, handler in requests.items()
+        }
+        cancel = Method("session/cancel", Raw, is_request=False, handler=self._cancel)
+        return methods, {"session/cancel": cancel}
+
+    async def _guard(self, handler: Handler, params: Raw) -> Raw:
+        try:
+            return await handler(params)
+        except ConnectionClosed as exc:
+            raise InternalError(str(exc).partition("; its stderr")[0]) from None
+
+    # Handshake
+
+    async def _initialize(self, params: Raw) -> Raw:
+        asked = codec.decode(params, s.InitializeRequest)
+        self.offers = asked.client_capabilities
+        told = (self.offers.meta or {}).get("dragoman")
+        self.knows_us = told is not None
+        if isinstance(told, Mapping) and isinstance(told.get("client"), str):
+            self.client = str(told["client"])[:MAX_CLIENT]
+        greeting = await self.gateway.greeting(self.agent, self.name)
+        return changed(greeting, agentCapabilities=_ours_too(greeting.get("agentCapabilities", raw({}))))
+
+    async def _to_agent(self, name: str, params: Raw) -> Raw:
+        """Log in to the agent: what is said there is between the two, and is kept nowhere."""
+        upstream = await self.gateway.upstream(self.agent, self.name)
+        return await upstream.call(name, params)
+
+    # Sessions
+
+    async def _new(self, params: Raw) -> Raw:
+        shared, result = await self.gateway.new(self.agent, self.name, members(params))
+        self._sit(shared, after=0)
+        return result
+
+    async def _load(self, params: Raw) -> Raw:
+        """Everything that was said, then what is being said."""
+        found = members(params)
+        shared = await self.gateway.find(session_of(found), self.name)
+        self._leave(shared.id)
+        seat = shared.sit(self, after=0, echo=True)
+        self._seats[shared.id] = shared, seat
+        target = shared.history.durable
+        seat.open()
+        await seat.reached(target)
+        self.connection.after_answer(lambda: shared.ready(seat))
+        return shared.card.state
+
+    async def _resume(self, params: Raw) -> Raw:
+        found = members(params)
+        shared = await self.gateway.find(session_of(found), self.name)
+        after = meta_value(found, AFTER)
+        if after is not None and (not isinstance(after, int) or after < 0):
+            raise InvalidParams(f"{AFTER} has to be the number of an update")
+        self._sit(shared, after=shared.history.durable if after is None else after)
+        return shared.card.state
+
+    def _sit(self, shared: Shared, *, after: int) -> Seat:
+        """Take a seat; what happens is told once the client has its answer."""
+        self._leave(shared.id)
+        seat = shared.sit(self, after=after)
+        self._seats[shared.id] = shared, seat
+        self.connection.after_answer(lambda: shared.ready(seat))
+        return seat
+
+    def _leave(self, id: str) -> None:
+        if found := self._seats.pop(id, None):
+            shared, seat = found
+            shared.rise(seat)
+
+    def leave(self) -> None:
+        """The client is gone; what it began goes on."""
+        for id in list(self._seats):
+            self._leave(id)
+
+    async def _list(self, params: Raw) -> Raw:
+        asked = codec.decode(params, s.ListSessionsRequest)
+        cards = [
+            (id, card)
+            for id, card in await self.gateway.cards(self.name)
+            if card.agent == self.agent and asked.cwd in (None, card.cwd)
+        ]
+        if not (asked.cursor or "0").isdecimal():
+            raise InvalidParams("not a cursor of ours")
+        start = int(asked.cursor or 0)
+        shown = [
+            {"sessionId": id, "cwd": card.cwd, "title": card.title, "updatedAt": _moment(card.updated)}
+            for id, card in cards[start : start + PAGE]
+        ]
+        more = {"nextCursor": str(start + PAGE)} if start + PAGE < len(cards) else {}
+        return raw({"sessions": shown, **more})
+
+    async def _close(self, params: Raw) -> Raw:
+        """The owner ends the session; anybody else just leaves it."""
+        shared = await self.gateway.find(session_of(members(params)), self.name)
+        if may(shared.card.role_of(self.name), "admin"):
+            await self.gateway.close(shared)
+        self._leave(shared.id)
+        return raw({})
+
+    async def _delete(self, params: Raw) -> Raw:
+        shared = await self._having(members(params), "admin")
+        await self.gateway.delete(shared)
+        self._seats.pop(shared.id, None)
+        return raw({})
+
+    async def _detach(self, params: Raw) -> Raw:
+        id = session_of(members(params))
+        if id not in self._seats:
+            raise unknown(id)
+        self._leave(id)
+        return raw({})
+
+    async def _share(self, params: Raw) -> Raw:
+        found = members(params)
+        shared = await self._having(found, "admin")
+        if (principal := text(found, "principal")) is None or "\n" in principal:
+            raise InvalidParams("principal is missing")
+        role = msgspec.json.decode(found.get("role", b"null"))
+        await self.gateway.share(shared, principal, role)
+        return raw({})
+
+    # Prompts
+
+    async def _prompt(self, params: Raw) -> Raw:
+        if len(params) > self.gateway.limits.prompt_bytes:
+            raise exceeded("prompt_bytes", self.gateway.limits.prompt_bytes)
+        found = members(params)
+        shared = await self._having(found, "editor")
+        shared.check_room()
+        if shared.id not in self._seats:
+            seat = shared.sit(self, after=shared.history.durable)
+            self._seats[shared.id] = shared, seat
+            shared.ready(seat)
+        key = key_of(found, self)
+        try:
+            number, ended = await shared.turns.prompt(key, found, self)
+        except asyncio.CancelledError:
+            if self.connection.closed:  # to hang up is not to cancel
+                raise
+            shared.turns.cancel_one(key)
+            number, ended = await shared.turns.prompt(key, found, self)
+        if kept := self._seats.get(shared.id):
+            await kept[1].reached(number)
+        return answer(ended)
+
+    def _cancel(self, params: Raw) -> None:
+        with contextlib.suppress(RpcError):
+            found = self._seats.get(session_of(members(params)))
+            if found and found[1].may_edit:
+                # Not at once: a prompt that came just before has its task, but not yet its place in the queue.
+                asyncio.get_running_loop().call_later(0, found[0].turns.cancel, self)
+
+    async def _cancel_queued(self, params: Raw) -> Raw:
+        found = members(params)
+        shared = await self._having(found, "editor")
+        key = text(found, "prompt") or ""
+        if not key.startswith(f"{self.name}/") and not may(shared.card.role_of(self.name), "admin"):
+            raise InvalidRequest("only an admin of the session cancels what others have asked")
+        if not shared.turns.cancel_one(key):
+            raise InvalidParams("there is no such prompt in the queue")
+        return raw({})
+
+    async def _forward(self, name: str, params: Raw) -> Raw:
+        found = members(params)
+        shared = await self._having(found, "editor")
+        result = await shared.forward(name, found)
+        if name == "session/set_mode":
+            shared.set_state(mode=found.get("modeId"))
+        elif name == "session/set_config_option":
+            shared.set_state(options=members(result).get("configOptions"))
+        return result
+
+    async def _having(self, found: dict[str, Raw], needed: Role) -> Shared:
+        shared = await self.gateway.find(session_of(found), self.name)
+        if not may(shared.card.role_of(self.name), needed):
+            raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
+        return shared
+
+
+def _ours_too(capabilities: Raw) -> Raw:
+    """An agent's capabilities as a client sees them: with what the gateway adds, without what it keeps back."""
+    found = members(capabilities)
+    sessions = members(found.get("sessionCapabilities", raw({})))
+    sessions = {name: value for name, value in sessions.items() if name not in NOT_THROUGH_US}
+    servers = {
+        name: value for name, value in members(found.get("mcpCapabilities", raw({}))).items() if name != "acp"
+    }
+    kept = {name: value for name, value in found.items() if name not in ("nes", "providers")}
+    return changed(
+        kept,
+        {"dragoman": {"gateway": __version__}},
+        loadSession=True,
+        mcpCapabilities=servers,
+        sessionCapabilities={**sessions, **OURS},
+    )
+
+
+def _moment(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+@contextlib.asynccontextmanager
+async def front(gateway: Gateway, agent: str, principal: str, client: RemoteClient) -> AsyncIterator[Front]:
+    """The app each connection is served."""
+    assert isinstance(client.wire, Connection)
+    served = Front(gateway, agent, principal, client.wire)
+    gateway.metrics.connections.add(1)
+    try:
+        yield served
+    finally:
+        gateway.metrics.connections.add(-1)
+        served.leave()

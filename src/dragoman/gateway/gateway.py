@@ -1,0 +1,315 @@
+"""The gateway: which agents there are, which processes run for whom, which sessions are open.
+
+It holds nothing that may not be lost with it: sessions are opened again from their logs when somebody wants them.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Self
+
+import msgspec
+from msgspec import Raw
+
+from ..errors import AgentStartError, Error, InternalError, InvalidParams, Overloaded, ResourceNotFound
+from .checks import Checks
+from .engine import Engine, EngineFailure, Fenced, Lease
+from .limits import RETRY_AFTER, Limits, exceeded
+from .metrics import Metrics
+from .records import changed, members, raw
+from .shared import Card, Shared
+from .upstream import Hosted, Upstream
+
+log = logging.getLogger("dragoman")
+
+LEASE = 15.0  # seconds without a word after which a session is anybody's
+RENEW_EVERY = 5.0
+IDLE = 1800.0  # seconds a session nobody sits at stays open
+IDLE_PROCESS = 60.0  # seconds an agent without sessions keeps running
+PAGE = 100  # sessions in one answer to session/list
+ID_BYTES = 24
+
+
+class Gateway:
+    """Hosts agents; use it as a context."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        agents: Mapping[str, Hosted],
+        *,
+        default: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        checks: Checks = Checks(),  # noqa: B008
+    ) -> None:
+        if not agents:
+            raise ValueError("a gateway needs at least one agent")
+        self.engine, self.agents, self.limits, self.checks = engine, agents, limits, checks
+        self.default = default or next(iter(agents))
+        self.metrics = Metrics()
+        self.live: dict[str, Shared] = {}
+        self.is_draining = False
+        self._owner = ""
+        self._upstreams: dict[tuple[str, str], Upstream] = {}
+        self._idle: dict[str | tuple[str, str], float] = {}  # since when nobody has needed something
+        self._locks: dict[object, asyncio.Lock] = {}
+        self._greetings: dict[str, dict[str, Raw]] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        name = await self.engine.fact("gateway", "owner")
+        self._owner = name.value.decode() if name else secrets.token_hex(8)
+        if name is None:
+            await self.engine.put_fact("gateway", "owner", self._owner.encode())
+        self._renewing = asyncio.create_task(self._keep_up(), name="leases")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._renewing
+        self._renewing.cancel()
+        await asyncio.wait([self._renewing])
+        await asyncio.gather(*(self._close(shared) for shared in list(self.live.values())))
+        for upstream in list(self._upstreams.values()):
+            self._chore(upstream.close())
+        while self._chores:
+            await asyncio.wait(self._chores)
+
+    async def drain(self, patience: float) -> None:
+        """Take nothing new, and give what runs some time to finish."""
+        self.is_draining = True
+        deadline = asyncio.get_running_loop().time() + patience
+        while any(shared.turns.is_busy for shared in self.live.values()):
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(0.05)
+
+    # Agents
+
+    def agent(self, name: str) -> Hosted:
+        return self.agents[name]
+
+    async def greeting(self, agent: str, principal: str) -> dict[str, Raw]:
+        """What an agent answers to `initialize`; it is started once to find out."""
+        if agent not in self._greetings:
+            self._greetings[agent] = (await self.upstream(agent, principal)).greeting
+        return self._greetings[agent]
+
+    async def upstream(self, agent: str, principal: str) -> Upstream:
+        key = agent, principal
+        async with self._lock(key):
+            found = self._upstreams.get(key)
+            if found and found.is_alive:
+                return found
+            self._admit_process(principal)
+            upstream = Upstream(self.agents[agent], self._agent_ended)
+            try:
+                await upstream.start()
+            except AgentStartError as exc:
+                log.error("the agent %s does not start: %s", agent, exc)
+                raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
+            self._upstreams[key] = upstream
+            self.metrics.processes.add(1)
+            self._greetings[agent] = upstream.greeting
+            return upstream
+
+    def _admit_process(self, principal: str) -> None:
+        if self.is_draining:
+            raise draining()
+        if sum(owner == principal for _, owner in self._upstreams) >= self.limits.processes:
+            raise exceeded("processes", self.limits.processes)
+
+    def _agent_ended(self, upstream: Upstream) -> None:
+        for key, found in list(self._upstreams.items()):
+            if found is upstream:
+                del self._upstreams[key]
+                self.metrics.processes.add(-1)
+                self._idle.pop(key, None)
+                self._chore(upstream.close())
+
+    # Sessions
+
+    async def new(self, agent: str, principal: str, found: dict[str, Raw]) -> tuple[Shared, Raw]:
+        """Open a new session; gives it, and what its client is answered."""
+        if self.is_draining:
+            raise draining()
+        cwd = self.checks.opening(found, principal, self.limits)
+        await self._admit_session(principal)
+        upstream = await self.upstream(agent, principal)
+        id = "sess_" + secrets.token_urlsafe(ID_BYTES)
+        lease = await self._lease(id)
+        now = time.time()
+        card = Card(agent=agent, principal=principal, cwd=cwd, opening=raw(found), created=now, updated=now)
+        shared = Shared(id, card, lease, 0, self)
+        try:
+            theirs, result = await upstream.open("session/new", raw(found), shared)
+            shared.linked(upstream, theirs)
+            card.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
+            await shared.opened(upstream)
+            await self.engine.put_fact("seat", f"{principal}\n{id}", b"")
+            await self.save(shared)
+        except BaseException:
+            upstream.parties.pop(card.upstream, None)
+            await self.engine.forget(id)
+            raise
+        self._opened(shared)
+        return shared, changed(members(result), sessionId=id)
+
+    async def find(self, id: str, principal: str) -> Shared:
+        """A session somebody has a part in, opened if need be; all others do not exist."""
+        shared = self.live.get(id)
+        if shared and shared.card.role_of(principal):
+            return shared
+        async with self._lock(id):
+            fact = await self.engine.fact("session", id)
+            card = msgspec.json.decode(fact.value, type=Card) if fact else None
+            if card is None or card.role_of(principal) is None:
+                raise unknown(id)
+            if (shared := self.live.get(id)) and not shared.history.broken:
+                return shared
+            return await self._open(id, card)
+
+    async def _open(self, id: str, card: Card) -> Shared:
+        if self.is_draining:
+            raise draining()
+        await self._admit_session(card.principal)
+        lease = await self._lease(id)
+        shared = Shared(id, card, lease, await self.engine.last(id), self)
+        await shared.recover()
+        self._opened(shared)
+        return shared
+
+    def _opened(self, shared: Shared) -> None:
+        self.live[shared.id] = shared
+        self.metrics.sessions.set(len(self.live))
+
+    async def _lease(self, id: str) -> Lease:
+        lease = await self.engine.acquire(id, self._owner, LEASE)
+        if lease is None:
+            raise Overloaded("another gateway has this session just now", {"retryAfter": RETRY_AFTER})
+        return lease
+
+    async def _admit_session(self, principal: str) -> None:
+        own = [shared for shared in self.live.values() if shared.card.principal == principal]
+        if len(own) < self.limits.sessions:
+            return
+        for shared in own:
+            if _is_idle(shared):
+                await self._close(shared)
+                return
+        raise exceeded("sessions", self.limits.sessions)
+
+    async def cards(self, principal: str) -> list[tuple[str, Card]]:
+        """The sessions somebody has a part in, the latest first."""
+        ids = [key.partition("\n")[2] for key in await self.engine.facts("seat", f"{principal}\n")]
+        facts = [(id, await self.engine.fact("session", id)) for id in ids]
+        found = [(id, msgspec.json.decode(fact.value, type=Card)) for id, fact in facts if fact]
+        return sorted(found, key=lambda pair: -pair[1].updated)
+
+    async def save(self, shared: Shared) -> None:
+        await self.engine.put_fact("session", shared.id, msgspec.json.encode(shared.card))
+
+    async def share(self, shared: Shared, principal: str, role: str | None) -> None:
+        """Give somebody else a part in a session."""
+        if principal == shared.card.principal:
+            raise InvalidParams("a session is its owner's already")
+        if role not in ("viewer", "editor", "admin", None):
+            raise InvalidParams("role is viewer, editor, admin or null")
+        shared.share(principal, role)  # type: ignore[arg-type]
+        key = f"{principal}\n{shared.id}"
+        await (self.engine.put_fact("seat", key, b"") if role else self.engine.drop_fact("seat", key))
+        await self.save(shared)
+
+    async def close(self, shared: Shared) -> None:
+        """End a session for everybody; it can be loaded again."""
+        await self._close(shared)
+
+    async def delete(self, shared: Shared) -> None:
+        """End a session and forget it for good."""
+        await self._close(shared)
+        for principal in (shared.card.principal, *shared.card.roles):
+            await self.engine.drop_fact("seat", f"{principal}\n{shared.id}")
+        await self.engine.drop_fact("session", shared.id)
+        await self.engine.forget(shared.id)
+
+    async def _close(self, shared: Shared) -> None:
+        if self.live.get(shared.id) is shared:
+            del self.live[shared.id]
+            self.metrics.sessions.set(len(self.live))
+        await shared.close()
+        with contextlib.suppress(EngineFailure):
+            await self.save(shared)
+            await self.engine.release(shared.history.lease)
+
+    def let_go(self, shared: Shared) -> None:
+        if self.live.get(shared.id) is shared:
+            del self.live[shared.id]
+            self._chore(shared.close())
+
+    # Leases, and what nobody needs
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_EVERY)
+            for shared in list(self.live.values()):
+                try:
+                    await self.engine.renew(shared.history.lease, LEASE)
+                except Fenced as exc:
+                    log.error("session %s is somebody else's: %s", shared.id, exc)
+                    self.let_go(shared)
+                except EngineFailure as exc:
+                    log.error("%s", exc)
+            await self._tidy()
+
+    async def _tidy(self) -> None:
+        for shared in list(self.live.values()):
+            if self._has_been_idle(shared.id, _is_idle(shared), IDLE):
+                await self._close(shared)
+        for key, upstream in list(self._upstreams.items()):
+            if self._has_been_idle(key, not upstream.parties, IDLE_PROCESS):
+                await upstream.close()
+        for gone in [key for key in self._idle if key not in self.live and key not in self._upstreams]:
+            del self._idle[gone]
+        for unused in [key for key, lock in self._locks.items() if not lock.locked() and key not in self.live]:
+            del self._locks[unused]
+
+    def _has_been_idle(self, key: str | tuple[str, str], is_idle: bool, most: float) -> bool:
+        if not is_idle:
+            self._idle.pop(key, None)
+            return False
+        return time.monotonic() - self._idle.setdefault(key, time.monotonic()) > most
+
+    def _lock(self, key: object) -> asyncio.Lock:
+        return self._locks.setdefault(key, asyncio.Lock())
+
+    def _chore(self, work: object) -> None:
+        chore: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+
+def _is_idle(shared: Shared) -> bool:
+    return not shared.seats and not shared.turns.is_busy and not shared.asks
+
+
+def unknown(id: str) -> ResourceNotFound:
+    """What is said of a session that is not, and of one that is somebody else's."""
+    return ResourceNotFound("Session not found", {"sessionId": id})
+
+
+def draining() -> Overloaded:
+    return Overloaded("this gateway is about to stop", {"kind": "draining", "retryAfter": RETRY_AFTER})
+
+
+@contextlib.asynccontextmanager
+async def running(gateway: Gateway) -> AsyncIterator[Gateway]:
+    """A gateway and its engine, both ended together."""
+    try:
+        async with gateway:
+            yield gateway
+    finally:
+        with contextlib.suppress(Error):
+            await gateway.engine.close()

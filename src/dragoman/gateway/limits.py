@@ -1,0 +1,35 @@
+"""How much one principal may have, and how it is told that it has that much already."""
+
+from msgspec import Struct
+
+from ..errors import Overloaded
+
+RETRY_AFTER = 5  # seconds
+
+MIB = 1024 * 1024
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Quotas; each has a clear error of its own."""
+
+    connections: int = 2000  # of everybody
+    connections_each: int = 50  # of one principal
+    sessions: int = 100  # that are open, of one principal
+    kept: int = 10_000  # and that are kept
+    processes: int = 10  # of one principal
+    queue: int = 32  # prompts of one session that wait
+    prompt_bytes: int = 16 * MIB
+    session_bytes: int = 1024 * MIB  # of one session's log
+    turn_seconds: float = 3600.0
+    requests: int = 256  # of one connection, under way at once
+    mcp_servers: int = 32  # of one session
+    warn_lag: int = 2_000  # records a viewer may be behind before it is warned
+    evict_lag: int = 20_000  # and before it is sent away
+
+
+def exceeded(limit: str, most: float) -> Overloaded:
+    """The error of whoever wants more than a limit allows."""
+    return Overloaded(
+        f"no more than {most:g} {limit.replace('_', ' ')} are allowed here",
+        {"kind": "quota", "limit": limit, "max": most, "retryAfter": RETRY_AFTER},
+    )

@@ -1,0 +1,183 @@
+"""One client's place at one session: how far it has been told, and what it is still owed.
+
+A seat reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
+records as they become durable; once its wire is full it is left behind, and reads on from the log when there is
+room.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+from msgspec import Raw
+
+from ..connection import Connection
+from ..errors import Error
+from ..rpc import Method, Reply
+from .engine import Engine, Entry
+from .history import History
+from .records import update_params
+
+log = logging.getLogger("dragoman")
+
+Role = Literal["viewer", "editor", "admin"]
+RANK: dict[str, int] = {"viewer": 0, "editor": 1, "admin": 2}
+
+PAGE = 500  # records read at once
+UPDATE = Method("session/update", Raw, is_request=False)
+
+
+class Visitor(Protocol):
+    """A client that is connected, as its seats see it."""
+
+    connection: Connection
+    client: str  # what tells this client from others of the same principal, also when it comes back
+    knows_us: bool  # whether it wants to hear what only we say
+
+    @property
+    def name(self) -> str:
+        """The principal."""
+
+    def lends(self, method: str) -> bool:
+        """Whether it answers requests for its files or terminals."""
+
+
+class Seat:
+    """Tells one client what happens in one session."""
+
+    def __init__(
+        self,
+        session: str,
+        history: History,
+        engine: Engine,
+        visitor: Visitor,
+        role: Role,
+        *,
+        after: int,
+        lag: tuple[int, int],
+        evict: "Callable[[Seat], None]",
+        echo_until: int = 0,
+    ) -> None:
+        self.session, self.visitor, self.role = session, visitor, role
+        self.cursor = after
+        self.asks: dict[str, int] = {}  # questions put to this client, by the id of the request
+        self._history, self._engine = history, engine
+        self._warn_at, self._evict_at = lag
+        self._evict = evict
+        self._echo_until = echo_until  # up to here a client is also told what it said itself
+        self._pump: asyncio.Task[None] | None = None
+        self._is_open = False
+        self._has_kept_up = False
+        self._is_warned = False
+        self._left = False
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def may_edit(self) -> bool:
+        return RANK[self.role] >= RANK["editor"]
+
+    def open(self) -> None:
+        """Begin to tell."""
+        if not self._left:
+            self._is_open = True
+            self._catch_up()
+
+    def offer(self, first: int, entries: Sequence[Entry]) -> None:
+        """Records have become durable, the first with this number."""
+        if not self._is_open:
+            return
+        if self._pump is None and self.cursor == first - 1:
+            for number, entry in enumerate(entries, first):
+                if self.visitor.connection.is_full:
+                    break
+                self._tell(number, entry)
+        self._catch_up()
+        self._watch_lag()
+
+    async def reached(self, number: int) -> None:
+        """Wait until the client has been told everything up to a record, or has left."""
+        if self.cursor < number and not self._left:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((number, reached))
+            await reached
+
+    def notify(self, name: str, params: dict[str, Any]) -> None:
+        """Tell the client what is no part of the conversation, if it understands."""
+        if self.visitor.knows_us and not self._left:
+            self._note(Method(name, Any, is_request=False), {"sessionId": self.session, **params})
+
+    def put(self, ask: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
+        """Ask the client something."""
+        if ask not in self.asks and not self._left and not self.visitor.connection.closed:
+            self.asks[ask] = self.visitor.connection.submit(Method(method, Raw, Raw), params, settle)
+
+    def withdraw(self, ask: str) -> None:
+        """Tell the client that a question has been answered; what it still says to it is heard, and too late."""
+        id = self.asks.pop(ask, None)
+        if id is not None and not self._left and not self.visitor.connection.closed:
+            self.visitor.connection.hurry(id)
+
+    def leave(self) -> None:
+        """Stop telling."""
+        self._left, self._is_open = True, False
+        if self._pump:
+            self._pump.cancel()
+        self._wake()
+
+    def _catch_up(self) -> None:
+        if self._pump is None and self.cursor < self._history.durable and self._is_open:
+            self._pump = asyncio.create_task(self._read_on(), name="catching up")
+        elif self.cursor == self._history.durable:
+            self._has_kept_up = True
+
+    async def _read_on(self) -> None:
+        connection = self.visitor.connection
+        try:
+            while self.cursor < self._history.durable and self._is_open:
+                for record in await self._engine.read(self.session, self.cursor, PAGE):
+                    if connection.is_full:
+                        await connection.room()
+                    self._tell(record.number, record.entry)
+            self._has_kept_up, self._is_warned = True, False
+        except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
+            log.info("a viewer is left behind: %s", exc)
+            self._is_open = False
+            self._evict(self)
+        finally:
+            self._pump = None
+            self._wake()
+
+    def _tell(self, number: int, entry: Entry) -> None:
+        self.cursor = number
+        own = entry.client == self.visitor.client and entry.principal == self.visitor.name
+        if (params := update_params(entry.frame)) is not None and not (own and number > self._echo_until):
+            self._note(UPDATE, params)
+        if self._waiters:
+            self._wake()
+
+    def _note(self, method: Method, params: Any) -> None:
+        try:
+            self.visitor.connection.note(method, params)
+        except Error as exc:
+            log.info("a viewer is gone: %s", exc)
+            self._is_open = False
+            self._evict(self)
+
+    def _watch_lag(self) -> None:
+        behind = self._history.durable - self.cursor
+        if not self._has_kept_up or behind < self._warn_at:
+            return
+        if behind >= self._evict_at:
+            self._is_open = False
+            self._evict(self)
+        elif not self._is_warned:
+            self._is_warned = True
+            self.notify("_dragoman/lagging", {"behind": behind, "most": self._evict_at})
+
+    def _wake(self) -> None:
+        reached = [waiter for waiter in self._waiters if self.cursor >= waiter[0] or self._left]
+        self._waiters = [waiter for waiter in self._waiters if waiter not in reached]
+        for _, future in reached:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,297 @@
+"""The prompts of one session: first come, first served, one at a time, each with exactly one outcome.
+
+A prompt is known by a key, its client's or ours.  One that is sent again never runs again: whoever sends it gets
+the outcome of the first.  A turn belongs to the session, not to the connection it came over: who hangs up cancels
+nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, RpcError
+from .asks import Asks
+from .engine import Engine
+from .history import History
+from .limits import Limits, exceeded
+from .metrics import Metrics
+from .records import (
+    PROMPT,
+    Ended,
+    OpenTools,
+    Problem,
+    Prompted,
+    changed,
+    meta_value,
+    own_frame,
+    raw,
+    read_own,
+    update_frame,
+)
+from .seat import Visitor
+from .tracing import span
+from .upstream import Upstream
+
+log = logging.getLogger("dragoman")
+
+MAX_KEY = 200
+CANCELLED = raw({"stopReason": "cancelled"})
+LAST_WORDS = 10.0  # seconds for an agent that was told to stop
+
+Link = Callable[[], Awaitable[tuple[Upstream, str, list[Any]]]]
+
+
+class Turn:
+    """One prompt from when it was accepted to its outcome."""
+
+    def __init__(self, key: str, found: dict[str, Raw], visitor: Visitor) -> None:
+        self.key, self.found = key, found
+        self.principal, self.client = visitor.name, visitor.client
+        self.outcome: asyncio.Future[tuple[int, Ended]] = asyncio.get_running_loop().create_future()
+        self.is_cancelled = False
+        self.began = time.monotonic()
+        self.is_answered = False  # something was heard of it
+
+
+class Turns:
+    """Takes prompts and runs them in order; `link` leads to the agent, `moved` is called when the queue has."""
+
+    def __init__(
+        self,
+        session: str,
+        history: History,
+        engine: Engine,
+        asks: Asks,
+        link: Link,
+        moved: Callable[[], None],
+        limits: Limits,
+        metrics: Metrics,
+    ) -> None:
+        self.ended: dict[str, int] = {}  # where in the log the outcome of each prompt stands
+        self.tools = OpenTools()
+        self.running: Turn | None = None
+        self._session, self._history, self._engine, self._asks = session, history, engine, asks
+        self._link, self._moved, self._limits, self._metrics = link, moved, limits, metrics
+        self._queue: deque[Turn] = deque()
+        self._open: dict[str, Turn] = {}
+        self._worker: asyncio.Task[None] | None = None
+        self._upstream: tuple[Upstream, str] | None = None
+        self._announcing: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def waiting(self) -> list[Turn]:
+        return list(self._queue)
+
+    async def prompt(self, key: str, found: dict[str, Raw], visitor: Visitor) -> tuple[int, Ended]:
+        """Have a prompt answered: where its outcome stands in the log, and what it is."""
+        turn = self._open.get(key)
+        if turn is None and (number := self.ended.get(key)):
+            return number, await self._outcome(number)
+        turn = turn or await self._accept(key, found, visitor)
+        return await asyncio.shield(turn.outcome)
+
+    async def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> Turn:
+        if len(self._queue) >= self._limits.queue:
+            raise exceeded("queue", self._limits.queue)
+        _content(found)
+        turn = self._open[key] = Turn(key, found, visitor)
+        prompted = Prompted(key)
+        try:
+            number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
+            await asyncio.shield(self._history.settled(number))
+        except BaseException:
+            self._open.pop(key, None)
+            raise
+        self._queue.append(turn)
+        self._moved()
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work(), name="turns")
+        return turn
+
+    async def _outcome(self, number: int) -> Ended:
+        (record,) = await self._engine.read(self._session, number - 1, 1)
+        ended = read_own(record.entry.frame)
+        assert isinstance(ended, Ended)
+        return ended
+
+    # Cancelling
+
+    def cancel(self, visitor: Visitor) -> None:
+        """Cancel the turn that runs, and what this client has waiting."""
+        for turn in list(self._queue):
+            if (turn.principal, turn.client) == (visitor.name, visitor.client):
+                self._drop(turn)
+        if self.running:
+            self._stop(self.running)
+
+    def cancel_one(self, key: str) -> bool:
+        """Cancel one prompt, waiting or running; false when there is none."""
+        turn = self._open.get(key)
+        if turn is None:
+            return False
+        if turn is self.running:
+            self._stop(turn)
+        elif turn in self._queue:
+            self._drop(turn)
+        return True
+
+    def _drop(self, turn: Turn) -> None:
+        self._queue.remove(turn)
+        self._end(turn, Ended(turn.key, CANCELLED))
+        self._moved()
+
+    def _stop(self, turn: Turn) -> None:
+        turn.is_cancelled = True
+        self._asks.cancel_all()
+        if self._upstream:
+            upstream, id = self._upstream
+            upstream.note("session/cancel", raw({"sessionId": id}))
+
+    async def close(self) -> None:
+        """End what runs and what waits: nobody is going to do it here."""
+        if self._worker:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+        while self._queue:
+            self._end(self._queue.popleft(), Ended("", error=interruption("the gateway stopped"), interrupted=True))
+        if self._announcing:
+            await asyncio.wait(self._announcing)
+
+    # Running
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                self.running = turn = self._queue.popleft()
+                self._moved()
+                with span("turn", {"dragoman.session": self._session}):
+                    ended = await self._run(turn)
+                self._upstream = self.running = None
+                self._end(turn, ended)
+            self._moved()
+        finally:
+            self._worker = None
+
+    async def _run(self, turn: Turn) -> Ended:
+        try:
+            return Ended(turn.key, await self._ask_agent(turn))
+        except ConnectionClosed as exc:
+            return self._interrupt(turn, str(exc).partition("; its stderr")[0])
+        except asyncio.CancelledError:
+            self._end(turn, self._interrupt(turn, "the gateway stopped"))
+            raise
+        except RpcError as exc:
+            return Ended(turn.key, error=Problem.of(exc))
+        except Error as exc:  # the agent does not start, the log cannot be written
+            return Ended(turn.key, error=Problem.of(InternalError(str(exc))))
+
+    async def _ask_agent(self, turn: Turn) -> Raw:
+        upstream, id, primer = await self._link()
+        self._upstream = upstream, id
+        if turn.is_cancelled:
+            return CANCELLED
+        blocks = _content(turn.found)
+        for block in blocks:
+            chunk = {"sessionId": raw(""), "update": raw({"sessionUpdate": "user_message_chunk", "content": block})}
+            self._tell("client", chunk, turn.principal, turn.client)
+        await self._history.settled()
+        found = {**turn.found, "prompt": raw([*primer, *blocks])} if primer else turn.found
+        asking = asyncio.ensure_future(upstream.call("session/prompt", changed(found, sessionId=id)))
+        try:
+            await asyncio.wait([asking], timeout=self._limits.turn_seconds)
+            if not asking.done():
+                self._stop(turn)
+                await asyncio.wait([asking], timeout=LAST_WORDS)
+                raise exceeded("turn_seconds", self._limits.turn_seconds)
+            return asking.result()
+        finally:
+            asking.cancel()
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await asking
+
+    def _interrupt(self, turn: Turn, why: str) -> Ended:
+        """The agent is gone in the middle: say so of everything that was under way, and run nothing again."""
+        self._asks.cancel_all()
+        if not self._history.broken:
+            for failure in self.tools.failures():
+                self._tell("gateway", failure)
+        return Ended(turn.key, error=interruption(why), interrupted=True)
+
+    def _tell(self, origin: Any, found: dict[str, Raw], principal: str = "", client: str = "") -> None:
+        self._history.add(origin, lambda number: update_frame(found, self._session, number), principal, client)
+
+    def heard(self) -> None:
+        """The agent has told something of what it does."""
+        if self.running and not self.running.is_answered:
+            self.running.is_answered = True
+            self._metrics.first_update_seconds.observe(time.monotonic() - self.running.began)
+
+    def _end(self, turn: Turn, ended: Ended) -> None:
+        """Write an outcome down; whoever waits hears of it once it is durable."""
+        ended.prompt = turn.key
+        if turn.outcome.done() or turn.key in self.ended:
+            return
+        outcome = "interrupted" if ended.interrupted else "failed" if ended.error else "answered"
+        self._metrics.turns.add(1, outcome)
+        self._metrics.turn_seconds.observe(time.monotonic() - turn.began)
+        try:
+            number = self._history.add("gateway", lambda _: own_frame(ended))
+        except Error as exc:
+            self._open.pop(turn.key, None)
+            turn.outcome.set_exception(InternalError(str(exc)))
+            turn.outcome.exception()
+            return
+        self.ended[turn.key] = number
+        announcing = asyncio.create_task(self._announce(turn, number, ended), name="outcome")
+        self._announcing.add(announcing)
+        announcing.add_done_callback(self._announcing.discard)
+
+    async def _announce(self, turn: Turn, number: int, ended: Ended) -> None:
+        try:
+            await self._history.settled(number)
+            turn.outcome.set_result((number, ended))
+        except Error as exc:
+            turn.outcome.set_exception(InternalError(f"the outcome could not be kept: {exc}"))
+            turn.outcome.exception()  # nobody may be waiting
+        finally:
+            self._open.pop(turn.key, None)
+
+
+def key_of(found: dict[str, Raw], visitor: Visitor) -> str:
+    """What a prompt is known by: what its client calls it, among all that the same principal ever sent."""
+    key = meta_value(found, PROMPT)
+    if key is None:
+        key = secrets.token_hex(12)
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
+        raise InvalidParams(f"{PROMPT} has to be a string of at most {MAX_KEY} characters")
+    return f"{visitor.name}/{key}"
+
+
+def interruption(why: str) -> Problem:
+    return Problem(-32603, f"the turn was interrupted: {why}", {"kind": "turn_interrupted"})
+
+
+def _content(found: dict[str, Raw]) -> list[Raw]:
+    try:
+        return msgspec.json.decode(found["prompt"], type=list[Raw])
+    except (KeyError, msgspec.DecodeError):
+        raise InvalidParams("prompt has to be a list of content blocks") from None
+
+
+def answer(ended: Ended) -> Raw:
+    """An outcome as the answer to its request; raises it when it is an error."""
+    if ended.error:
+        raise ended.error.error()
+    return ended.result

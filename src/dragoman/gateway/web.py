@@ -1,0 +1,163 @@
+"""The gateway on the web: `/acp` for clients, `/healthz`, `/readyz` and `/metrics` for those who look after it.
+
+Whoever asks under a name that is not ours, or from a web page that was not allowed, is refused before anything else
+is looked at, whatever they ask for.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Collection, MutableMapping
+from typing import Any
+
+from ..agent import serve_on
+from ..transports.accepted import AcceptedTransport, Request
+from ..transports.asgi import Endpoint, read_request
+from ..transports.asgi_streams import Receive, Refused, Scope, Send, refuse, respond
+from .admission import SUBPROTOCOL, Admission, Principal
+from .front import front
+from .gateway import Gateway
+from .limits import RETRY_AFTER
+from .metrics import TYPE
+from .tokens import TokenFileError
+
+log = logging.getLogger("dragoman")
+
+WATCH_EVERY = 0.4  # seconds; what is revoked is out within one
+ROOT = "/acp"
+PLAIN = {"content-type": "text/plain; charset=utf-8"}
+
+
+class Web:
+    """The ASGI application; `hosts` are the names it goes by, `origins` the pages that may use it."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        admission: Admission,
+        *,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        **options: Any,
+    ) -> None:
+        self.gateway, self.admission = gateway, admission
+        self.hosts = {host.lower() for host in hosts}
+        self.origins = set(origins)
+        self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, **options)
+        self._wires: dict[AcceptedTransport, Principal] = {}
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Live connections are looked at again and again: who is no longer let in is sent away."""
+        watch = asyncio.create_task(self._watch(), name="revocations")
+        try:
+            yield
+        finally:
+            watch.cancel()
+            await asyncio.wait([watch])
+            await self._endpoint.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._endpoint(scope, receive, send)
+            return
+        try:
+            self._check(scope)
+            await self._route(scope, receive, send)
+        except Refused as refused:
+            if scope["type"] == "websocket":
+                await receive()  # websocket.connect
+            await refuse(scope, send, refused)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        if self._agent(path) is not None:
+            await self._endpoint(scope, receive, _choosing(scope, send))
+        elif scope["type"] == "http" and path == "/healthz":
+            await respond(send, 200, b"ok\n", PLAIN)
+        elif scope["type"] == "http" and path == "/readyz":
+            ready = not self.gateway.is_draining
+            await respond(send, 200 if ready else 503, b"ready\n" if ready else b"draining\n", PLAIN)
+        elif scope["type"] == "http" and path == "/metrics":
+            await self._metrics(scope, send)
+        else:
+            raise Refused(404, "there is nothing here")
+
+    async def _metrics(self, scope: Scope, send: Send) -> None:
+        principal = await self.admission(read_request(scope))
+        if "admin" not in principal.scopes:
+            raise Refused(403, "this takes a token with the scope admin")
+        await respond(send, 200, self.gateway.metrics.text().encode(), {"content-type": TYPE})
+
+    def _check(self, scope: Scope) -> None:
+        """Whether the request is meant for us, and comes from where it may."""
+        named = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"host"]
+        if len(named) != 1 or named[0].lower() not in self.hosts:
+            self.gateway.metrics.refusals.add(1, "host")
+            raise Refused(421, "this server does not go by that name")
+        pages = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"origin"]
+        if pages and (len(pages) > 1 or pages[0] not in self.origins):
+            self.gateway.metrics.refusals.add(1, "origin")
+            raise Refused(403, "this page may not connect")
+
+    def _agent(self, path: str) -> str | None:
+        """The agent a path leads to."""
+        if path == ROOT:
+            return self.gateway.default
+        name = path.removeprefix(f"{ROOT}/")
+        return name if name != path and name in self.gateway.agents else None
+
+    async def _admit(self, request: Request) -> Principal:
+        principal = await self.admission(request)
+        if request.headers.get("acp-connection-id"):
+            return principal
+        retry = {"retry-after": str(RETRY_AFTER)}
+        if self.gateway.is_draining:
+            raise Refused(503, "this gateway is about to stop", retry)
+        if len(self._wires) >= self.gateway.limits.connections:
+            self.gateway.metrics.refusals.add(1, "connections")
+            raise Refused(503, "too many clients are connected", retry)
+        own = sum(other.name == principal.name for other in self._wires.values())
+        if own >= self.gateway.limits.connections_each:
+            self.gateway.metrics.refusals.add(1, "connections_each")
+            raise Refused(429, "you have too many connections", retry)
+        return principal
+
+    async def _serve(self, wire: AcceptedTransport) -> None:
+        agent = self._agent(wire.request.path)
+        assert agent is not None and isinstance(wire.principal, Principal)
+        self._wires[wire] = wire.principal
+        try:
+            await serve_on(functools.partial(front, self.gateway, agent, wire.principal.name), wire)
+        finally:
+            del self._wires[wire]
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_EVERY)
+            try:
+                self.admission.refresh()
+            except TokenFileError as exc:
+                log.error("%s", exc)
+            for wire, principal in list(self._wires.items()):
+                if not self.admission.still_holds(principal):
+                    self.gateway.metrics.refusals.add(1, "revoked")
+                    wire.end("the credential is no longer good")
+
+
+def _choosing(scope: Scope, send: Send) -> Send:
+    """Answer a browser that offered subprotocols with ours: without one it hangs up."""
+    if SUBPROTOCOL not in (scope.get("subprotocols") or ()):
+        return send
+
+    async def sending(event: MutableMapping[str, Any]) -> None:
+        await send({**event, "subprotocol": SUBPROTOCOL} if event["type"] == "websocket.accept" else event)
+
+    return sending
+
+
+def local_names(host: str, port: int) -> set[str]:
+    """The names a server on this machine goes by."""
+    shown = f"[{host}]" if ":" in host else host
+    return {f"{name}:{port}" for name in (shown, "localhost", "127.0.0.1", "[::1]")}

@@ -1,0 +1,143 @@
+"""Gateways for the tests of this folder, on real sockets, and clients that keep every byte they are told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dragoman import Agent, Client, connect
+from dragoman import schema as s
+from dragoman.gateway.admission import Admission
+from dragoman.gateway.gateway import Gateway, running
+from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.tokens import TokenFile, add_token
+from dragoman.gateway.upstream import Hosted
+from dragoman.gateway.web import Web, local_names
+from dragoman.testing import Testy
+from dragoman.transports.server import listening
+
+PATIENCE = 20
+
+
+class House:
+    """A gateway that is being served."""
+
+    def __init__(self, gateway: Gateway, web: Web, server: Any, tokens: Mapping[str, str]) -> None:
+        self.gateway, self.web, self.server, self.tokens = gateway, web, server, tokens
+
+    def url(self, path: str = "/acp", wire: str = "websocket") -> str:
+        return self.server.url(path, websocket=wire == "websocket")
+
+    def headers(self, who: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[who]}"}
+
+    @asynccontextmanager
+    async def visit(self, who: str = "ann", client: Client | None = None, **options: Any) -> AsyncIterator[Any]:
+        client = client or Watcher()
+        async with connect(self.url(**options), client, headers=self.headers(who)):
+            yield client
+
+
+@asynccontextmanager
+async def hosting(
+    directory: Path,
+    agent: Any = Testy,
+    *,
+    people: tuple[str, ...] = ("ann", "bob"),
+    hosted: Mapping[str, Any] | None = None,
+    port: int = 0,
+    **options: Any,
+) -> AsyncIterator[House]:
+    file = directory / "tokens.json"
+    tokens = {who: add_token(file, who, who) for who in people} if not file.exists() else {}
+    agents = {"testy": Hosted(target=agent, **{"preset": "allow-all", **(hosted or {})})}
+    gateway = Gateway(SqliteEngine(directory), agents, **options)
+    admission = Admission(TokenFile(file), refused=lambda why: gateway.metrics.refusals.add(1, why))
+    web = Web(gateway, admission)
+    async with running(gateway), listening(web, port=port) as server:
+        web.hosts |= local_names("127.0.0.1", server.port)
+        async with web.watching():
+            yield House(gateway, web, server, tokens)
+
+
+class Watcher(Client):
+    """Keeps what it is told, as bytes, by session; and answers what it is asked with what `answers` holds."""
+
+    def __init__(self, **known: Any) -> None:
+        super().__init__()
+        self.told: dict[str, list[bytes]] = {}
+        self.heard: list[tuple[str, Any]] = []
+        self.asked: asyncio.Queue[tuple[s.RequestPermissionRequest, asyncio.Future[str]]] = asyncio.Queue()
+        self.changed = asyncio.Event()
+        self.introduction = known
+
+    def capabilities(self) -> s.ClientCapabilities:
+        return msgspec.structs.replace(super().capabilities(), meta={"dragoman": self.introduction})
+
+    def attach(self, connection: Any) -> None:
+        super().attach(connection)
+        peer = connection.peer
+        peer.answer(peer._requests, _Everything(peer._notifications, self))
+
+    def update(self, params: s.SessionNotification) -> None:
+        self.told.setdefault(params.session_id, []).append(bytes(self.connection.frame))  # type: ignore[arg-type]
+        self.changed.set()
+        super().update(params)
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait((params, answer))
+        return s.RequestPermissionResponse(outcome=s.SelectedPermissionOutcome(option_id=await answer))
+
+    async def until(self, condition: Any) -> None:
+        """Wait until something holds that changes with what is told."""
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    def numbers(self, session: str) -> list[int]:
+        return [number_of(frame) for frame in self.told.get(session, [])]
+
+    def notices(self, name: str) -> list[Any]:
+        return [params for heard, params in self.heard if heard == name]
+
+
+class _Everything(dict[str, Any]):
+    """The notifications a watcher knows, and a note of every other."""
+
+    def __init__(self, known: Mapping[str, Any], watcher: Watcher) -> None:
+        super().__init__(known)
+        self._watcher = watcher
+
+    def get(self, name: str, default: Any = None) -> Any:
+        from dragoman.rpc import Method
+
+        def note(params: Any) -> None:
+            self._watcher.heard.append((name, params))
+            self._watcher.changed.set()
+
+        return super().get(name) or Method(name, Any, is_request=False, handler=note)
+
+
+def number_of(frame: bytes) -> int:
+    number: int = msgspec.json.decode(frame)["params"]["_meta"]["dragoman.seq"]
+    return number
+
+
+class Steps(Agent):
+    """Says one word for each step it is allowed, and so waits in the middle for as long as a test wants."""
+
+    allowed: asyncio.Semaphore
+
+    async def answer(self, turn: Any) -> None:
+        for word in turn.text.split():
+            await type(self).allowed.acquire()
+            await turn.say(word + " ")
+
+
+def stepping() -> type[Steps]:
+    return type("Stepping", (Steps,), {"allowed": asyncio.Semaphore(0)})
