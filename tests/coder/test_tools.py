@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,47 @@ async def test_a_cancelled_command_is_gone(tmp_path: Path, client: Any) -> None:
         assert (await prompt).stop_reason == "cancelled"
         assert there.terminals == []
     assert not Path(f"/proc/{ready.read_text()}").exists()
+
+
+@pytest.mark.parametrize("client", [DiskClient, BareClient])
+async def test_a_command_in_the_background_runs_beside_the_conversation_until_it_is_stopped(
+    tmp_path: Path, client: Any
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def told_it(_: Any) -> Any:
+        fifo.write_text("hello\n")  # ends only when the command reads it
+        return call("run_command", command="until test -f done; do sleep 0.05; done")
+
+    steps = [
+        call("run_command", command="cat fifo && touch done && exec sleep 600", background=True),
+        told_it,
+        "Started.",
+        call("command_output", id="command-1"),
+        call("stop_command", id="command-1"),
+        call("command_output", id="command-1"),
+        "Done.",
+    ]
+    async with asyncio.timeout(30), desk(tmp_path, *steps, client=client()) as (session, there, model):
+        await session.prompt("Start it")
+        assert len(there.terminals) == (1 if client is DiskClient else 0)
+        await session.prompt("Stop it")
+        told = {name: words for name, _, words in results(model)}
+        assert there.terminals == []
+    printed = next(words for name, _, words in results(model) if name == "command_output")
+    assert printed.startswith("It still runs.\nhello")
+    assert told["stop_command"] == "It is over."
+    assert "No command runs" in told["command_output"]
+
+
+@pytest.mark.parametrize("client", [DiskClient, BareClient])
+async def test_a_command_in_the_background_ends_with_its_session(tmp_path: Path, client: Any) -> None:
+    step = call("run_command", command="echo $$ > pid && exec sleep 600", background=True)
+    async with asyncio.timeout(30), desk(tmp_path, step, "Done.", client=client()) as (session, there, _):
+        await session.prompt("Start it")
+        await session.close()
+        assert there.terminals == []
 
 
 async def test_long_output_is_cut_and_kept_where_the_model_can_read_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from .. import schema as s
 from ..turn import ToolRun, Turn
 from .history import Part, Text
 from .tools import Tool
+from .tools.tool import fenced
 from .workplace import Workplace
 
 MAX_SHOWN = 4000  # letters of a result the user is shown
@@ -42,7 +43,7 @@ class Announced:
         if tool.kind in ("search", "fetch", "other"):
             text = "\n".join(part.text for part in parts if isinstance(part, Text))
             if text:
-                await self.run.text(_fenced(text[:MAX_SHOWN]))
+                await self.run.text(fenced(text[:MAX_SHOWN]))
 
     async def end(self, failure: str | None, raw_input: object = s.UNSET) -> None:
         if self._ended:
@@ -53,10 +54,3 @@ class Announced:
         if failure is not None:
             self.run.fail(failure)
         await self.run.__aexit__(None, None, None)
-
-
-def _fenced(text: str) -> str:
-    """A text in a fence that nothing in it closes."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}\n{text}\n{fence}"

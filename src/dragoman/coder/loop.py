@@ -21,6 +21,7 @@ from .gate import Cancelled, Denied
 from .history import Asked, Call, Outcome, Part, Reply, Result, Results, Text, repaired
 from .model import Busy, CallGrew, CallStarted, Finished, Model, ModelError, Request, Said, Thought, Tokens, TooLong
 from .tools import Tool, Work
+from .tools.tool import Failed
 
 log = logging.getLogger("dragoman")
 
@@ -264,6 +265,7 @@ class Loop:
         work = Work(self._turn, run, talk.place, talk.skills, self._model.takes, talk.set_mode)
         outcome: Outcome = "success"
         parts: Sequence[Part]
+        shown: str | None = None
         try:
             if tool.parallel:
                 await run.start()
@@ -273,6 +275,8 @@ class Loop:
             outcome, parts = "denied", [Text(str(exc))]
         except (Cancelled, ConnectionClosed):
             raise
+        except Failed as exc:
+            outcome, parts, shown = "failed", [Text(str(exc))], exc.shown
         except RpcError as exc:
             outcome, parts = "failed", [Text(exc.message)]
         except Error as exc:
@@ -280,7 +284,7 @@ class Loop:
         except Exception as exc:
             log.exception("the tool %s failed", call.name)
             outcome, parts = "failed", [Text(f"The tool broke ({type(exc).__name__}); this is not your fault.")]
-        await announced.end(None if outcome == "success" else _words(parts))
+        await announced.end(None if outcome == "success" else shown or _words(parts))
         return Result(call.id, call.name, parts, outcome)
 
 

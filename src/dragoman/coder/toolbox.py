@@ -12,6 +12,7 @@ from .model import ToolSpec
 from .modes import MODES
 from .tools import (
     AskUser,
+    CommandOutput,
     EditFile,
     ExitPlan,
     FetchUrl,
@@ -19,6 +20,7 @@ from .tools import (
     ReadFile,
     RunCommand,
     Search,
+    StopCommand,
     Tool,
     UpdatePlan,
     UseSkill,
@@ -28,7 +30,7 @@ from .tools import (
 from .tools.tool import Failed
 
 READING = (ReadFile, ListFiles, Search, UpdatePlan)
-CHANGING = (EditFile, WriteFile, RunCommand)
+CHANGING = (EditFile, WriteFile, RunCommand, CommandOutput, StopCommand)  # the last two of what the third began
 
 
 class Foreign(Struct, frozen=True):

@@ -4,16 +4,21 @@ Everything with an effect passes the gate first, and every edit leaves what was 
 """
 
 import asyncio
+import contextlib
+import functools
 import hashlib
+import itertools
 import os
 import re
 import shlex
 import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 from msgspec import Struct
 
 from .. import schema as s
-from ..errors import Error, ResourceNotFound, RpcError
+from ..errors import ConnectionClosed, Error, ResourceNotFound, RpcError
 from ..host.files import Workspace
 from ..host.operations import Execute, FileRead, FileWrite
 from ..host.terminals import Terminals, execution
@@ -24,6 +29,7 @@ from .gate import Denied, Gate
 
 MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
 MAX_OUTPUT = 1024 * 1024  # bytes of a command's output that are kept
+MAX_BESIDE = 8  # commands in the background
 _PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words that mean the same to every shell and to none
 
 
@@ -39,6 +45,14 @@ class Ended(Struct, frozen=True):
     signal: str | None = None
     truncated: bool = False
     timed_out: bool = False
+    seen: bool = False  # the user sees its output already, in a terminal
+
+
+class Running(Struct, frozen=True):
+    """A command that runs beside the conversation: how to read what it printed, and how to let go of it."""
+
+    read: Callable[[], Awaitable[s.TerminalOutputResponse]]
+    release: Callable[[], Awaitable[None]]
 
 
 class Workplace:
@@ -47,12 +61,17 @@ class Workplace:
         self.gate = gate
         self.checkpoints = checkpoints
         self.seen: dict[str, str] = {}  # files the model has read, with the digest of what it read
+        self.beside: dict[str, Running] = {}  # commands in the background, by the ids the model knows
         self._files: Workspace | None = None
         self._terminals: Terminals | None = None
         self._spill: tempfile.TemporaryDirectory[str] | None = None
+        self._numbers = itertools.count(1)
 
     async def close(self) -> None:
         """Let go of directories, commands and spilled output."""
+        for id in list(self.beside):
+            with contextlib.suppress(ConnectionClosed):
+                await self.stop(id)
         if self._terminals:
             await self._terminals.close()
         if self._files:
@@ -147,10 +166,47 @@ class Workplace:
             await call.terminal(terminal)
             return await _ended(terminal, timeout)
 
-    async def _run_here(self, operation: Execute, timeout: float) -> Ended:
+    async def start(self, turn: Turn, call: ToolRun, operation: Execute) -> str:
+        """Start a command and leave it running beside the conversation; gives its id."""
+        if len(self.beside) >= MAX_BESIDE:
+            raise Denied(f"{MAX_BESIDE} commands run in the background already; stop one first.")
+        await self.gate.admit(turn, call, operation)
+        await call.start()
+        if self.lends("terminal"):
+            program, *args = operation.argv
+            held = AsyncExitStack()
+            terminal = await held.enter_async_context(
+                turn.terminal(program, *args, cwd=operation.cwd, output_byte_limit=MAX_OUTPUT)
+            )
+            await call.terminal(terminal)
+            running = Running(terminal.output, held.aclose)
+        else:
+            running = await self._start_here(operation)
+        id = f"command-{next(self._numbers)}"
+        self.beside[id] = running
+        return id
+
+    async def stop(self, id: str) -> None:
+        """End a command in the background, should it still run."""
+        await self.beside.pop(id).release()
+
+    async def _start_here(self, operation: Execute) -> Running:
+        terminals = self._own_terminals()
+        terminal = await terminals.create(self.session.id, operation, output_byte_limit=MAX_OUTPUT)
+
+        async def read() -> s.TerminalOutputResponse:
+            return terminal.output()
+
+        return Running(read, functools.partial(terminals.release, self.session.id, terminal.id))
+
+    def _own_terminals(self) -> Terminals:
         if self._terminals is None:
             self._terminals = Terminals()
-        terminal = await self._terminals.create(self.session.id, operation, output_byte_limit=MAX_OUTPUT)
+        return self._terminals
+
+    async def _run_here(self, operation: Execute, timeout: float) -> Ended:
+        terminals = self._own_terminals()
+        terminal = await terminals.create(self.session.id, operation, output_byte_limit=MAX_OUTPUT)
         try:
             status = await terminal.wait(timeout)
             if status is None:
@@ -161,7 +217,7 @@ class Workplace:
             printed = terminal.output()
             return Ended(printed.output, status.exit_code, status.signal, printed.truncated)
         finally:
-            await asyncio.shield(self._terminals.release(self.session.id, terminal.id))
+            await asyncio.shield(terminals.release(self.session.id, terminal.id))
 
     # Output too long to be shown to the model
 
@@ -186,9 +242,9 @@ async def _ended(terminal: TerminalRun, timeout: float) -> Ended:
     except TimeoutError:
         await terminal.kill()
         printed = await terminal.output()
-        return Ended(printed.output, truncated=printed.truncated, timed_out=True)
+        return Ended(printed.output, truncated=printed.truncated, timed_out=True, seen=True)
     printed = await terminal.output()
-    return Ended(printed.output, status.exit_code, status.signal, printed.truncated)
+    return Ended(printed.output, status.exit_code, status.signal, printed.truncated, seen=True)
 
 
 def digest(text: str) -> str:

@@ -4,7 +4,7 @@ A tool is a struct: its fields are the arguments, its docstring is what the mode
 """
 
 from .asking import AskUser, ExitPlan, UpdatePlan, UseSkill
-from .commands import RunCommand
+from .commands import CommandOutput, RunCommand, StopCommand
 from .fetching import FetchUrl
 from .files import EditFile, ReadFile, WriteFile
 from .searching import ListFiles, Search
@@ -12,6 +12,7 @@ from .tool import Tool, Work, spec_of
 
 __all__ = [
     "AskUser",
+    "CommandOutput",
     "EditFile",
     "ExitPlan",
     "FetchUrl",
@@ -19,6 +20,7 @@ __all__ = [
     "ReadFile",
     "RunCommand",
     "Search",
+    "StopCommand",
     "Tool",
     "UpdatePlan",
     "UseSkill",

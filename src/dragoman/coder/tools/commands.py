@@ -5,16 +5,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..history import Part
+from ..history import Part, Text
 from ..workplace import Ended, Workplace
-from .tool import Failed, Tool, Work, said
+from .tool import Failed, Tool, Work, fenced, said
 
 USUAL, LONGEST = 120, 1800  # seconds
+MAX_SHOWN = 4000  # letters of output the user is shown where there is no terminal
 
 
 class RunCommand(Tool):
     """Run a shell command in the working directory and wait for it. Use it for tests, builds and version control,
-    not for reading or editing files. Give it no input and nothing that never ends."""
+    not for reading or editing files. It gets no input; what never ends belongs in the background."""
 
     name = "run_command"
     kind = "execute"
@@ -22,18 +23,64 @@ class RunCommand(Tool):
     command: Annotated[str, Meta(min_length=1, description="The command line.")]
     cwd: Annotated[str, Meta(description="Where to run it, if not in the working directory.")] = ""
     timeout: Annotated[int, Meta(ge=1, le=LONGEST, description="Seconds it may take.")] = USUAL
+    background: Annotated[bool, Meta(description="Do not wait: for servers and the like.")] = False
 
     def title(self, place: Workplace) -> str:
         return self.command
 
     async def run(self, work: Work) -> Sequence[Part]:
         operation = work.place.command(self.command, self.cwd)
+        if self.background:
+            id = await work.place.start(work.turn, work.call, operation)
+            return [Text(f"It runs as {id}. Read it with command_output, end it with stop_command.")]
         ended = await work.place.run(work.turn, work.call, operation, self.timeout)
-        await work.call.update(raw_output={"output": ended.output[-4000:], "exitCode": ended.code})
-        parts = said(work.place, f"{_how(ended, self.timeout)}\n{ended.output}".rstrip(), work.call.id)
+        await work.call.update(raw_output={"output": ended.output[-MAX_SHOWN:], "exitCode": ended.code})
+        if not ended.seen and ended.output.strip():
+            await work.call.text(fenced(ended.output[-MAX_SHOWN:]))
+        how = _how(ended, self.timeout)
+        parts = said(work.place, f"{how}\n{ended.output}".rstrip(), work.call.id)
         if ended.code != 0:
-            raise Failed("\n".join(part.text for part in parts if hasattr(part, "text")))
+            raise Failed("\n".join(part.text for part in parts if isinstance(part, Text)), how)
         return parts
+
+
+class CommandOutput(Tool):
+    """Read what a command in the background has printed so far, and whether it still runs."""
+
+    name = "command_output"
+    kind = "read"
+    parallel = True
+
+    id: Annotated[str, Meta(description="What run_command called it.")]
+
+    def title(self, place: Workplace) -> str:
+        return f"Read the output of {self.id}"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        if (running := work.place.beside.get(self.id)) is None:
+            raise Failed(f"No command runs as {self.id!r}.")
+        printed = await running.read()
+        status = printed.exit_status
+        how = "It still runs." if status is None else _how(Ended("", status.exit_code, status.signal), 0)
+        return said(work.place, f"{how}\n{printed.output}".rstrip(), work.call.id)
+
+
+class StopCommand(Tool):
+    """End a command in the background."""
+
+    name = "stop_command"
+    kind = "execute"
+
+    id: Annotated[str, Meta(description="What run_command called it.")]
+
+    def title(self, place: Workplace) -> str:
+        return f"Stop {self.id}"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        if self.id not in work.place.beside:
+            raise Failed(f"No command runs as {self.id!r}.")
+        await work.place.stop(self.id)
+        return [Text("It is over.")]
 
 
 def _how(ended: Ended, timeout: int) -> str:

@@ -1,5 +1,6 @@
 """What every tool is, and what it is given to work with."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -19,7 +20,11 @@ HEAD = 20_000  # of these, how many from the beginning when the middle is left o
 
 
 class Failed(Error):
-    """The tool could not do it; the words are for the model."""
+    """The tool could not do it; the words are for the model, `shown` for a user who has seen the rest."""
+
+    def __init__(self, words: str, shown: str | None = None) -> None:
+        super().__init__(words)
+        self.shown = words if shown is None else shown
 
 
 class Work(Struct, frozen=True):
@@ -61,6 +66,13 @@ def spec_of(tool: type[Tool]) -> ToolSpec:
     if parts:
         schema["$defs"] = parts
     return ToolSpec(tool.name, " ".join((tool.__doc__ or "").split()), schema)
+
+
+def fenced(text: str) -> str:
+    """A text in a fence that nothing in it closes."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def said(place: Workplace, text: str, call_id: str) -> list[Part]:
