@@ -88,8 +88,7 @@ def _shown(diff: Message) -> list[tuple[Message, FileTexts | None]]:
 
 def parts(item: Message, found: list[Message], t: Translator) -> list[Message]:
     """What one item became: the first carries the item, the others that they are part of it."""
-    if not found:
-        return []
+    found = found or [{"type": "content", "content": {"type": "text", "text": ""}}]
     return [carry(found[0], {"item": item}, t), *(carry(part, {"part": True}, t) for part in found[1:])]
 
 
