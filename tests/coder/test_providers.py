@@ -1,5 +1,6 @@
 """The same conversation over every provider's wire, with real HTTP on loopback."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,17 @@ from dragoman.errors import AuthRequired, InternalError
 from dragoman.testing import pair
 
 from .desk import QUICK, DiskClient, calls, said, updates
-from .model_servers import WIRES, Answer, Fault, ModelServer, answer
+from .model_servers import (
+    WIRES,
+    Answer,
+    Anthropic,
+    Fault,
+    Frame,
+    ModelServer,
+    OpenAIChat,
+    OpenAIResponses,
+    answer,
+)
 from .talking import talking
 
 pytestmark = pytest.mark.usefixtures("collected")
@@ -167,3 +178,75 @@ async def test_a_name_that_is_no_model_is_an_error_that_says_how_to_write_it(pro
         session = await client.new_session(project)
         with pytest.raises((InternalError, AuthRequired), match=r"provider|no model"):
             await session.prompt("Go")
+
+
+@every_wire
+async def test_a_picture_is_sent_along(
+    wire: type[ModelServer], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = s.ImageContent(data="iVBORw0KGgpQSVhFTA==", mime_type="image/png")
+    async with talking(wire, project, monkeypatch, answer("A pixel.")) as (session, _, server):
+        await session.prompt([s.TextContent(text="What is this?"), picture])
+    assert picture.data in server.told()[0]
+
+
+async def test_what_a_model_thought_is_shown_and_sent_back_as_it_was(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Thinking(Anthropic):
+        def frames(self, step: Answer) -> Iterator[Frame]:
+            start, *rest = super().frames(step)
+            yield start
+            yield self._start(0, {"type": "thinking", "thinking": "", "signature": ""})
+            yield self._delta(0, {"type": "thinking_delta", "thinking": "Let me think."})
+            yield self._delta(0, {"type": "signature_delta", "signature": "c2lnbmVk"})
+            yield "content_block_stop", {"type": "content_block_stop", "index": 0}
+            for name, data in rest:
+                yield name, {**data, "index": data["index"] + 1} if "index" in data else data
+
+    steps = answer("", ("read_file", {"path": "a.txt"})), answer("Done.")
+    async with talking(Thinking, project, monkeypatch, *steps) as (session, client, server):
+        await session.prompt("Go")
+    thoughts = [u.content.text for u in updates(client) if isinstance(u, s.AgentThoughtChunk)]
+    assert thoughts[0] == "Let me think."
+    sent = [block for message in server.requests[1]["messages"] for block in message["content"]]
+    (thought,) = [block for block in sent if isinstance(block, dict) and block["type"] == "thinking"]
+    assert (thought["thinking"], thought["signature"]) == ("Let me think.", "c2lnbmVk")
+
+
+async def test_the_effort_the_user_sets_is_asked_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talking(OpenAIResponses, project, monkeypatch, answer("One."), answer("Two.")) as (
+        session,
+        _,
+        server,
+    ):
+        await session.prompt("Go")
+        await session.set_config_option("effort", "low")
+        await session.prompt("Go")
+    assert [request.get("reasoning", {}).get("effort") for request in server.requests] == [None, "low"]
+
+
+async def test_what_a_session_has_cost_is_told_where_prices_are_known(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(Anthropic, project, monkeypatch, answer("One."), answer("Two.")) as (session, client, _):
+        await session.prompt("Go")
+        await session.prompt("Go")
+    costs = [u.cost for u in updates(client) if isinstance(u, s.UsageUpdate)]
+    assert costs[0] and costs[1] and costs[0].amount > 0
+    assert costs[1].amount == pytest.approx(2 * costs[0].amount)
+    assert costs[0].currency == "USD"
+
+
+async def test_a_conversation_goes_on_with_another_providers_model(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = OpenAIChat(answer("It said: first line."))
+    first = answer("", ("read_file", {"path": "a.txt"})), answer("Read.")
+    async with other.running(), talking(Anthropic, project, monkeypatch, *first) as (session, _, _server):
+        for name, value in other.environ.items():
+            monkeypatch.setenv(name, value)
+        await session.prompt("Read a.txt")
+        await session.prompt(f"/model {other.name}")
+        await session.prompt("What did it say?")
+    assert "first line" in other.told()[0] and "What did it say?" in other.told()[0]
