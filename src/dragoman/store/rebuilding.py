@@ -93,18 +93,16 @@ def _sessions(found: Salvage) -> set[str]:
 
 def _fill(db: sqlite3.Connection, found: Salvage, tip: int) -> None:
     records = [found.records[key] for key in sorted(found.records)]
-    latest = max((number for number, *_ in records), default=0)
+    numbered = {record[0]: record for record in records if 0 < record[0] <= tip}  # others have a damaged number
+    unnumbered = [(None, *record[1:]) for record in records if numbered.get(record[0]) is not record]
+    latest = max(numbered, default=0)
     lost = None
     if latest < tip:
         lost = f"the store lost its latest {tip - latest} records; the end of this session may be missing"
-    numbers: set[int] = set()
-    for number, *record in records:
-        own = number if 0 < number <= tip and number not in numbers else None
-        numbers.add(number)
-        db.execute(
-            "INSERT INTO records (number, session, first, count, body, crc) VALUES (?, ?, ?, ?, ?, ?)",
-            (own, *record),
-        )
+    db.executemany(
+        "INSERT INTO records (number, session, first, count, body, crc) VALUES (?, ?, ?, ?, ?, ?)",
+        [*numbered.values(), *unnumbered],
+    )
     db.executemany(
         "INSERT INTO states (session, key, value, crc) VALUES (?, ?, ?, ?)",
         [(session, key, value, crc) for (session, key), (value, crc) in found.states.items()],
