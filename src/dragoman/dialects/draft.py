@@ -199,7 +199,7 @@ class Draft(DraftSessions):
         "mode list": "the names and descriptions of a session's modes",
         "config option definitions": "names, descriptions and choices of config options",
         "stop reasons": "refusal becomes `end_turn`, the limit of requests becomes `max_tokens`",
-        "token details": "tokens of thoughts and caches",
+        "token details": "tokens of thoughts and caches, and a total that is no sum",
         "update kinds": "kinds of updates this dialect does not have",
         "content of messages": "what is not text in messages and thoughts",
         "plan priorities": "the priorities of a plan's entries",

@@ -136,9 +136,18 @@ USAGE = Fields(
         "cachedWriteTokens": "token details",
     }
 )
+
+
+def _usage_outward(usage: Any, t: Any) -> Any:
+    if isinstance(usage, dict) and usage.get("totalTokens") != usage["inputTokens"] + usage["outputTokens"]:
+        t.lose("token details")
+    return USAGE.outward(usage, t)
+
+
 STOP = Words({}, {"refusal": "end_turn", "max_turn_requests": "max_tokens"}, "stop reasons")
 PROMPT = Pair(_prompt_inward, _prompt_outward)
-TURN = Pair(_turn_inward, Fields(shapes={"stopReason": STOP, "usage": USAGE}).outward)
+SPENT = Pair(USAGE.inward, _usage_outward)
+TURN = Pair(_turn_inward, Fields(shapes={"stopReason": STOP, "usage": SPENT}).outward)
 
 
 class DraftSessions(DraftTerminals):

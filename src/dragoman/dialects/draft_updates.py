@@ -4,7 +4,7 @@ from typing import Any
 
 from .draft_content import BLOCK, DIFF
 from .memory import Remembering, SessionMemory
-from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry
+from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry, margin
 from .translator import Kept, Peer, Surroundings
 
 CHUNKS = {
@@ -123,6 +123,9 @@ class DraftUpdates(Remembering):
     def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update" or "update" in params:
             return super().note_inward(method, params)
+        if len(params) == 3:  # a session, a type and its data: most of them
+            update = self._update(params["sessionId"], params["type"], params["data"])
+            return [(method, {"sessionId": params["sessionId"], "update": update})]
         kept = {name: member for name, member in params.items() if name == "timestamp"}
         rest = {name: member for name, member in params.items() if name not in ("type", "data", "timestamp")}
         update = self._update(params["sessionId"], params["type"], params["data"])
@@ -132,9 +135,9 @@ class DraftUpdates(Remembering):
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update":
             return super().note_outward(method, params)
-        said, kept = carried(params, self)
+        said, kept = carried(params, self) if "_meta" in params else (params, {})
         rest = {name: member for name, member in said.items() if name != "update"}
-        stamp = {"timestamp": kept.get("timestamp")} if kept else {"timestamp": self.surroundings.now()}
+        stamp = {"timestamp": kept.get("timestamp") or self.surroundings.now()}
         return [
             (method, {**rest, "type": type, "data": data, **stamp})
             for type, data in self._data(params["sessionId"], params["update"])
@@ -167,16 +170,27 @@ class DraftUpdates(Remembering):
         return {"sessionUpdate": kind, **said}
 
     def _chunk(self, session_id: str, type: str, data: dict[str, Any]) -> dict[str, Any]:
-        content = data["content"]
+        content, key = data["content"], (session_id, type)
         block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
-        key = (session_id, type)
-        id = self._messages[key] = self._messages.get(key) or self.new_id("message")
+        id = self._messages.get(key)
+        if id is None or (data.get("index") == 0 and self._told.get(key)):  # who counts anew says something new
+            id = self._messages[key] = self.new_id("message")
+            self._told.pop(key, None)
+        said = {"sessionUpdate": CHUNKS[type], "messageId": id, "content": block}
+        index = self._told.get(key, -1) + 1
+        if len(data) == 3 and data.get("index") == index and data == self._counted(type, content, index):
+            self._told[key] = index
+            return said  # told again it is counted again, and comes to the same
         if data.get("final"):
             del self._messages[key]
+        self._told[key] = data["index"] if isinstance(data.get("index"), int) else index
         kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
-        kept[MADE_UP] = ["messageId"]
-        rest = {"_meta": data["_meta"]} if "_meta" in data else {}
-        return carry({"sessionUpdate": CHUNKS[type], "messageId": id, "content": block, **rest}, kept, self)
+        return carry({**said, **margin(data)}, {**kept, MADE_UP: ["messageId"]}, self)
+
+    def _counted(self, type: str, words: Any, index: int) -> dict[str, Any]:
+        """The data of a chunk that is neither the last nor hidden."""
+        end = "visible" if type == "thought_message_chunk" else "final"
+        return {"content": words, "index": index, end: end == "visible"}
 
     def _tool_call(self, type: str, data: dict[str, Any]) -> dict[str, Any]:
         said: dict[str, Any] = {"sessionUpdate": type, "toolCallId": data["id"]}
@@ -231,29 +245,25 @@ class DraftUpdates(Remembering):
         return []
 
     def _chunk_data(self, session_id: str, type: str, update: dict[str, Any]) -> dict[str, Any]:
-        update, kept = carried(update, self)
-        content = update["content"]
-        if content.get("type") != "text" or content.get("_meta") or content.get("annotations"):
+        content, key, id = update["content"], (session_id, type), update.get("messageId")
+        if content.get("type") != "text" or len(content) > 2:
             self.lose("content of messages")
-        if content.get("type") == "text":
-            words = content["text"]
-        else:
-            words = (
-                f"[{content.get('name') or content.get('uri') or content.get('mimeType') or content.get('type')}]"
-            )
-        key = (session_id, type)
-        data: dict[str, Any] = {"content": words}
-        if "_meta" in update:
-            data["_meta"] = update["_meta"]
-        if kept.pop(MADE_UP, None):
-            return {**data, **kept}
-        id = update.get("messageId")
-        if self._messages.get(key) != id:
+        words = content["text"] if content.get("type") == "text" else _placeholder(content)
+        if key not in self._messages or self._messages[key] != id:
             self._told.pop(key, None)
-        self._messages[key] = id
-        data["index"] = self._told[key] = self._told.get(key, -1) + 1
-        data |= {"visible": True} if type == "thought_message_chunk" else {"final": False}
-        return data
+            self._messages[key] = id
+        index = self._told.get(key, -1) + 1
+        if "_meta" not in update:
+            self._told[key] = index
+            return self._counted(type, words, index)
+        update, kept = carried(update, self)
+        if kept.pop(MADE_UP, None) is None:
+            self._told[key] = index
+            return {**self._counted(type, words, index), **margin(update)}
+        self._told[key] = kept["index"] if isinstance(kept.get("index"), int) else index
+        if kept.get("final"):
+            del self._told[key], self._messages[key]
+        return {"content": words, **margin(update), **kept}
 
     def finished_messages(self, session_id: str) -> list[dict[str, Any]]:
         """What ends the messages of a turn that are still open, told to a client."""
@@ -340,6 +350,11 @@ class DraftUpdates(Remembering):
         """A config option that has a new value."""
         data = {"key": id, "currentValue": value, "source": "agent"}
         return data if before is None else {**data, "previousValue": before}
+
+
+def _placeholder(content: dict[str, Any]) -> str:
+    """What stands in a message for what is not text."""
+    return f"[{next(filter(None, map(content.get, ('name', 'uri', 'mimeType', 'type'))), '')}]"
 
 
 def config_value(value: Any) -> Any:

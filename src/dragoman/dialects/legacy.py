@@ -10,6 +10,7 @@ from .memory import Remembering
 from .shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
 from .translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
 
+CHUNKS = {"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"}
 MODEL = "model"  # the id of the config option that stands for the list of models
 
 
@@ -163,6 +164,15 @@ def update_outward(update: Any, t: Any) -> Any:
 UPDATE: Shape = Fields(shapes={"update": Pair(update_inward, update_outward)})
 
 
+def _is_plain(params: Any) -> bool:
+    """Whether something is a piece of text told, which is most of it, and always was as it is."""
+    update = params.get("update") if isinstance(params, dict) else None
+    if not isinstance(update, dict) or update.get("sessionUpdate") not in CHUNKS or "_meta" in update:
+        return False
+    content = update.get("content")
+    return isinstance(content, dict) and content.get("type") == "text" and "_meta" not in content
+
+
 class Legacy(Remembering):
     name = "legacy"
     to_agent = {
@@ -199,6 +209,12 @@ class Legacy(Remembering):
         self._connections: dict[Any, Any] = (
             Kept()
         )  # MCP over ACP: of an agent id -> server, of a client the reverse
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        return [(method, params)] if _is_plain(params) else super().note_inward(method, params)
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        return [(method, params)] if _is_plain(params) else super().note_outward(method, params)
 
     # Models
 

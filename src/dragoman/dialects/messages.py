@@ -1,5 +1,6 @@
 """Dialects that tell a whole message in one update: as chunks in version 1, and whole again on the way back."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from .shapes import SAME, Shape, carry, margin
@@ -11,19 +12,33 @@ ROLES = {"agent": "agent_message_chunk", "assistant": "agent_message_chunk", "us
 class WholeMessages:
     """Takes messages apart and puts them together; each chunk says of how many it is one."""
 
-    def __init__(self, translator: Translator, block: Shape = SAME) -> None:
+    def __init__(self, translator: Translator, block: Shape = SAME, plain: Iterable[str] = ()) -> None:
         self._translator, self._block = translator, block
+        self._plain: dict[Any, str] = {role: ROLES[role] for role in plain}  # what a lone chunk is told as
         self._incomplete: dict[Any, list[Any]] = Kept()  # (session, message) -> its blocks so far
 
     def apart(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         """The chunks of a message."""
         t, blocks = self._translator, message["content"]
         blocks = blocks if isinstance(blocks, list) else [blocks]
+        if len(blocks) == 1 and len(message) == 3 and (kind := self._plain.get(message.get("role"))):
+            # Most of them, and nothing of it is worth keeping: a chunk alone becomes the same message again.
+            return [
+                {
+                    "sessionUpdate": kind,
+                    "messageId": t.new_id("message"),
+                    "content": self._block.inward(blocks[0], t),
+                }
+            ]
         kept = {name: member for name, member in message.items() if name not in ("content", "_meta")}
         kept["count"] = len(blocks)
         said = {"sessionUpdate": ROLES[message.get("role", "agent")], "messageId": t.new_id("message")}
         said |= margin(message)
         return [carry({**said, "content": self._block.inward(block, t)}, dict(kept), t) for block in blocks]
+
+    def is_ours(self, id: Any) -> bool:
+        """Whether a message got its id here."""
+        return isinstance(id, str) and id.startswith(f"{self._translator.name}-message-")
 
     def together(self, session_id: str, chunk: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any] | None:
         """The message a chunk completes, with what was kept of it; None for one that is not yet whole again."""

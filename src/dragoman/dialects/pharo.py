@@ -310,7 +310,7 @@ class Pharo(Remembering):
         super().__init__(peer, surroundings)
         self.modes: list[dict[str, Any]] = []  # what an agent named at initialize
         self.terminals: dict[Any, dict[str, Any]] = Kept()  # the command of each, and how it ended
-        self._messages = WholeMessages(self, BLOCK)
+        self._messages = WholeMessages(self, BLOCK, plain=("agent", "user"))
 
     def error_inward(self, error: Any) -> Any:
         return CODES.inward(error)
@@ -391,7 +391,7 @@ class Pharo(Remembering):
             return self._messages.together(session_id, chunk, kept)
         if chunk["content"] == {"type": "text", "text": ""}:
             return None
-        if chunk.get("messageId"):
+        if chunk.get("messageId") and not self._messages.is_ours(chunk["messageId"]):
             self.lose("message boundaries")
         role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"
         said = {"type": "message", "role": role, "content": [BLOCK.outward(chunk["content"], self)]}

@@ -33,7 +33,17 @@ def _annotations_outward(value: Any, t: Any) -> Any:
     return {**said, **kept}
 
 
-BLOCK = Fields(shapes={"annotations": Pair(_annotations_inward, _annotations_outward)})
+class Block(Fields):
+    """A content block; most have no annotations, and are the same in both."""
+
+    def inward(self, value: Any, t: Any) -> Any:
+        return super().inward(value, t) if "annotations" in value else value
+
+    def outward(self, value: Any, t: Any) -> Any:
+        return super().outward(value, t) if "annotations" in value else value
+
+
+BLOCK = Block(shapes={"annotations": Pair(_annotations_inward, _annotations_outward)})
 DIFF = Fields(carried=["mimeType"])
 TERMINAL = Fields(carried=["command", "exitCode"])
 

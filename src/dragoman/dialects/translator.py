@@ -32,9 +32,9 @@ class Translation:
         back: list[Message] | None = None,
         wakes: list[tuple[float, int]] | None = None,
     ) -> None:
-        self.onward = onward or []  # to the other side of the translator
-        self.back = back or []  # to whoever sent the message
-        self.wakes = wakes or []  # seconds, and the key `woken` wants to be called with after them
+        self.onward = [] if onward is None else onward  # to the other side of the translator
+        self.back = [] if back is None else back  # to whoever sent the message
+        self.wakes = [] if wakes is None else wakes  # seconds, and the key `woken` is to be called with after them
 
 
 class Surroundings(NamedTuple):
@@ -98,6 +98,9 @@ class Fault(Exception):
         if isinstance(error, dict):
             fault.error = error
         return fault
+
+
+UNTOLD = (*MALFORMED, Fault)
 
 
 class Kept(dict[Any, Any]):
@@ -169,13 +172,22 @@ class Translator:
     def inward(self, message: Message) -> Translation:
         """What the peer sent, as version 1 says it."""
         self._take(message, from_peer=True)
-        return Translation(*self._outbox())
+        to_us, to_peer, wakes = self._to_us, self._to_peer, self._wakes
+        self._to_us = []
+        if to_peer or wakes:
+            self._to_peer, self._wakes = [], []
+            return Translation(to_us, to_peer, wakes)
+        return Translation(to_us)
 
     def outward(self, message: Message) -> Translation:
         """What we send, as the peer says it."""
         self._take(message, from_peer=False)
-        to_us, to_peer, wakes = self._outbox()
-        return Translation(to_peer, to_us, wakes)
+        to_us, to_peer, wakes = self._to_us, self._to_peer, self._wakes
+        self._to_peer = []
+        if to_us or wakes:
+            self._to_us, self._wakes = [], []
+            return Translation(to_peer, to_us, wakes)
+        return Translation(to_peer)
 
     def woken(self, key: int) -> Translation:
         """The time of a wake has come."""
@@ -186,7 +198,9 @@ class Translator:
             del self._asking[asked]
             self._send(asked[0], {"method": "$/cancel_request", "params": {"requestId": asked[1]}})
         self._carry_on(running, None)
-        return Translation(*self._outbox())
+        out = Translation(self._to_us, self._to_peer, self._wakes)
+        self._to_us, self._to_peer, self._wakes = [], [], []
+        return out
 
     def lose(self, row: str) -> None:
         """Note that something could not be said."""
@@ -251,13 +265,14 @@ class Translator:
             self._note(message, method, from_peer)
 
     def _note(self, message: Message, method: str, from_peer: bool) -> None:
-        translate = self.note_inward if from_peer else self.note_outward
+        params = message.get("params")
         try:
-            notes = translate(method, message.get("params"))
-        except (*MALFORMED, Fault):
-            notes = [(method, message.get("params"))]  # whoever gets it will say what is wrong with it
-        for name, params in notes:
-            self._send(not from_peer, {"method": name, "params": params})
+            notes = self.note_inward(method, params) if from_peer else self.note_outward(method, params)
+        except UNTOLD:
+            notes = [(method, params)]  # whoever gets it will say what is wrong with it
+        out = self._to_us if from_peer else self._to_peer
+        for name, told in notes:
+            out.append({"jsonrpc": "2.0", "method": name, "params": told})
 
     def _call(self, message: Message, method: str, from_peer: bool) -> None:
         name, call = (self._theirs if from_peer else self._ours).get(method, (method, None))
@@ -371,11 +386,6 @@ class Translator:
 
     def _send(self, to_peer: bool, message: Message) -> None:
         (self._to_peer if to_peer else self._to_us).append({"jsonrpc": "2.0", **message})
-
-    def _outbox(self) -> tuple[list[Message], list[Message], list[tuple[float, int]]]:
-        out = self._to_us, self._to_peer, self._wakes
-        self._to_us, self._to_peer, self._wakes = [], [], []
-        return out
 
     @property
     def _prefix(self) -> str:
