@@ -1,16 +1,21 @@
 """The loop: what the model says and calls for, what comes of it, and how a turn ends."""
 
 import asyncio
+import os
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman import schema as s
-from dragoman.coder import ScriptedModel, call, call_with, pause, stop, think
+from dragoman.coder import Coder, ScriptedModel, call, call_with, pause, stop, think
 from dragoman.coder.history import Asked, Reply, Results
 from dragoman.coder.loop import Limits
-from dragoman.coder.model import Busy, ModelError
+from dragoman.coder.model import Busy, CallGrew, CallStarted, Event, Finished, ModelError, Request
 from dragoman.errors import InternalError
+from dragoman.store import Store, durable
+from dragoman.testing import pair
 
 from .desk import BareClient, DiskClient, calls, desk, results, said, updates
 
@@ -76,7 +81,11 @@ async def test_calls_without_effects_run_beside_each_other_and_answer_in_order(t
         ("{}", "missing required field `path`"),
         ('{"path": 7}', "Expected `str`"),
         ('{"path": "a", "offset": 0}', "`int` >= 1"),
+        ('{"path": "\\ud800"}', "not JSON"),
+        ('{"path": ' + "[" * 5000, "not JSON"),
+        ('{"path": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deep"),
     ],
+    ids=["cut", "a list", "nothing", "a number", "a zero", "half a character", "open", "deep"],
 )
 async def test_arguments_that_do_not_fit_are_told_to_the_model(tmp_path: Path, written: str, told: str) -> None:
     async with desk(tmp_path, call_with("read_file", written), "Sorry.") as (session, client, model):
@@ -86,6 +95,40 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model(tmp_path: Path, w
     assert (name, outcome) == ("read_file", "failed")
     assert told in words
     assert [shown["status"] for shown in calls(client).values()] == ["failed"]
+
+
+async def test_half_a_character_of_the_model_harms_nobody(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.txt")).write_text("x")
+    step = [think("\ud800"), "Smile: \ud83d", call("search", pattern="x"), call("read_\ud800file", path="\ud800")]
+    store = durable(Coder, Store(tmp_path / "store"))
+    model = ScriptedModel(step, "Done.", "Again.")
+    async with pair(lambda remote: store(remote, model=model), DiskClient()) as client:
+        session = await client.new_session(tmp_path)
+        assert (await session.prompt("Go")).stop_reason == "end_turn"
+        await session.prompt("Go on")
+    assert "Smile: ?" in said(updates(client))
+    assert results(model)[0][:2] == ("search", "success")
+
+
+async def test_two_calls_under_one_id_are_both_answered(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+
+    class Careless(ScriptedModel):
+        async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+            async for event in super().stream(request):
+                if isinstance(event, CallStarted | CallGrew):
+                    event = replace(event, id="same")
+                elif isinstance(event, Finished):
+                    calls = [replace(made, id="same") for made in event.reply.calls]
+                    event = replace(event, reply=replace(event.reply, calls=calls))
+                yield event
+
+    model = Careless([call("read_file", path="a"), call("list_files")], "Done.")
+    async with desk(tmp_path, model=model) as (session, client, _):
+        assert (await session.prompt("Go")).stop_reason == "end_turn"
+    assert not [shown for shown in calls(client).values() if shown["status"] in ("pending", "in_progress")]
+    (told,) = [message for message in model.requests[-1].history if isinstance(message, Results)]
+    assert len(told.results) == 2
 
 
 async def test_a_tool_that_is_not_there_is_told_to_the_model(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import schema as s
 from ..turn import ToolRun, Turn
-from .history import Part, Text
+from .history import Part, Text, sound
 from .tools import Tool
 from .tools.tool import fenced
 from .workplace import Workplace
@@ -35,7 +35,7 @@ class Announced:
         self._written += more
         if found := _PATH.search(self._written):
             self._followed = True
-            path = place.session.path(json.loads(found[1]))
+            path = place.session.path(sound(json.loads(found[1])))
             await self.run.update(locations=[s.ToolCallLocation(path=path)])
 
     async def show(self, tool: Tool, parts: Sequence[Part]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from .history import sound
 from .modes import MODES
 
 MAX_FILE = 32 * 1024  # bytes of one file of instructions
@@ -75,7 +76,7 @@ def _entries(cwd: str) -> str:
     except OSError:
         return "(cannot be read)"
     more = f" and {len(names) - MAX_ENTRIES} more" if len(names) > MAX_ENTRIES else ""
-    return ", ".join(names[:MAX_ENTRIES]) + more if names else "nothing yet"
+    return sound(", ".join(names[:MAX_ENTRIES])) + more if names else "nothing yet"
 
 
 def _branch(cwd: Path) -> str:

@@ -6,6 +6,7 @@ A history is valid when every call of a reply has a result in the message right 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 Outcome = Literal["success", "failed", "denied", "cancelled"]
@@ -96,6 +97,21 @@ def _complete(calls: Sequence[Call], results: Sequence[Result]) -> Results:
     known = {result.id: result for result in results}
     lost = (Text(CANCELLED),)
     return Results([known.get(call.id) or Result(call.id, call.name, lost, "cancelled") for call in calls])
+
+
+def sound(text: str) -> str:
+    """A text that can be sent: half a character, which only JSON can hold, becomes a question mark."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def sound_reply(reply: Reply) -> Reply:
+    """A reply that can be sent and stored, whatever the model wrote."""
+    try:
+        msgspec.json.encode(reply)
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        calls = [Call(sound(call.id), sound(call.name), sound(call.arguments)) for call in reply.calls]
+        return Reply(sound(reply.text), calls)
+    return reply
 
 
 def size(history: Sequence[Message], instructions: str = "") -> int:

@@ -4,12 +4,12 @@ Whatever happens, and whenever the turn is cancelled, the history is valid after
 """
 
 import asyncio
-import json
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import schema as s
 from ..errors import ConnectionClosed, Error, RpcError
@@ -18,8 +18,9 @@ from .announcing import Announced
 from .compacting import Compactor
 from .conversation import Conversation
 from .gate import Cancelled, Denied
-from .history import Asked, Call, Outcome, Part, Reply, Result, Results, Text, repaired
+from .history import Asked, Call, Outcome, Part, Reply, Result, Results, Text, repaired, sound, sound_reply
 from .model import Busy, CallGrew, CallStarted, Finished, Model, ModelError, Request, Said, Thought, Tokens, TooLong
+from .toolbox import arguments_of
 from .tools import Tool, Work
 from .tools.tool import Failed
 
@@ -164,20 +165,27 @@ class Loop:
             async for event in events:
                 match event:
                     case Said(text=text):
-                        self._partial += text
-                        await self._turn.say(text)
+                        self._partial += sound(text)
+                        await self._turn.say(sound(text))
                     case Thought(text=text):
-                        await self._turn.think(text)
+                        await self._turn.think(sound(text))
                     case CallStarted(id=id, name=name):
-                        self._announced[id] = await Announced.made(self._turn, name, talk.toolbox.kind_of(name))
+                        await self._announce(id, name)
                     case CallGrew(id=id, arguments=more):
                         await self._announced[id].grow(more, talk.place)
                     case Finished():
                         self._partial = ""
-                        return event
+                        return replace(event, reply=sound_reply(event.reply))
         finally:
             await events.aclose()
         raise Busy(f"{self._model.name} hung up in the middle of its answer")
+
+    async def _announce(self, id: str, name: str) -> Announced:
+        if id in self._announced:
+            await self._announced[id].end("The model wrote two calls under one id.")
+        made = await Announced.made(self._turn, sound(name), self._talk.toolbox.kind_of(name))
+        self._announced[id] = made
+        return made
 
     async def _account(self, finished: Finished) -> None:
         talk, tokens = self._talk, finished.tokens
@@ -243,11 +251,8 @@ class Loop:
             return str(exc)
 
     async def _result(self, call: Call, tool: Tool | str) -> None:
-        announced = self._announced.get(call.id)
-        if announced is None:  # an answer that was not streamed
-            announced = self._announced[call.id] = await Announced.made(
-                self._turn, call.name, self._talk.toolbox.kind_of(call.name)
-            )
+        # An answer need not have been streamed.
+        announced = self._announced.get(call.id) or await self._announce(call.id, call.name)
         if isinstance(tool, str):
             await announced.end(tool, raw_input=_input(call))
             self._results[call.id] = Result(call.id, call.name, (Text(tool),), "failed")
@@ -290,8 +295,8 @@ class Loop:
 
 def _input(call: Call) -> object:
     try:
-        return json.loads(call.arguments or "{}")
-    except ValueError:
+        return arguments_of(call)
+    except Failed:
         return call.arguments
 
 

@@ -70,15 +70,23 @@ class Toolbox:
         if foreign is None and call.name not in self._kinds:
             there = ", ".join([*self._kinds, *self._foreign])
             raise Failed(f"There is no tool {call.name!r}; there are: {there}.")
-        try:
-            arguments = json.loads(call.arguments or "{}")
-        except ValueError as exc:
-            raise Failed(f"The arguments are not JSON ({exc}); nothing was done. Call {call.name} again.") from exc
-        if not isinstance(arguments, dict):
-            raise Failed("The arguments are no JSON object; nothing was done.")
+        arguments = arguments_of(call)
         if foreign is not None:
             return foreign.made(arguments)
         try:
             return msgspec.convert(arguments, self._kinds[call.name], strict=False)
         except msgspec.ValidationError as exc:
             raise Failed(f"The arguments do not fit {call.name}: {exc}. Nothing was done.") from exc
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """The arguments of a call; raises Failed with words the model can mend them by."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+        msgspec.json.encode(arguments)  # half a character can be written in JSON, but neither sent nor stored
+    except (ValueError, RecursionError) as exc:
+        why = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
+        raise Failed(f"The arguments are not JSON ({why}); nothing was done. Call {call.name} again.") from exc
+    if not isinstance(arguments, dict):
+        raise Failed("The arguments are no JSON object; nothing was done.")
+    return arguments

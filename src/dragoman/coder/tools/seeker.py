@@ -82,13 +82,22 @@ def files(root: str) -> Iterator[str]:
         below = []
         for entry in entries:
             is_directory = entry.is_dir(follow_symlinks=False)
-            if entry.name in NEVER or _is_ignored(entry.path, is_directory, rules):
+            if entry.name in NEVER or not _can_be_told(entry.name) or _is_ignored(entry.path, is_directory, rules):
                 continue
             if is_directory:
                 below.append((entry.path, rules))
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path
         waiting += reversed(below)
+
+
+def _can_be_told(name: str) -> bool:
+    """Whether a name is text; a file system takes any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def found(order: Order) -> Iterator[tuple[str, int, str]]:
