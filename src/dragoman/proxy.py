@@ -35,8 +35,8 @@ class Proxy(AgentRole, ClientRole):
 
     async def _request(self, method: Method, params: Any) -> Any:
         if id(method) not in _TO_AGENT:
-            return await _relay(self._downstream, self._upstream, method, params)
-        result = await _relay(self._upstream, self._downstream, method, params)
+            return await relayed(self._downstream, self._upstream, method, params)
+        result = await relayed(self._upstream, self._downstream, method, params)
         if method.opens:
             self.client.offers, self.agent.offers = params.client_capabilities, result.agent_capabilities
         return result
@@ -55,7 +55,7 @@ class Proxy(AgentRole, ClientRole):
 
         def relay_request(name: str) -> Method:
             onward = Method(name, Raw, Raw)
-            return Method(name, Raw, Raw, handler=functools.partial(_relay, source, sink, onward))
+            return Method(name, Raw, Raw, handler=functools.partial(relayed, source, sink, onward))
 
         def relay_notification(name: str) -> Method:
             onward = Method(name, Raw, is_request=False)
@@ -70,7 +70,7 @@ class Proxy(AgentRole, ClientRole):
 
     async def _open(self, method: Method, params: Raw) -> Any:
         """Pass the handshake on, and note what both sides offer."""
-        result = await _relay(self._upstream, self._downstream, method, params)
+        result = await relayed(self._upstream, self._downstream, method, params)
         types = methods(AgentRole)["initialize"]
         self.client.offers = codec.decode(params, types.params).client_capabilities
         self.agent.offers = codec.decode_result(result, types.result).agent_capabilities
@@ -80,7 +80,7 @@ class Proxy(AgentRole, ClientRole):
         sink.note(method, params)
         if sink.is_full:
             source.hold()
-            flow = asyncio.create_task(_let_through(source, sink))
+            flow = asyncio.create_task(let_through(source, sink))
             self._flows.add(flow)
             flow.add_done_callback(self._flows.discard)
 
@@ -90,14 +90,14 @@ class _Relayed(dict[str, Method]):
 
     def __init__(self, own: Mapping[str, Method], relay: Callable[[str], Method]) -> None:
         super().__init__(own)
-        self._relay = relay
+        self.relayed = relay
 
     def get(self, name: str, default: Any = None) -> Method:
         found = super().get(name)
-        return self._relay(name) if found is None else found
+        return self.relayed(name) if found is None else found
 
 
-async def _let_through(source: Connection, sink: Connection) -> None:
+async def let_through(source: Connection, sink: Connection) -> None:
     try:
         await sink.room()
     except ConnectionClosed:
@@ -106,7 +106,7 @@ async def _let_through(source: Connection, sink: Connection) -> None:
         source.resume()
 
 
-async def _relay(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
+async def relayed(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
     """Ask the next in the chain; to be cancelled cancels there too, and waits for its answer if it is wanted."""
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
-from . import agent, agents, audit, demo, new, run, sessions, setup, translate
+from . import agent, agents, audit, connect, demo, gateway, new, run, serve, sessions, setup, translate
 from .complaint import INTERRUPTED, USAGE
 
-COMMANDS = (run, demo, agents, agent, new, setup, sessions, audit, translate)  # in the order of the help text
+# In the order of the help text.
+COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, audit, translate)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -31,7 +31,7 @@ class Principal(Struct, frozen=True):
 class Signed(Protocol):
     """Checks tokens somebody else signed."""
 
-    def principal(self, token: str) -> Principal | None: ...
+    async def principal(self, token: str) -> Principal | None: ...
 
 
 class Admission:
@@ -65,7 +65,7 @@ class Admission:
         if self._certificates and (named := _named_by_certificate(request)):
             return named
         token = _token(request)
-        principal = self._by_token(token) if token else None
+        principal = await self._by_token(token) if token else None
         if principal is None and self._anybody is not None and not token:
             return Principal(self._anybody, ("use", "admin"))
         if principal is None:
@@ -89,7 +89,7 @@ class Admission:
         if self.tokens:
             self.tokens.refresh()
 
-    def _by_token(self, token: str) -> Principal | None:
+    async def _by_token(self, token: str) -> Principal | None:
         if self.tokens:
             try:
                 self.tokens.refresh()
@@ -98,7 +98,7 @@ class Admission:
                 raise Refused(503, "nobody can be let in just now", {"retry-after": "5"}) from exc
             if grant := self.tokens.grant(token):
                 return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
-        return self._signed.principal(token) if self._signed else None
+        return await self._signed.principal(token) if self._signed else None
 
 
 def _token(request: Request) -> str:

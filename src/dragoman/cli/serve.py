@@ -1,0 +1,108 @@
+"""`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
+
+import argparse
+import sys
+from typing import Any
+
+from .complaint import complain
+
+PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")
+
+
+def add_to(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="host agents for remote clients")
+    add = serve.add_argument
+    add("--agent", action="append", default=[], metavar="NAME=CMD", help="an agent to host (default: coder)")
+    add("--listen", default="127.0.0.1:8765", metavar="HOST:PORT", help="where (default: 127.0.0.1:8765)")
+    add("--state", metavar="DIR", help="where everything is kept")
+    add("--token-file", metavar="FILE", help="who may come in; see dragoman gateway tokens")
+    add("--no-auth", action="store_true", help="ask for no token; on this machine alone")
+    add("--tls", nargs=2, metavar=("CERT", "KEY"), help="encrypt; needed where others can reach it")
+    add("--client-ca", metavar="FILE", help="let in whoever has a certificate of this authority")
+    add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens this issuer signs")
+    add("--host", action="append", default=[], metavar="NAME", help="a name the server goes by, with its port")
+    add("--origin", action="append", default=[], metavar="ORIGIN", help="a web page that may connect")
+    add("--workspace", metavar="DIR", help="sessions are in here alone; {principal} is whose (default: .)")
+    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
+    add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
+    add("--sandbox", action="store_true", help="run agents' commands in a sandbox, or not at all")
+    add("--mcp-command", action="append", default=[], metavar="HASH", help="an MCP server that may be started")
+    add("--max-sessions", type=int, default=100, metavar="N", help="open sessions of one principal")
+    add("--max-turn", type=float, default=3600.0, metavar="SECONDS", help="how long a turn may take")
+    add("--durability", choices=("process", "power"), default="process", help="what a record survives")
+    add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
+    serve.set_defaults(command=_serve)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import logging
+
+    from ..errors import Error
+    from ..gateway.serving import JsonLines, serve
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if arguments.log == "json" else logging.Formatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    try:
+        order = _order(arguments)
+        asyncio.run(serve(order, lambda url: print(url, flush=True)))
+    except Error as exc:
+        return complain(str(exc))
+    return 0
+
+
+def _order(arguments: argparse.Namespace) -> Any:
+    from pathlib import Path
+
+    from ..errors import Error
+    from ..gateway.limits import Limits
+    from ..gateway.serving import Order, state_directory
+
+    host, _, port = arguments.listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise Error(f"--listen wants HOST:PORT, not {arguments.listen!r}")
+    state = Path(arguments.state) if arguments.state else state_directory()
+    signed = None
+    if arguments.jwt:
+        from ..gateway.signed import SignedTokens
+
+        signed = SignedTokens(*arguments.jwt)
+    return Order(
+        agents=dict(_agent(named, arguments, state) for named in arguments.agent or ["coder"]),
+        state=state,
+        host=host.strip("[]"),
+        port=int(port),
+        tokens=Path(arguments.token_file) if arguments.token_file else None,
+        is_open=arguments.no_auth,
+        tls=tuple(arguments.tls) if arguments.tls else None,
+        client_ca=arguments.client_ca,
+        signed=signed,
+        names=arguments.host,
+        origins=arguments.origin,
+        workspace=arguments.workspace or ".",
+        mcp_commands=arguments.mcp_command,
+        limits=Limits(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
+        level=arguments.durability,
+    )
+
+
+def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
+    """An agent by NAME=CMD, or by a name that is known."""
+    from ..errors import Error
+    from ..gateway.serving import environment
+    from ..gateway.upstream import Hosted
+    from ..host.processes import find_agent
+
+    name, sign, command = named.partition("=")
+    if not name or "/" in name or (sign and not command):
+        raise Error(f"--agent wants NAME=CMD or the name of a known agent, not {named!r}")
+    launch = find_agent(command if sign else name)
+    return name, Hosted(
+        target=launch.url or launch.argv,
+        env={**environment(), **launch.env},
+        workspace=arguments.lend,
+        preset=arguments.permissions,
+        sandbox=arguments.sandbox,
+        state=str(state / "host"),
+    )

@@ -1,0 +1,153 @@
+"""The back door, for whoever runs the gateway: a socket in its directory that only they can open.
+
+A line of JSON asks, lines of JSON answer.  None of this is on the listener clients use.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import Error
+from .gateway import Gateway
+from .records import update_params
+
+SOCKET = "admin.sock"
+MAX_LINE = 64 * 1024
+
+
+class Order(Struct):
+    """What is asked: `sessions`, `metrics`, `drain`, or `attach` to a session."""
+
+    do: str
+    session: str = ""
+    after: int = 0
+
+
+@asynccontextmanager
+async def admin_socket(gateway: Gateway, directory: Path, stop: Callable[[], None]) -> AsyncIterator[Path]:
+    """Listen for orders; `stop` is called to have the gateway drained and ended."""
+    path = directory / SOCKET
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    except OSError as exc:
+        listener.close()
+        raise Error(f"{path} cannot be made: {exc.strerror or exc}") from None
+    finally:
+        os.umask(before)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            if _is_ours(writer):
+                await _obey(gateway, stop, reader, writer)
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, sock=listener, limit=MAX_LINE)
+    try:
+        yield path
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)
+
+
+def _is_ours(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end is the same user, or root."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", peer)[1] in (os.getuid(), 0)
+
+
+async def _obey(
+    gateway: Gateway, stop: Callable[[], None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        async with asyncio.timeout(10):
+            order = msgspec.json.decode(await reader.readline(), type=Order)
+    except (msgspec.DecodeError, ValueError):
+        _say(writer, {"error": "not an order"})
+        return
+    match order.do:
+        case "sessions":
+            for line in _sessions(gateway):
+                _say(writer, line)
+        case "metrics":
+            writer.write(gateway.metrics.text().encode())
+        case "drain":
+            stop()
+            _say(writer, {"draining": True})
+        case "attach":
+            await _follow(gateway, order, reader, writer)
+        case _:
+            _say(writer, {"error": f"there is no order {order.do!r}"})
+    await writer.drain()
+
+
+def _sessions(gateway: Gateway) -> list[dict[str, Any]]:
+    return [
+        {
+            "session": shared.id,
+            "agent": shared.card.agent,
+            "principal": shared.card.principal,
+            "cwd": shared.card.cwd,
+            "seats": len(shared.seats),
+            "running": shared.turns.running is not None,
+            "waiting": len(shared.turns.waiting),
+            "asks": len(shared.asks),
+            "records": shared.history.durable,
+        }
+        for shared in gateway.live.values()
+    ]
+
+
+async def _follow(
+    gateway: Gateway, order: Order, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Show a session's updates, those to come included, until whoever asked goes."""
+    grown = asyncio.Event()
+    end = gateway.engine.listen(order.session, grown.set)
+    gone = asyncio.ensure_future(reader.read())
+    at = order.after
+    try:
+        while not gone.done():
+            grown.clear()
+            while records := await gateway.engine.read(order.session, at):
+                at = records[-1].number
+                for record in records:
+                    if (params := update_params(record.entry.frame)) is not None:
+                        writer.write(bytes(params) + b"\n")
+                await writer.drain()
+            growing = asyncio.ensure_future(grown.wait())
+            await asyncio.wait({growing, gone}, return_when=asyncio.FIRST_COMPLETED)
+            growing.cancel()
+    finally:
+        end()
+        gone.cancel()
+
+
+def _say(writer: asyncio.StreamWriter, line: dict[str, Any]) -> None:
+    writer.write(msgspec.json.encode(line) + b"\n")
+
+
+def ask_admin(directory: Path, order: Order) -> Any:
+    """Give a running gateway an order; yields its lines."""
+    path = directory / SOCKET
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        try:
+            line.connect(str(path))
+        except OSError as exc:
+            raise Error(f"no gateway answers at {path}: {exc.strerror}; is `dragoman serve` running?") from None
+        line.sendall(msgspec.json.encode(order) + b"\n")
+        with line.makefile("rb") as answers:
+            yield from answers

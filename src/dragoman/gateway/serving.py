@@ -1,0 +1,221 @@
+"""`dragoman serve`: a gateway put together from what its command line says, and ended in good order."""
+
+import asyncio
+import contextlib
+import fcntl
+import ipaddress
+import json
+import logging
+import os
+import signal
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from ..errors import Error
+from .admin import admin_socket
+from .admission import Admission, Signed
+from .checks import Checks
+from .gateway import Gateway, running
+from .limits import Limits
+from .sqlite import SqliteEngine
+from .tokens import TokenFile, add_token
+from .upstream import Hosted
+from .web import Web, local_names
+
+log = logging.getLogger("dragoman")
+
+DRAIN = 3.0  # seconds for turns to finish when the gateway is told to stop
+LOCAL_TOKEN = "local.token"  # the token of whoever runs the gateway, in its directory
+KEPT_BACK = ("DRAGOMAN_TOKEN",)  # of our environment from agents
+
+
+class Order(Struct, kw_only=True):
+    """What to serve, where, and to whom."""
+
+    agents: Mapping[str, Hosted]
+    state: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    tokens: Path | None = None
+    is_open: bool = False  # no credential is asked for, on this machine alone
+    tls: tuple[str, str] | None = None
+    client_ca: str | None = None
+    signed: Signed | None = None
+    names: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    workspace: str | None = None
+    mcp_commands: Sequence[str] = ()
+    limits: Limits = Limits()
+    level: Literal["process", "power"] = "process"
+
+
+def environment() -> dict[str, str]:
+    """What an agent's process gets of our environment: no token of ours."""
+    return {name: value for name, value in os.environ.items() if name not in KEPT_BACK}
+
+
+def state_directory() -> Path:
+    """Where a gateway keeps everything, unless it is told otherwise."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base, "dragoman", "gateway")
+
+
+async def serve(order: Order, ready: Callable[[str], None]) -> None:
+    """Serve until told to stop; `ready` is called with the URL once clients can come."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with serving(order, stopping.set) as (gateway, url):
+        ready(url)
+        await stopping.wait()
+        log.info("stopping: nothing new is taken")
+        await gateway.drain(DRAIN)
+
+
+@asynccontextmanager
+async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple[Gateway, str]]:
+    """A gateway that is being served, and its URL."""
+    check_exposure(order)
+    order.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _only_one(order.state):
+        tls = _tls(order)
+        checks = Checks(workspace=order.workspace, commands=frozenset(order.mcp_commands))
+        gateway = Gateway(SqliteEngine(order.state, order.level), order.agents, limits=order.limits, checks=checks)
+        try:
+            web = Web(gateway, _admission(order, gateway), origins=order.origins)
+        except BaseException:
+            await gateway.engine.close()
+            raise
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(running(gateway))
+            try:
+                from ..transports.server import listening
+
+                server = await stack.enter_async_context(listening(web, order.host, order.port, tls=tls))
+            except ModuleNotFoundError:
+                raise Error("a gateway needs more: pip install 'dragoman[gateway]'") from None
+            except OSError as exc:
+                raise Error(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
+            web.hosts |= _names(order, server.port)
+            if tls and order.tls:
+                _reload_on_hangup(tls, order.tls)
+            await stack.enter_async_context(admin_socket(gateway, order.state, stop))
+            await stack.enter_async_context(web.watching())
+            yield gateway, server.url(websocket=True)
+
+
+def check_exposure(order: Order) -> None:
+    """Refuse to be reachable from elsewhere without a credential and without encryption."""
+    if is_loopback(order.host):
+        return
+    if order.is_open:
+        raise Error("--no-auth is for this machine alone: listen on 127.0.0.1, or ask for tokens")
+    if order.tls is None:
+        raise Error(
+            f"to listen on {order.host} takes --tls CERT KEY; behind a proxy that has it, listen on 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextlib.contextmanager
+def _only_one(directory: Path) -> Iterator[None]:
+    """Hold the directory: two gateways that write the same logs would both be wrong."""
+    fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Error(f"another gateway uses {directory}; stop it, or give this one another --state") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def _admission(order: Order, gateway: Gateway) -> Admission:
+    def refused(why: str) -> None:
+        gateway.metrics.refusals.add(1, why)
+
+    certificates = order.client_ca is not None
+    if order.is_open:
+        return Admission(anybody="local", refused=refused)
+    tokens = order.tokens
+    if tokens is None and (order.signed or certificates):
+        return Admission(signed=order.signed, certificates=certificates, refused=refused)
+    if tokens is None:
+        tokens = order.state / "tokens.json"
+        if not tokens.exists():
+            _introduce_ourselves(order.state, tokens)
+    return Admission(TokenFile(tokens), order.signed, certificates=certificates, refused=refused)
+
+
+def _introduce_ourselves(state: Path, tokens: Path) -> None:
+    """The first start makes a token for whoever runs the gateway, where only they can read it."""
+    token = add_token(tokens, "local", "local", ("use", "admin"))
+    fd = os.open(state / LOCAL_TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(token)
+
+
+def _tls(order: Order) -> ssl.SSLContext | None:
+    if order.tls is None:
+        if order.client_ca:
+            raise Error("--client-ca takes --tls CERT KEY, too")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(*order.tls)
+        if order.client_ca:
+            context.load_verify_locations(order.client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL if order.tokens or order.signed else ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as exc:
+        raise Error(f"the certificate or its key cannot be used: {exc}") from None
+    return context
+
+
+def _reload_on_hangup(context: ssl.SSLContext, files: tuple[str, str]) -> None:
+    """SIGHUP reads the certificate again, for new connections; those that are open stay."""
+
+    def reload() -> None:
+        try:
+            context.load_cert_chain(*files)
+        except (OSError, ssl.SSLError) as exc:
+            log.error("the new certificate cannot be used: %s", exc)
+
+    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+
+
+def _names(order: Order, port: int) -> set[str]:
+    """What the server may be called: its own address, this machine if it is only there, and what it was told."""
+    shown = f"[{order.host}]" if ":" in order.host else order.host
+    own = local_names(order.host, port) if is_loopback(order.host) else {f"{shown}:{port}"}
+    return own | {name.lower() for name in order.names}
+
+
+class JsonLines(logging.Formatter):
+    """A log record as a line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
