@@ -82,10 +82,11 @@ async def test_calls_without_effects_run_beside_each_other_and_answer_in_order(t
         ('{"path": 7}', "Expected `str`"),
         ('{"path": "a", "offset": 0}', "`int` >= 1"),
         ('{"path": "\\ud800"}', "not JSON"),
+        ('{"path": "a\\u0000b"}', "NUL"),
         ('{"path": ' + "[" * 5000, "not JSON"),
         ('{"path": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deep"),
     ],
-    ids=["cut", "a list", "nothing", "a number", "a zero", "half a character", "open", "deep"],
+    ids=["cut", "a list", "nothing", "a number", "a zero", "half a character", "NUL", "open", "deep"],
 )
 async def test_arguments_that_do_not_fit_are_told_to_the_model(tmp_path: Path, written: str, told: str) -> None:
     async with desk(tmp_path, call_with("read_file", written), "Sorry.") as (session, client, model):

@@ -74,9 +74,12 @@ class Toolbox:
         if foreign is not None:
             return foreign.made(arguments)
         try:
-            return msgspec.convert(arguments, self._kinds[call.name], strict=False)
+            tool = msgspec.convert(arguments, self._kinds[call.name], strict=False)
         except msgspec.ValidationError as exc:
             raise Failed(f"The arguments do not fit {call.name}: {exc}. Nothing was done.") from exc
+        if any("\0" in getattr(tool, field, "") for field in ("path", "cwd", "command")):
+            raise Failed("No path and no command can hold a NUL character; nothing was done.")
+        return tool
 
 
 def arguments_of(call: Call) -> dict[str, Any]:
