@@ -1,5 +1,6 @@
 """The same conversation over every provider's wire, with real HTTP on loopback."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -250,3 +251,16 @@ async def test_a_conversation_goes_on_with_another_providers_model(
         await session.prompt(f"/model {other.name}")
         await session.prompt("What did it say?")
     assert "first line" in other.told()[0] and "What did it say?" in other.told()[0]
+
+
+async def test_without_its_libraries_the_agent_says_what_to_install(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    monkeypatch.delitem(sys.modules, "dragoman.coder.providers", raising=False)
+    monkeypatch.delattr("dragoman.coder.providers", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    async with pair(lambda remote: Coder(remote, model="openai:gpt-5.5"), DiskClient()) as client:
+        session = await client.new_session(project)
+        with pytest.raises(InternalError, match=r"pip install 'dragoman\[coder\]'"):
+            await session.prompt("Go")

@@ -137,3 +137,9 @@ async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path)
         with pytest.raises(asyncio.CancelledError):
             await calling
         assert [piece.text for piece in await server.call("greet", {"name": "Bo"})] == ["Hello, Bo!"]
+
+
+async def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.client.session", None)
+    with pytest.raises(Failure, match=r"pip install 'dragoman\[mcp\]'"):
+        await connected(STDIO, str(tmp_path))

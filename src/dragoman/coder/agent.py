@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from .. import __version__
 from .. import schema as s
 from ..agent import Agent
@@ -84,12 +86,7 @@ class Coder(Agent):
         if offered(params.client_capabilities, "elicitation.url"):
             return response
         methods = [method for method in response.auth_methods if method.id != "key"]
-        return s.InitializeResponse(
-            protocol_version=response.protocol_version,
-            agent_capabilities=response.agent_capabilities,
-            auth_methods=methods,
-            agent_info=response.agent_info,
-        )
+        return replace(response, auth_methods=methods)
 
     async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
         if params.method_id not in {method.id for method in self.auth_methods}:
