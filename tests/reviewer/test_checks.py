@@ -1,7 +1,10 @@
 """Our own checks, one by one: what they find, and what they leave alone."""
 
+from itertools import islice
+
 import pytest
 
+from dragoman.reviewer.analysers import topics
 from dragoman.reviewer.checks import data, leftovers, python, secrets, shell, text, yaml
 from dragoman.reviewer.findings import Check, Source
 
@@ -295,3 +298,28 @@ def test_characters_that_hide_what_runs_are_found() -> None:
     assert found(text.hidden_characters, "a.py", "x\nif a\u202e:\n") == {2: "hidden-character"}
     assert found(text.hidden_characters, "a.py", "us\u200ber = 1\n") == {1: "hidden-character"}
     assert found(text.hidden_characters, "a.txt", "naïve 🙂‍↔️ שלום\n") == {}
+
+
+LARGE = 128 * 1024
+HOSTILE = {
+    "quotes": '\\"' * (LARGE // 2),
+    "brackets": "[" * LARGE,
+    "blanks": "a" + " " * LARGE + "b",
+    "empty lines": "\n" * (LARGE // 2),
+    "dots": "a." * (LARGE // 2),
+    "dashes": "- " * (LARGE // 2),
+    "passwords": 'password="' * (LARGE // 10),
+    "expansions": '"$(' * (LARGE // 3),
+    "options": ("rm -r " + "-r " * 600 + "\n") * 60,
+    "levels": "".join(" " * depth + "a:\n" for depth in range(500)),
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_made_to_be_slow_is_got_through(content: str) -> None:
+    """Each of these takes a pattern that looks at anything twice longer than a test may take."""
+    for path in ("a.json", "a.yaml", "a.toml", "a.sh", "a.py"):
+        source = Source(path, "#!/bin/sh\n" + content if path == "a.sh" else content)
+        for topic in topics(has_ruff=False, has_shellcheck=False):
+            for check in topic.checks if topic.wants(source) else ():
+                list(islice(check(source), 200))

@@ -172,3 +172,17 @@ def test_what_two_linters_say_of_one_line_is_told_once() -> None:
         *(("a", 1, "S602"), ("a", 2, "B602"), ("a", 1, "B006"), ("a", 3, "F821"), ("a", 4, "unresolved-reference")),
         *(("b", 1, "syntax-error"), ("c", 1, "merge-marker"), ("c", 9, "todo"), ("d", 1, "shell-crlf")),
     ]
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_whenever_a_program_is_given_up_nothing_of_it_is_left(tmp_path: Path) -> None:
+    commands = Commands()
+    for turns in range(40):  # of the event loop, before it is cancelled
+        running = asyncio.create_task(commands.run(["sleep", "600"], cwd=str(tmp_path), stdin=b"x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert (await commands.run(["echo", "still here"], cwd=str(tmp_path))).stdout == b"still here\n"
+    await commands.close()

@@ -1,5 +1,7 @@
 """What is reviewed, as whose text, and how the client sees it happen."""
 
+import asyncio
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -192,6 +194,15 @@ async def test_a_file_that_is_not_there_is_named(project: Path) -> None:
         assert "That cannot be reviewed" in (await reviewer.say("/review staged")).text
 
 
+async def test_a_name_that_is_not_unicode_is_left_out_and_told(project: Path, write: Write) -> None:
+    Path(os.fsdecode(bytes(project) + b"/caf\xe9.py")).write_text(BAD)
+    write("é `b`.py", BAD)
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.findings == {("é `b`.py", 1, "F401")}
+    assert "1 files whose names are not Unicode were left out" in turn.text
+
+
 # Whose text
 
 
@@ -291,18 +302,20 @@ async def test_a_program_in_the_project_does_not_pass_for_a_linter(
 
 
 async def test_a_cancelled_review_takes_its_linters_along(with_eslint: Path, write: Write) -> None:
-    write("node_modules/.bin/eslint", "#!/bin/sh\necho $$ > pid\nmv pid running\nexec sleep 600\n")
-    running = with_eslint / "running"
-
-    def waits(turn: object) -> bool:
-        return running.exists()
-
-    write("many.py", "\n".join(f"import m{number}" for number in range(50)))
+    write("node_modules/.bin/eslint", "#!/bin/sh\necho $$ > news\nexec sleep 600\n")
+    news = with_eslint / "news"
+    os.mkfifo(news)
     async with reviewing(with_eslint, User("once")) as reviewer:
-        turn = await reviewer.say("/review", until=waits)
+
+        async def cancel_once_it_runs() -> str:
+            pid = await asyncio.to_thread(news.read_text)
+            reviewer.session.cancel()
+            return pid.strip()
+
+        cancelling = asyncio.create_task(cancel_once_it_runs())
+        turn = await reviewer.say("/review")
         assert turn.stop_reason == "cancelled"
-        pid = int(running.read_text())
-        assert not Path(f"/proc/{pid}").exists()
+        assert not Path(f"/proc/{await cancelling}").exists()
         eslint = next(call for call in turn.calls if call.title.startswith("ESLint"))
         assert turn.updates_of(eslint)[-1].status == "failed"
         write("node_modules/.bin/eslint", FAKE)

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from .commands import CommandError, Commands
+from ..errors import Error
+from .commands import CommandError, Commands, program_named
 
 # A repository is not trusted: none of its settings may have Git run something.
-GIT = (
-    *("git", "--no-pager", "--literal-pathspecs"),
+SETTINGS = (
+    *("--no-pager", "--literal-pathspecs"),
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"),
 )
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--unified=0", "--relative")
@@ -26,7 +27,7 @@ class Change(Struct, frozen=True):
     shown: dict[int, str]
 
 
-class NoRepository(Exception):
+class NoRepository(Error):
     """Git cannot answer; the text says why, in one line."""
 
 
@@ -64,8 +65,13 @@ class Repository:
         return await self._ask("cat-file", "blob", f":./{path}")
 
     async def _ask(self, *words: str) -> bytes:
+        git = program_named("git", self._cwd)
+        if git is None:
+            raise NoRepository("Git is not installed")
         try:
-            result = await self._commands.run([*GIT, *words], cwd=self._cwd, env={"GIT_OPTIONAL_LOCKS": "0"})
+            result = await self._commands.run(
+                [git, *SETTINGS, *words], cwd=self._cwd, env={"GIT_OPTIONAL_LOCKS": "0"}
+            )
         except CommandError as exc:
             raise NoRepository(str(exc)) from exc
         if result.code:

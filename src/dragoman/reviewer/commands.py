@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from msgspec import Struct
 
+from ..errors import Error
 from ..host.terminals.children import Child, Keeper, Order, StartError
 from ..host.terminals.environment import environment
 
@@ -16,7 +19,7 @@ MOST_OUTPUT = 32 * 1024 * 1024  # bytes kept of each stream; what follows is rea
 PIECE = 64 * 1024
 
 
-class CommandError(Exception):
+class CommandError(Error):
     """A program could not be run to its end; the text says why, in one line."""
 
 
@@ -44,70 +47,67 @@ class Commands:
         timeout: float = TIMEOUT,
     ) -> Result:
         """Run a program in a directory; raises CommandError when it cannot be started or takes too long."""
-        run, name = _Run(), os.path.basename(argv[0])
+        name = os.path.basename(argv[0])
         order = Order(argv=list(argv), env=list(environment((env or {}).items()).items()))
+        run = _Run(self._keeper, order, cwd, stdin)
         try:
             async with asyncio.timeout(timeout):
-                with ExitStack() as opened:
-                    await run.start(self._keeper, order, _streams(cwd, stdin, run, opened))
                 return await run.result()
         except TimeoutError:
             raise CommandError(f"{name} took longer than {timeout:g} s and was ended") from None
         except (StartError, OSError) as exc:
             raise CommandError(f"{name} could not be run: {exc}") from exc
         finally:
-            await run.close()
+            await asyncio.shield(run.close())
 
     async def close(self) -> None:
         await self._keeper.close()
 
 
-def _streams(cwd: str, stdin: bytes, run: "_Run", opened: ExitStack) -> list[int]:
-    """The program's ends of its streams, and its directory; ours to close once it has copies."""
-    given = opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (a file, for it cannot fill up as a pipe does)
-    given.write(stdin)
-    given.seek(0)
-    theirs = [given.fileno()]
-    for kept in (run.stdout, run.stderr):
-        reading, writing = os.pipe()
-        opened.callback(os.close, writing)
-        kept.open(reading)
-        theirs.append(writing)
-    directory = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    opened.callback(os.close, directory)
-    return [*theirs, directory]
-
-
 class _Run:
     """One program, as its keeper tells of it."""
 
-    def __init__(self) -> None:
-        self.stdout, self.stderr = _Stream(), _Stream()
+    def __init__(self, keeper: Keeper, order: Order, cwd: str, stdin: bytes) -> None:
+        self._stdout, self._stderr = _Stream(), _Stream()
         self._code: int | None = None
         self._ended = asyncio.Event()
-        self._child: Child | None = None
+        # A task of its own: whoever gives up while it starts has to know what was started.
+        self._starting = asyncio.ensure_future(self._start(keeper, order, cwd, stdin))
 
-    async def start(self, keeper: Keeper, order: Order, streams: Sequence[int]) -> None:
-        self._child = await keeper.start(order, streams, self)
+    async def _start(self, keeper: Keeper, order: Order, cwd: str, stdin: bytes) -> Child:
+        with ExitStack() as opened:
+            given = opened.enter_context(tempfile.TemporaryFile())  # a file, for it cannot fill up as a pipe does
+            given.write(stdin)
+            given.seek(0)
+            theirs = [given.fileno()]
+            for kept in (self._stdout, self._stderr):
+                reading, writing = os.pipe()
+                opened.callback(os.close, writing)
+                kept.open(reading)
+                theirs.append(writing)
+            directory = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, directory)
+            return await keeper.start(order, [*theirs, directory], self)
 
     async def result(self) -> Result:
+        child = await asyncio.shield(self._starting)
         await self._ended.wait()
-        await self._end_child()  # what it left in the background would hold the pipes open
-        await self.stdout.ended.wait()
-        await self.stderr.ended.wait()
-        return Result(self._code or 0, bytes(self.stdout.data), bytes(self.stderr.data))
+        child.end()  # what it left in the background would hold the pipes open
+        await self._stdout.ended.wait()
+        await self._stderr.ended.wait()
+        return Result(self._code or 0, bytes(self._stdout.data), bytes(self._stderr.data))
 
     async def close(self) -> None:
+        """End the program and all it has started; nothing is left of it when this returns."""
         try:
-            await asyncio.shield(self._end_child())
+            child = await self._starting
+            child.end()
+            await child.gone.wait()
+        except (StartError, OSError):  # there is nothing to end
+            pass
         finally:
-            self.stdout.close()
-            self.stderr.close()
-
-    async def _end_child(self) -> None:
-        if self._child:
-            self._child.end()
-            await self._child.gone.wait()
+            self._stdout.close()
+            self._stderr.close()
 
     def exited(self, code: int) -> None:
         self._code = code
@@ -146,3 +146,14 @@ class _Stream:
             os.close(self._fd)
             self._fd = -1
         self.ended.set()
+
+
+def program_named(name: str, cwd: str) -> str | None:
+    """Where a program is: beside our own interpreter or on the path, but never in the project under review."""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    if os.access(beside, os.X_OK):
+        return beside
+    path = shutil.which(name)
+    if path is None or not os.path.isabs(path):
+        return None
+    return None if os.path.realpath(path).startswith(os.path.realpath(cwd) + os.sep) else path

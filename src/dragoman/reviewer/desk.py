@@ -9,11 +9,10 @@ from ..turn import Turn
 from . import report
 from .analysers import NOTES, of_topic
 from .changes import NoRepository
-from .commands import CommandError, Commands
+from .commands import CommandError, Commands, program_named
 from .explanations import own_explanation, page_of
 from .findings import Finding
 from .fixes import offer, repairs
-from .linters import program_named
 from .project import Project, Refused
 from .prompts import Request, codes_in, understood
 from .review import Outcome, Review, counted

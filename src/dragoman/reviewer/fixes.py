@@ -92,7 +92,15 @@ async def _repaired(source: Source, mended: Sequence[Finding], ruff: Tool | None
 
 
 async def _ruff_fixed(source: Source, codes: Sequence[str], ruff: Tool, commands: Commands) -> str:
-    words = ("--fix-only", "--no-unsafe-fixes", "--fixable", ",".join(codes), "--stdin-filename", source.path, "-")
+    words = (
+        "--fix-only",
+        "--no-unsafe-fixes",
+        "--fixable",
+        ",".join(codes),
+        "--stdin-filename",
+        f"./{source.path}",
+        "-",
+    )
     settings = [word for word in ruff.linter.arguments(ruff) if word not in ("--no-fix", "--output-format", "json")]
     try:
         result = await commands.run([ruff.path, *settings, *words], cwd=ruff.cwd, stdin=source.text.encode())

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import shutil
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -12,7 +10,7 @@ from msgspec.structs import replace
 
 from . import outputs
 from .checks.shell import interpreter, is_shell
-from .commands import CommandError, Commands, Result
+from .commands import CommandError, Commands, Result, program_named
 from .findings import Finding, Source
 
 PER_COMMAND = 500  # files named in one command
@@ -152,17 +150,6 @@ def _project_program(linter: Linter, cwd: str) -> str | None:
     return own if linter.runs_project_code and os.access(own, os.X_OK) else None
 
 
-def program_named(name: str, cwd: str) -> str | None:
-    """Where a program is: beside our own interpreter or on the path, but never in the project under review."""
-    beside = os.path.join(os.path.dirname(sys.executable), name)
-    if os.access(beside, os.X_OK):
-        return beside
-    path = shutil.which(name)
-    if path is None or not os.path.isabs(path):
-        return None
-    return None if os.path.realpath(path).startswith(os.path.realpath(cwd) + os.sep) else path
-
-
 def _has_settings(path: str, table: str) -> bool:
     if not table:
         return os.path.exists(path)
@@ -183,7 +170,7 @@ async def findings_of(tool: Tool, commands: Commands, sources: Sequence[Source])
         found += _placed(await _asked(tool, commands, names), tool.cwd, saved)
     for source in whole if linter.from_stdin else ():
         if not source.is_saved:
-            said = await _asked(tool, commands, (*linter.from_stdin, source.path), source.text.encode())
+            said = await _asked(tool, commands, (*linter.from_stdin, f"./{source.path}"), source.text.encode())
             found += [replace(finding, path=source.path) for finding in said]
     return found
 
@@ -226,7 +213,7 @@ async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) 
     room = asyncio.Semaphore(SHELLS_AT_ONCE)
 
     async def parse(source: Source) -> list[Finding]:
-        shell = shutil.which(interpreter(source)) or shutil.which("sh")
+        shell = program_named(interpreter(source), cwd) or program_named("sh", cwd)
         if shell is None or "\r\n" in source.text:
             return []
         try:

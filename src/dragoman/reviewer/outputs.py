@@ -139,7 +139,7 @@ def go_vet(output: bytes) -> Iterator[Finding]:
 
 def shell_syntax(output: bytes) -> Iterator[Finding]:
     """What `sh -n` complains of; the path is not in it."""
-    for line, said in _SHELL.findall(output.decode(errors="replace"))[:1]:
+    for line, said in _SHELL.findall(output[:2000].decode(errors="replace"))[:1]:
         yield Finding(
             "",
             int(line),

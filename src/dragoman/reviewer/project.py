@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from ..errors import ConnectionClosed, Error, RpcError
 from ..roles import offered
@@ -29,7 +29,7 @@ MINIFIED = (".min.js", ".min.css", ".map", ".bundle.js")
 Progress = Callable[[int, int], Awaitable[None]]
 
 
-class Refused(Exception):
+class Refused(Error):
     """The review cannot be made; the text says why, in one line."""
 
 
@@ -100,7 +100,7 @@ class Project:
             return single
         listed = await self.repository.files()
         everything = listed if listed is not None else await asyncio.to_thread(self._walk)
-        below = [path for path in everything if not directories or _is_below(path, directories)]
+        below = [path for path in self._nameable(everything) if not directories or _is_below(path, directories)]
         return self._bounded([*single, *(path for path in below if _is_ours(path))])
 
     def _walk(self) -> list[str]:
@@ -111,6 +111,17 @@ class Project:
             if len(found) > MOST_FILES:
                 break
         return found
+
+    def _nameable(self, paths: Iterable[str]) -> Iterator[str]:
+        """The paths the protocol can name: it has Unicode alone."""
+        odd = 0
+        for path in paths:
+            if path.isascii() or path == path.encode(errors="replace").decode():
+                yield path
+            else:
+                odd += 1
+        if odd:
+            self._left_out.append(f"{odd:,} files whose names are not Unicode were left out")
 
     def _bounded(self, paths: list[str]) -> list[str]:
         if len(paths) > MOST_FILES:

@@ -14,6 +14,7 @@ from .changes import looks_like_diff
 Verb = Literal["review", "fix", "explain", "todo", "help", "unknown"]
 Extent = Literal["files", "changes", "staged", "diff"]
 
+LONGEST = 10_000  # characters of a prompt that are read for names and codes
 _COMMAND = re.compile(r"\s*/([a-z]+)\b[ \t]*([^\n]*)(.*)", re.DOTALL | re.IGNORECASE)
 _VERBS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
     ("explain", re.compile(r"(?i)\b(?:explain|what does|what is|why)\b")),
@@ -26,7 +27,7 @@ _STAGED = re.compile(r"(?i)\bstaged\b|\bindex\b")
 _CHANGES = re.compile(r"(?i)\b(?:diff|changes?|changed|uncommitted|working tree)\b")
 _SINCE = re.compile(r"(?i)\b(?:diff|changes|since)\s+([\w][\w./^~@{}-]*)")
 _MENTION = re.compile(
-    r"@(\"[^\"]+\"|'[^']+'|[^\s,;]+)|`([^`\n]+)`|(?<![\w/.@-])([\w./~-]*[\w/](?:\.\w+)?(?::\d+){0,2})"
+    r"@(\"[^\"]+\"|'[^']+'|[^\s,;]+)|([`\"'][^`\"'\n]+[`\"'])|(?<![\w/.@-])([\w./~-]*[\w/](?:\.\w+)?(?::\d+){0,2})"
 )
 _CODE = re.compile(r"^(?:[A-Z]{1,8}\d{1,5}|[a-z]+(?:-[a-z0-9]+)+|todo|fixme|xxx|hack|secret|debugger)$")
 
@@ -61,20 +62,25 @@ def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> Request:
     if diff:
         attached = tuple(a for a in attached if a.text != diff)
     first = said.split("diff --git ", 1)[0] if diff else said
-    named, words = _named(first, cwd, is_command=command is not None)
+    named, words = _named(first[:LONGEST], cwd, is_command=command is not None)
     paths = (*linked, *named)
-    verb = _verb(command[1].lower() if command else None, first, has_files=bool(paths or attached or diff))
+    verb = _verb(
+        command[1].lower() if command else None,
+        first,
+        has_files=bool(paths or attached or diff),
+        names_finding=bool(codes_in(words)) or any(re.search(r":\d+$", word) for word in words),
+    )
     extent = _extent(first, diff, bool(paths or attached))
     since = _SINCE.search(first) if command else None
     return Request(verb, extent, paths, attached, words, diff, since[1] if since else "HEAD")
 
 
-def _verb(command: str | None, text: str, *, has_files: bool) -> Verb:
+def _verb(command: str | None, text: str, *, has_files: bool, names_finding: bool) -> Verb:
     if command is not None:
         known: dict[str, Verb] = {verb: verb for verb in ("review", "fix", "explain", "todo", "help")}
         return known.get(command, "unknown")
     for verb, pattern in _VERBS:
-        if pattern.search(text):
+        if pattern.search(text) and (verb != "explain" or names_finding):
             return verb
     return "review" if has_files else "unknown"
 
@@ -92,15 +98,15 @@ def _named(text: str, cwd: str, *, is_command: bool) -> tuple[list[str], list[st
     paths: list[str] = []
     words: list[str] = []
     for found in _MENTION.finditer(text):
-        word = (found[1] or found[2] or found[3]).strip("\"'").rstrip(".,:;!?")
+        word = (found[1] or found[2] or found[3]).strip("`\"'").rstrip(".,:;!?")
         name = re.sub(r":\d+(?::\d+)?$", "", word)
         path = os.path.normpath(os.path.join(cwd, name))
         is_meant = found[1] or is_command or "/" in name or "." in name
-        if name and is_meant and os.path.lexists(path):
+        # What was meant as a file is taken for one also where there is none: to be told so.
+        is_path = bool(found[1]) or bool(name and is_meant and os.path.lexists(path))
+        if is_path:
             paths.append(path)
-        elif found[1]:
-            paths.append(path)  # it was meant as a file: to be told that there is none
-        if word:
+        if word and not (is_path and name == word):
             words.append(word)
     return list(dict.fromkeys(paths)), words
 

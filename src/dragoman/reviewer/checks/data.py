@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from ..findings import Finding, Source
-from .leftovers import has_merge_markers, line_at
+from .leftovers import Lines, has_merge_markers
 
 # Files that may have comments whatever their names say.
 _WITH_COMMENTS = re.compile(
     r"(?:^|/)(?:[tj]sconfig[^/]*\.json|\.eslintrc(?:\.json)?|\.babelrc|devcontainer\.json|\.jshintrc"
     r"|\.vscode/[^/]*\.json|\.zed/[^/]*\.json|[^/]*\.code-workspace|deno\.json|turbo\.json|api-extractor\.json)$"
 )
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_TRAILING = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
+# A string that is not closed ends with its line: nothing is ever looked at twice.
+_STRING = r'"(?:[^"\\\n]|\\.)*+"?'
+_TOKEN = re.compile(rf'{_STRING}|[{{}}\[\],:]|[^\s{{}}\[\],:"]++')
+_TRAILING = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])")
+_ENDLESS_KEY = re.compile(r"^[^=\n\"'#]{2000}", re.MULTILINE)  # which the parser would take for ever to read
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -39,7 +42,7 @@ def json_syntax(source: Source) -> Iterator[Finding]:
             )
     except ValueError as exc:
         found = re.search(rf"{re.escape(str(exc))}\b", text)
-        line = line_at(text, found.start()) if found else 1
+        line = Lines(text).at(found.start()) if found else 1
         yield _json(source, line, f"not valid JSON: {exc} is no JSON value", "write null, or a number")
     except RecursionError:
         yield _json(source, 1, "nested too deeply to be read", "flatten it")
@@ -60,11 +63,12 @@ def _json(source: Source, line: int, message: str, advice: str) -> Finding:
 
 
 def _trailing_commas(source: Source) -> Iterator[Finding]:
+    lines = Lines(source.text)
     for found in _TRAILING.finditer(source.text):
         if found[1] is None:
             yield Finding(
                 source.path,
-                line_at(source.text, found.start()),
+                lines.at(found.start()),
                 "error",
                 "json-trailing-comma",
                 "not valid JSON: a comma with nothing behind it",
@@ -101,6 +105,7 @@ def json_duplicates(source: Source) -> Iterator[Finding]:
     objects: list[set[str] | None] = []  # the keys of each object that is open, None for an array
     last = ""
     offset = 0
+    lines = Lines(source.text)
     for token in _TOKEN.finditer(source.text):
         word = token[0]
         if word in "{[":
@@ -111,7 +116,7 @@ def json_duplicates(source: Source) -> Iterator[Finding]:
             if last in keys:
                 yield Finding(
                     source.path,
-                    line_at(source.text, offset),
+                    lines.at(offset),
                     "warning",
                     "json-duplicate-key",
                     f"the key {last} is given twice; which one counts depends on the reader",
@@ -122,7 +127,7 @@ def json_duplicates(source: Source) -> Iterator[Finding]:
 
 
 def toml_syntax(source: Source) -> Iterator[Finding]:
-    if not source.path.endswith(".toml") or has_merge_markers(source.text):
+    if not source.path.endswith(".toml") or has_merge_markers(source.text) or _ENDLESS_KEY.search(source.text):
         return
     try:
         tomllib.loads(source.text)

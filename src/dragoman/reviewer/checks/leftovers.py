@@ -1,6 +1,7 @@
 """What was meant to go before anybody else saw it: merge markers, debuggers, notes to oneself."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from ..findings import Finding, Source
@@ -27,10 +28,11 @@ def has_merge_markers(text: str) -> bool:
 def merge_markers(source: Source) -> Iterator[Finding]:
     if not has_merge_markers(source.text):
         return
+    lines = Lines(source.text)
     for found in _MERGE.finditer(source.text):
         yield Finding(
             source.path,
-            line_at(source.text, found.start()),
+            lines.at(found.start()),
             "error",
             "merge-marker",
             "a merge conflict was left unresolved",
@@ -68,6 +70,18 @@ def notes(source: Source) -> Iterator[Finding]:
             )
 
 
-def line_at(text: str, offset: int) -> int:
-    """The number of the line an offset is in."""
-    return text.count("\n", 0, offset) + 1
+class Lines:
+    """The lines of a text, found by offset."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._length = len(text)
+
+    def at(self, offset: int) -> int:
+        """The number of the line an offset is in, from 1."""
+        return bisect_left(self._ends, offset) + 1
+
+    def length(self, number: int) -> int:
+        """How long a line is."""
+        start = self._ends[number - 2] + 1 if number > 1 else 0
+        return (self._ends[number - 1] if number <= len(self._ends) else self._length) - start

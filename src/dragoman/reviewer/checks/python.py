@@ -15,7 +15,7 @@ from ..findings import Finding, Severity, Source
 from .leftovers import has_merge_markers
 
 _NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
-_NOQA_FILE = re.compile(r"^\s*#\s*(?:flake8|ruff)[:=]\s*noqa\s*$", re.IGNORECASE | re.MULTILINE)
+_NOQA_FILE = re.compile(r"^[ \t]*+#[ \t]*(?:flake8|ruff)[:=][ \t]*noqa[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _SILENCE = threading.Lock()  # what is done to warnings is done for the whole process
 
 DEEPEST = 200  # brackets within brackets: beyond it the parser may use up the stack

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from ..findings import Finding, Source
-from .leftovers import LONGEST, line_at
+from .leftovers import LONGEST, Lines
 
+MOST_HITS = 1000
 KEY_BLOCK = "a private key"
 # Names and values made up for a test or an example are its business.
 _MADE_UP = re.compile(
@@ -53,11 +55,12 @@ _WORDS = re.compile(r"^[a-z]+(?:[ _.:/-][a-z]+)*$", re.IGNORECASE)  # prose or a
 
 
 def secrets(source: Source) -> Iterator[Finding]:
-    text = source.text
+    hits = list(islice(_secrets_in(source), MOST_HITS))
+    lines = Lines(source.text if hits else "")
     told: set[int] = set()
-    for offset, what in _secrets_in(source):
-        line = line_at(text, offset)
-        if line not in told and (what == KEY_BLOCK or _line_length(text, offset) < LONGEST):
+    for offset, what in hits:
+        line = lines.at(offset)
+        if line not in told and (what == KEY_BLOCK or lines.length(line) < LONGEST):
             told.add(line)
             yield Finding(
                 source.path,
@@ -86,11 +89,6 @@ def _secrets_in(source: Source) -> Iterator[tuple[int, str]]:
             name = re.match(r"\w+", found[0])
             assert name
             yield found.start(), f"a value for {(before[0] + name[0]).lstrip('.-_')!r}"
-
-
-def _line_length(text: str, offset: int) -> int:
-    end = text.find("\n", offset)
-    return (end if end >= 0 else len(text)) - text.rfind("\n", 0, offset)
 
 
 def _is_placeholder(value: str) -> bool:

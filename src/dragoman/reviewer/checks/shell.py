@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..findings import Finding, Severity, Source
+from .leftovers import LONGEST, Lines
 
 _SHEBANG = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?|\S*/)(sh|bash|dash|ksh|ash)\b([^\n]*)")
 _NAME = r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})"
 _HEREDOC = re.compile(r"(?<!<)<<(-?)\s*(['\"]?)([A-Za-z_]\w*)\2")
-_ERREXIT = re.compile(r"^\s*set\s+(?:-[a-df-z]*e|-o\s+errexit)", re.MULTILINE)
+_ERREXIT = re.compile(r"^[ \t]*+set[ \t]+(?:-[a-df-z]*e|-o\s+errexit)", re.MULTILINE)
 
 
 class Rule(NamedTuple):
@@ -27,7 +28,7 @@ RULES = (
     Rule(
         "shell-unquoted-rm",
         "error",
-        re.compile(rf"\brm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+(?:[^\s;|&]+\s+)*[^\s;|&]*{_NAME}"),
+        re.compile(rf"\brm\s(?=(?:[^;|&]*\s)?-\w*[rR]\w*\s)[^;|&]*{_NAME}"),
         "rm -r is given a variable without quotes: empty or with a blank in it, the wrong files go",
         'write "${name:?}" with the quotes',
     ),
@@ -117,7 +118,7 @@ def line_ends(source: Source) -> Iterator[Finding]:
     if is_shell(source) and "\r\n" in source.text:
         yield Finding(
             source.path,
-            source.text.count("\n", 0, source.text.index("\r\n")) + 1,
+            Lines(source.text).at(source.text.index("\r\n")),
             "error",
             "shell-crlf",
             "the lines end with CR LF: the shell takes the CR for a part of each last word",
@@ -144,7 +145,7 @@ def _told(source: Source, rules: tuple[Rule, ...]) -> Iterator[Finding]:
     if _exits_on_error(source.text):
         rules = tuple(rule for rule in rules if rule is not _CD)
     for number, line in enumerate(bare(source.text).split("\n"), 1):
-        for rule in rules:
+        for rule in rules if len(line) < LONGEST else ():
             if (is_sh or not rule.sh_only) and rule.pattern.search(line):
                 is_fixable = rule.code == "shell-equals-in-sh"
                 yield Finding(source.path, number, rule.severity, rule.code, rule.message, rule.advice, is_fixable)

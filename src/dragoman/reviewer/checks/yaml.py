@@ -9,16 +9,17 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ..findings import Finding, Severity, Source
-from .leftovers import has_merge_markers
+from .leftovers import LONGEST, has_merge_markers
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s+|$))*")
 _KEY = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"
-    r"|(?:[^\s\-?:,\[\]{}&*!|>'\"%@`#]|[-?:](?=[^\s]))(?:(?!:\s|:$|\s#).)*?)\s*:(?=\s|$)"
+    r"|(?:[^\s\-?:,\[\]{}&*!|>'\"%@`#]|[-?:](?=[^\s]))(?:(?!:\s|:$|\s#).)*?)[ \t]{0,80}:(?=\s|$)"
 )
 _BLOCK_SCALAR = re.compile(r"[|>][-+0-9]{0,2}\s*(?:#.*)?$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
-_TEMPLATE = re.compile(r"^\s*\{[{%]|\{%|\{\{-|^\s*-?\s*\{\{", re.MULTILINE)
+_TEMPLATE = re.compile(r"^[ \t]*+(?:-[ \t]*+)?\{[{%]|\{%|\{\{-", re.MULTILINE)
+DEEPEST = 200  # levels within levels that somebody wrote by hand
 _PAIRS = {"]": "[", "}": "{"}
 
 
@@ -116,7 +117,7 @@ class _Reader:
             return False
         if level:
             level.is_waiting = False
-        self._levels.append(Level(column, is_mapping=False))
+        self._open(Level(column, is_mapping=False))
         return True
 
     def _content(self, column: int, content: str) -> None:
@@ -145,7 +146,7 @@ class _Reader:
             if level:
                 level.is_waiting = False
             level = Level(column, is_mapping=True)
-            self._levels.append(level)
+            self._open(level)
         elif level.column > column or not level.is_mapping:
             self._misplaced()
             return
@@ -158,6 +159,11 @@ class _Reader:
             )
         level.keys.setdefault(name, self._at + 1)
         level.is_waiting = True
+
+    def _open(self, level: Level) -> None:
+        if len(self._levels) > DEEPEST:
+            raise Unclear
+        self._levels.append(level)
 
     def _close_above(self, column: int, keep_lists: bool = False) -> None:
         """Close what is indented deeper than this column, and for a key also a list at it."""
@@ -238,6 +244,8 @@ class _Reader:
         started, opened = self._at, ""
         text = value
         while True:
+            if len(text) > LONGEST:
+                raise Unclear
             for token in re.finditer(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|(?:^|\s)#.*$|[\[\]{}]|[\"']", text):
                 word = token[0]
                 if word in ("[", "{"):
