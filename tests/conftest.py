@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -16,6 +16,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if full_size:
         config.hook.pytest_deselected(items=full_size)
         items[:] = [item for item in items if not item.get_closest_marker("torture")]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Sessions, logs and settings of whoever runs the tests are neither read nor written by them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        yield
 
 
 @pytest.fixture
