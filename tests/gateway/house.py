@@ -40,6 +40,57 @@ class House:
         async with connect(self.url(**options), client, headers=self.headers(who)):
             yield client
 
+    @asynccontextmanager
+    async def bare(self, who: str = "ann", *, knows_us: bool = False, **options: Any) -> AsyncIterator["Bare"]:
+        """A client that sends and hears frames as they are."""
+        from dragoman.transports.remote import dial
+
+        bare = Bare(await dial(self.url(**options), headers=self.headers(who)))
+        meta = {"_meta": {"dragoman": {}}} if knows_us else {}
+        try:
+            await bare.ask("initialize", {"protocolVersion": 1, "clientCapabilities": meta})
+            yield bare
+        finally:
+            await bare.wire.close()
+
+
+class Bare:
+    """Frames in, frames out; ids of its own choice."""
+
+    def __init__(self, wire: Any) -> None:
+        self.wire = wire
+        self.frames: list[dict[str, Any]] = []
+        self._changed = asyncio.Event()
+        self._last = 0
+        wire.listen(self._hear, self._changed.set)
+
+    def _hear(self, frames: Any) -> None:
+        self.frames += [msgspec.json.decode(frame) for frame in frames]
+        self._changed.set()
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.wire.send([msgspec.json.encode(message)])
+
+    async def ask(self, method: str, params: Any, id: Any = None) -> dict[str, Any]:
+        """The whole answer to a request."""
+        self._last += 1
+        id = self._last if id is None else id
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        return await self._next(lambda frame: "method" not in frame and frame.get("id") == id)
+
+    async def hear(self, method: str) -> dict[str, Any]:
+        """The next message of a method, which is then no longer here."""
+        return await self._next(lambda frame: frame.get("method") == method)
+
+    async def _next(self, wanted: Any) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for at, frame in enumerate(self.frames):
+                    if wanted(frame):
+                        return self.frames.pop(at)
+                self._changed.clear()
+                await self._changed.wait()
+
 
 @asynccontextmanager
 async def hosting(

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import schema as s
-from ..errors import RpcError
+from ..errors import RequestCancelled, RpcError
 from ..rpc import Reply
 from .history import History
 from .metrics import Metrics
@@ -102,8 +102,8 @@ class Asks:
         seat.asks.pop(ask.id, None)
         if reply.error is None and _fits(ask, reply.result):
             self._settle(ask, Answered(ask.id, reply.result, by=seat.visitor.name), seat)
-        elif isinstance(reply.error, RpcError) or reply.error is None:
-            ask.refused.add(seat)
+        elif isinstance(reply.error, RpcError | None) and not isinstance(reply.error, RequestCancelled):
+            ask.refused.add(seat)  # who is cancelled in the middle has not answered, but is about to leave
             self._give_up(ask, reply.error)
 
     def _give_up(self, ask: Ask, error: RpcError | None) -> None:

@@ -1,8 +1,8 @@
 """A gateway's agent that stays attached: `connect(attached(url))`, and `dragoman connect URL` for editors.
 
 The transport comes back by itself after a drop.  When it cannot, because the gateway was restarted, this dials
-anew, takes every session up where it was left, and sends again what was asked: a prompt is known by its key, so it is
-never run twice.
+anew, takes every session up where it was left, and sends again what was asked: a prompt is known by its key, so it
+is never run twice.
 """
 
 import asyncio

@@ -24,7 +24,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     requests: int = 256  # of one connection, under way at once
     mcp_servers: int = 32  # of one session
     warn_lag: int = 2_000  # records a viewer may be behind before it is warned
-    evict_lag: int = 20_000  # and before it is sent away
+    evict_lag: int = 20_000  # and before it is sent away,
+    lag_seconds: float = 10.0  # if it has not caught up for this long
 
 
 def exceeded(limit: str, most: float) -> Overloaded:

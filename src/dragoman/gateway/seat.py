@@ -7,6 +7,8 @@ room.
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -17,6 +19,7 @@ from ..errors import Error
 from ..rpc import Method, Reply
 from .engine import Engine, Entry
 from .history import History
+from .limits import Limits
 from .records import update_params
 
 log = logging.getLogger("dragoman")
@@ -55,7 +58,7 @@ class Seat:
         role: Role,
         *,
         after: int,
-        lag: tuple[int, int],
+        limits: Limits,
         evict: "Callable[[Seat], None]",
         echo_until: int = 0,
     ) -> None:
@@ -63,12 +66,12 @@ class Seat:
         self.cursor = after
         self.asks: dict[str, int] = {}  # questions put to this client, by the id of the request
         self._history, self._engine = history, engine
-        self._warn_at, self._evict_at = lag
+        self._limits = limits
         self._evict = evict
         self._echo_until = echo_until  # up to here a client is also told what it said itself
         self._pump: asyncio.Task[None] | None = None
         self._is_open = False
-        self._has_kept_up = False
+        self._kept_up = math.inf  # when it last had been told everything
         self._is_warned = False
         self._left = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -129,7 +132,7 @@ class Seat:
         if self._pump is None and self.cursor < self._history.durable and self._is_open:
             self._pump = asyncio.create_task(self._read_on(), name="catching up")
         elif self.cursor == self._history.durable:
-            self._has_kept_up = True
+            self._kept_up = time.monotonic()
 
     async def _read_on(self) -> None:
         connection = self.visitor.connection
@@ -139,7 +142,7 @@ class Seat:
                     if connection.is_full:
                         await connection.room()
                     self._tell(record.number, record.entry)
-            self._has_kept_up, self._is_warned = True, False
+            self._kept_up, self._is_warned = time.monotonic(), False
         except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
             log.info("a viewer is left behind: %s", exc)
             self._is_open = False
@@ -166,14 +169,14 @@ class Seat:
 
     def _watch_lag(self) -> None:
         behind = self._history.durable - self.cursor
-        if not self._has_kept_up or behind < self._warn_at:
+        if behind < self._limits.warn_lag or self._kept_up == math.inf:  # it is still being told what was before
             return
-        if behind >= self._evict_at:
+        if not self._is_warned:
+            self._is_warned = True
+            self.notify("_dragoman/lagging", {"behind": behind, "most": self._limits.evict_lag})
+        if behind >= self._limits.evict_lag and time.monotonic() - self._kept_up > self._limits.lag_seconds:
             self._is_open = False
             self._evict(self)
-        elif not self._is_warned:
-            self._is_warned = True
-            self.notify("_dragoman/lagging", {"behind": behind, "most": self._evict_at})
 
     def _wake(self) -> None:
         reached = [waiter for waiter in self._waiters if self.cursor >= waiter[0] or self._left]

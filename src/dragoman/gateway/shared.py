@@ -282,7 +282,6 @@ class Shared:
         """Give somebody a seat that is told everything after a record; `echo` when also what it said itself."""
         role = self.card.role_of(visitor.name)
         assert role
-        limits = self._desk.limits
         seat = Seat(
             self.id,
             self.history,
@@ -290,7 +289,7 @@ class Shared:
             visitor,
             role,
             after=min(after, self.history.durable),
-            lag=(limits.warn_lag, limits.evict_lag),
+            limits=self._desk.limits,
             evict=self._evict,
             echo_until=self.history.durable if echo else 0,
         )
