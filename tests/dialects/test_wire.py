@@ -61,6 +61,14 @@ async def test_an_agent_that_will_not_be_greeted_twice_is_taken_at_its_first_wor
     assert len(greetings) == 2
 
 
+async def test_an_agent_that_understands_no_greeting_but_its_own_is_found_out():
+    refusal = {"error": {"code": -32602, "message": "capabilities are missing"}}
+    answers = [refusal, {"result": DRAFT_WELCOME}, {"result": DRAFT_WELCOME}]
+    client, greetings = await meet(answers)
+    assert client.dialect == "draft"
+    assert greetings[-1]["capabilities"]["fs"] == {"read": True, "write": True}
+
+
 async def test_an_agent_that_is_greeted_in_its_dialect_is_greeted_once():
     client, greetings = await meet([{"result": DRAFT_WELCOME}], dialect="d3")
     assert client.dialect == "draft"

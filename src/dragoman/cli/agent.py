@@ -5,6 +5,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from .translate import add_dialect
+
 # Where each is, and what it does; only the one that is served is loaded.
 AGENTS = {
     "coder": ("coder", "Coder", "writes code with any language model"),
@@ -18,6 +20,7 @@ def add_to(commands: Any) -> None:
     agent = commands.add_parser("agent", help="serve one of the agents that come along over stdin and stdout")
     told = "; ".join(f"{name} {does}" for name, (_, _, does) in AGENTS.items())
     agent.add_argument("name", choices=list(AGENTS), help=told)
+    add_dialect(agent, "--dialect", "client")
     coder = agent.add_argument_group("for the coder")
     coder.add_argument("--model", metavar="PROVIDER:MODEL", help="which model (default: the best there is)")
     coder.add_argument("--fetch", action="store_true", help="let it visit pages, each host with permission")
@@ -36,5 +39,6 @@ def _serve(arguments: argparse.Namespace) -> int:
     part, name, _ = AGENTS[arguments.name]
     agent: Any = getattr(import_module(f"dragoman.{part}"), name)
     app: Any = agent if part == "testing" else durable(agent)
-    serve(partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app)
+    app = partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app
+    serve(app, dialect=arguments.client_dialect)
     return 0

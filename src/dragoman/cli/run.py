@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from .complaint import complain
+from .translate import add_dialect
 
 PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")
 EXITS = (
@@ -37,6 +38,7 @@ def add_to(commands: Any) -> None:
     add("--timeout", type=_seconds, metavar="SECONDS", help="cancel the turn when it takes longer")
     add("--json", action="store_true", help="print every event as a line of JSON")
     add("--sandbox", action="store_true", help="run the agent's commands in a sandbox, or not at all")
+    add_dialect(run, "--dialect", "agent")
     add("prompt", metavar="PROMPT", help="what to say to the agent; - reads it from stdin")
     run.set_defaults(command=_run)
 
@@ -94,6 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
         latest=arguments.latest,
         timeout=arguments.timeout,
         sandbox=arguments.sandbox,
+        dialect=arguments.agent_dialect,
         json=arguments.json,
         interactive=sys.stderr.isatty() and (sys.stdin.isatty() or arguments.prompt == "-"),
     )

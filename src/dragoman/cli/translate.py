@@ -4,20 +4,27 @@ import argparse
 import sys
 from typing import Any
 
+from ..dialects import NAMES, proper_name
 from .complaint import AGENT_FAILED, complain
 
 
-def add_to(commands: Any) -> None:
-    from ..dialects import NAMES
+def add_dialect(parser: Any, option: str, who: str) -> None:
+    """Let the user say which dialect somebody speaks."""
+    told = f"what the {who} speaks, if it cannot be told from its greeting: {', '.join(NAMES)}"
+    parser.add_argument(option, dest=f"{who}_dialect", type=_dialect, metavar="DIALECT", help=told)
 
-    names = ", ".join(NAMES)
+
+def _dialect(text: str) -> str:
+    try:
+        return proper_name(text)
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from None
+
+
+def add_to(commands: Any) -> None:
     translate = commands.add_parser("translate", help="stand between a client and an agent of other dialects")
-    translate.add_argument(
-        "--from", dest="client", metavar="DIALECT", help=f"what the client speaks (default: detected); {names}"
-    )
-    translate.add_argument(
-        "--to", dest="agent", metavar="DIALECT", help="what the agent speaks (default: detected)"
-    )
+    add_dialect(translate, "--from", "client")
+    add_dialect(translate, "--to", "agent")
     translate.add_argument("--report", action="store_true", help="say on stderr, at the end, what was lost")
     translate.add_argument("agent_command", nargs="+", metavar="CMD", help="what starts the agent, after --")
     translate.set_defaults(command=_translate)
@@ -26,26 +33,19 @@ def add_to(commands: Any) -> None:
 def _translate(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from ..dialects import proper_name
     from ..errors import Error
     from ..transports.stdio import claimed_stdio
 
-    try:
-        client, agent = (name and proper_name(name) for name in (arguments.client, arguments.agent))
-    except ValueError as exc:
-        return complain(str(exc))
     with claimed_stdio() as descriptors:
         try:
-            return asyncio.run(_run(descriptors, client, agent, arguments))
+            return asyncio.run(_run(descriptors, arguments))
         except Error as exc:
             return complain(str(exc), AGENT_FAILED)
         except asyncio.CancelledError:  # by SIGTERM, as editors end what they have started
             return 0
 
 
-async def _run(
-    descriptors: tuple[int, int], client: str | None, agent: str | None, arguments: argparse.Namespace
-) -> int:
+async def _run(descriptors: tuple[int, int], arguments: argparse.Namespace) -> int:
     import asyncio
     import signal
 
@@ -61,7 +61,10 @@ async def _run(
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     stdio = StdioTransport()
     await stdio.open(*descriptors)
-    edges = TranslatingTransport(stdio, "client", client), TranslatingTransport(process, "agent", agent)
+    edges = (
+        TranslatingTransport(stdio, "client", arguments.client_dialect),
+        TranslatingTransport(process, "agent", arguments.agent_dialect),
+    )
     ended = await relay(*edges)
     if arguments.report:
         _report(edges)

@@ -63,6 +63,8 @@ UTF8 = {None, "utf-8", "utf8", "UTF-8", "UTF8", "ascii", "us-ascii"}
 
 
 def _greeting_inward(params: Any, t: Any) -> Any:
+    if "capabilities" not in params:  # whoever has not been told yet greets in version 1
+        return params
     offers = params["capabilities"]
     rest = {name: member for name, member in params.items() if name != "capabilities"}
     said = {**rest, "clientCapabilities": _client_offers(offers)}

@@ -37,6 +37,7 @@ class TranslatingTransport:
         self._is_settled = False
         self._greeting: Message | None = None  # our `initialize`, while its answer is awaited
         self._first_answer: Message | None = None  # to it, while the agent is greeted again
+        self._second_greeting: Message | None = None
         self._wakes: dict[int, asyncio.TimerHandle] = {}
         if dialect is not None:
             self._speak(self.dialect)
@@ -144,9 +145,24 @@ class TranslatingTransport:
         said = self.translator.outward(self._greeting).onward
         if said == [self._greeting]:
             return frames
-        self._first_answer = _read(frames[0])
+        self._first_answer, self._second_greeting = _read(frames[0]), said[0]
         self._inner.send([_encode(message) for message in said])
         return frames[1:]
+
+    def _second_answer(self, message: Message) -> Message | None:
+        """What is heard of an agent that was greeted again; None when it has to be once more."""
+        first, self._first_answer, self._second_greeting = self._first_answer, None, None
+        if "error" in message:
+            # It will not be greeted twice; a first answer that was none is no better than this one.
+            return message if first is None or "error" in first else first
+        dialect = detect(message, self._peer)
+        if dialect in (None, self.dialect) or first is None or "error" not in first:
+            return message
+        self._settle(dialect)  # a refusal had told little of it
+        assert self.translator is not None
+        assert self._greeting is not None
+        self._inner.send([_encode(said) for said in self.translator.outward(self._greeting).onward])
+        return None
 
     # Translating
 
@@ -157,8 +173,10 @@ class TranslatingTransport:
             if message is None:
                 yield frame
                 continue
-            if self._first_answer is not None and "error" in message and _answers(message, self._first_answer):
-                message, self._first_answer = self._first_answer, None  # it will not be greeted twice
+            if self._second_greeting is not None and _answers(message, self._second_greeting):
+                message = self._second_answer(message)
+                if message is None:
+                    continue
             translation = self.translator.inward(message)
             if translation.back:
                 self._inner.send([_encode(message) for message in translation.back])

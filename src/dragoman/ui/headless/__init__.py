@@ -52,6 +52,7 @@ class Order(Struct, kw_only=True):
     latest: bool = False
     timeout: float | None = None
     sandbox: bool = False
+    dialect: str | None = None  # what the agent speaks, where that cannot be told
     json: bool = False
     interactive: bool = False  # whether somebody sits at stderr's terminal
 
@@ -196,7 +197,8 @@ class Run:
     async def _take_turn(self) -> Outcome:
         order, host = self._order, self._host
         target = order.agent.url or order.agent.argv
-        async with connect(target, host, env=order.agent.environment, headers=order.agent.headers):
+        env, headers = order.agent.environment, order.agent.headers
+        async with connect(target, host, env=env, headers=headers, dialect=order.dialect):
             session = await open_session(host, order.cwd, order.session, order.latest)
             for option, value in order.options:
                 await set_option(session, option, value)
