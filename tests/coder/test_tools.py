@@ -215,6 +215,20 @@ async def test_a_command_in_the_background_runs_beside_the_conversation_until_it
     assert "No command runs" in told["command_output"]
 
 
+async def test_where_nothing_may_change_no_command_is_stopped(tmp_path: Path) -> None:
+    start = call("run_command", command="sleep 600", background=True)
+    async with desk(tmp_path, start, "Started.", call("stop_command", id="command-1"), "Done.") as (
+        session,
+        there,
+        model,
+    ):
+        await session.prompt("Start it")
+        await session.set_mode("plan")
+        await session.prompt("Stop it")
+        assert len(there.terminals) == 1
+    assert results(model)[1][:2] == ("stop_command", "denied")
+
+
 @pytest.mark.parametrize("client", [DiskClient, BareClient])
 async def test_a_command_in_the_background_ends_with_its_session(tmp_path: Path, client: Any) -> None:
     step = call("run_command", command="echo $$ > pid && exec sleep 600", background=True)

@@ -75,11 +75,13 @@ class Gate:
             verdict = self._rules.judge(name, self._now())
             if verdict and verdict.effect == "deny":
                 raise Denied(f"A rule of the user forbids this{': ' + verdict.why if verdict.why else ''}.")
+        if not (isinstance(operation, FileRead | NetworkAccess) or (isinstance(operation, McpTool) and reads_only)):
+            self.must_be_able_to_change()
+
+    def must_be_able_to_change(self) -> None:
+        """Raise Denied in a mode that changes nothing."""
         mode = MODES[self._session.mode or "ask"]
-        harmless = isinstance(operation, FileRead | NetworkAccess) or (
-            isinstance(operation, McpTool) and reads_only
-        )
-        if mode.changes == "never" and not harmless:
+        if mode.changes == "never":
             raise Denied(f"Nothing can be changed or run in the mode {mode.id!r}; only the user can leave it.")
 
     def _now(self) -> Place:

@@ -79,6 +79,7 @@ class StopCommand(Tool):
     async def run(self, work: Work) -> Sequence[Part]:
         if self.id not in work.place.beside:
             raise Failed(f"No command runs as {self.id!r}.")
+        work.place.gate.must_be_able_to_change()
         await work.place.stop(self.id)
         return [Text("It is over.")]
 
