@@ -28,5 +28,5 @@ def _demo(arguments: argparse.Namespace) -> int:
         os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")  # nothing of it is to stay
         print(f"A sample project, copied to {project}; the agent: dragoman agent reviewer", file=sys.stderr)
         code = main(["run", "--cwd", str(project), "--agent", agent, "--permissions", preset, "/fix"])
-    print("\nOn a project of yours: dragoman run --agent reviewer --permissions allow-reads /review", file=sys.stderr)
+    print("\nOn your project: dragoman run --agent reviewer --permissions allow-reads /review", file=sys.stderr)
     return code
