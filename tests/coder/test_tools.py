@@ -257,6 +257,8 @@ async def test_long_output_is_cut_and_kept_where_the_model_can_read_it(tmp_path:
     [
         ("echo test", ["echo", "test"]),
         ("true && echo test", ["/bin/sh", "-c", "true && echo test"]),
+        ("cd /", ["/bin/sh", "-c", "cd /"]),
+        ("A=1 env", ["/bin/sh", "-c", "A=1 env"]),
         ("echo $HOME", ["/bin/sh", "-c", "echo $HOME"]),
         ("echo 'a b'", ["/bin/sh", "-c", "echo 'a b'"]),
     ],

@@ -30,6 +30,10 @@ from .gate import Denied, Gate
 MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
 MAX_OUTPUT = 1024 * 1024  # bytes of a command's output that are kept
 MAX_BESIDE = 8  # commands in the background
+_BUILTINS = (
+    *(".", ":", "alias", "cd", "command", "eval", "exec"),
+    *("exit", "export", "read", "set", "source", "trap"),
+)
 _PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words that mean the same to every shell and to none
 
 
@@ -150,8 +154,8 @@ class Workplace:
     def command(self, line: str, cwd: str | None = None) -> Execute:
         """What a line would run: plain words as they are, anything else in a shell."""
         place = self.session.path(cwd or ".")
-        if _PLAIN.fullmatch(line):
-            program, *args = shlex.split(line)
+        program, *args = shlex.split(line) if _PLAIN.fullmatch(line) else [""]
+        if program and "=" not in program and program not in _BUILTINS:
             return execution(program, args, cwd=place)
         return Execute(argv=("/bin/sh", "-c", line), cwd=place, shell=True)
 
