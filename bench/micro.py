@@ -7,6 +7,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from inspect import isawaitable
 from itertools import count
 from typing import Any
@@ -17,10 +18,12 @@ from work import CHUNK, LARGE, document
 from dragoman import AgentSession, Client, Turn, codec
 from dragoman import schema as s
 from dragoman.connection import Connection
+from dragoman.dialects import NAMES
 from dragoman.framing import LineFramer, join_lines
 from dragoman.roles import ClientRole, RemoteClient, methods
 from dragoman.rpc import Peer
 from dragoman.transports import Hear
+from dragoman.transports.translating import TranslatingTransport
 
 ROUNDS, SECONDS = 200, 0.002  # each step is repeated in many short rounds, and the best counts: machines are busy
 REPEATED = 10  # calls between two looks at the clock
@@ -44,6 +47,13 @@ class Nowhere:
         return EOFError()
 
     async def close(self) -> None: ...
+
+
+class Kept(Nowhere):
+    """One that also keeps what it was last sent."""
+
+    def send(self, frames: list[bytes]) -> None:
+        self.frames = frames
 
 
 def chunk() -> s.SessionNotification:
@@ -83,6 +93,15 @@ async def steps() -> dict[str, Callable[[], Any]]:
         async for _ in prompt:
             pass
 
+    translated: dict[str, Callable[[], Any]] = {}
+    for name in (name for name in NAMES if name not in ("v1", "v2")):
+        said, heard = Kept(), Nowhere()
+        speaking, hearing = TranslatingTransport(said, "client", name), TranslatingTransport(heard, "agent", name)
+        hearing.listen(lambda frames: None, lambda: None)
+        speaking.send([frame])
+        translated[f"to {name}"] = partial(speaking.send, [frame])
+        translated[f"from {name}"] = partial(heard.hear, [*said.frames])
+
     block = join_lines([frame] * (64 * 1024 // len(frame)))
     large = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "result": {"content": document(LARGE)}})
 
@@ -102,6 +121,7 @@ async def steps() -> dict[str, Callable[[], Any]]:
         "encode 1 MiB": lambda: codec.encode(s.ReadTextFileResponse(content=document(LARGE))),
         "receive 1 MiB": reply,
         "check 1 MiB": lambda: codec.check(large),
+        **translated,
     }
 
 

@@ -162,7 +162,7 @@ class DraftSessions(DraftTerminals):
 
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         notes = super().note_outward(method, params)
-        if method == "session/update":
+        if (self._held or self._history) and method == "session/update":
             session_id, update = params["sessionId"], params["update"]
             if session_id in self._history and update["sessionUpdate"] in SPOKEN:
                 message = (update["sessionUpdate"], update.get("messageId"))

@@ -12,6 +12,8 @@ CHUNKS = {
     "user_message_chunk": "user_message_chunk",
     "thought_message_chunk": "agent_thought_chunk",
 }
+THOUGHT = "thought_message_chunk"
+MARKS = {type: "visible" if type == THOUGHT else "final" for type in CHUNKS}  # what each chunk says besides
 CHUNK_TYPES = {kind: type for type, kind in CHUNKS.items()}
 # What a tool's name tells of its kind, and the name of a tool of which only the kind is known.
 TOOLS = {
@@ -106,13 +108,21 @@ TERMINAL = Fields(carried=["command", "exitCode", "stdout", "stderr"])
 OUTPUT = Pair(_output_inward, _output_outward)
 
 
+class _Speech:
+    """A message being told, and the number of the last of its chunks."""
+
+    __slots__ = ("id", "index")
+
+    def __init__(self, id: str | None) -> None:
+        self.id, self.index = id, -1
+
+
 class DraftUpdates(Remembering):
     """The part of the translator that updates go through."""
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._messages: dict[Any, str | None] = Kept()  # (session, kind) -> the id of the message being told
-        self._told: dict[Any, int] = Kept()  # (session, kind) -> how many chunks of it were told
+        self._speeches: dict[Any, _Speech] = Kept()  # (session, type of chunk) -> the message being told
         self.asked: set[str] = set()  # tool calls that wait for a permission
         self.denied: dict[str, bool] = Kept()  # and those that were not given it
 
@@ -135,6 +145,11 @@ class DraftUpdates(Remembering):
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update":
             return super().note_outward(method, params)
+        kind = params["update"]["sessionUpdate"]
+        if kind in CHUNK_TYPES and len(params) == 2:  # most of them; nobody needs to know when each was said
+            type = CHUNK_TYPES[kind]
+            data = self._chunk_data(params["sessionId"], type, params["update"])
+            return [(method, {"sessionId": params["sessionId"], "type": type, "data": data})]
         said, kept = carried(params, self) if "_meta" in params else (params, {})
         rest = {name: member for name, member in said.items() if name != "update"}
         stamp = {"timestamp": kept.get("timestamp") or self.surroundings.now()}
@@ -170,27 +185,21 @@ class DraftUpdates(Remembering):
         return {"sessionUpdate": kind, **said}
 
     def _chunk(self, session_id: str, type: str, data: dict[str, Any]) -> dict[str, Any]:
-        content, key = data["content"], (session_id, type)
+        content, index, key = data["content"], data.get("index"), (session_id, type)
         block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
-        id = self._messages.get(key)
-        if id is None or (data.get("index") == 0 and self._told.get(key)):  # who counts anew says something new
-            id = self._messages[key] = self.new_id("message")
-            self._told.pop(key, None)
-        said = {"sessionUpdate": CHUNKS[type], "messageId": id, "content": block}
-        index = self._told.get(key, -1) + 1
-        if len(data) == 3 and data.get("index") == index and data == self._counted(type, content, index):
-            self._told[key] = index
+        speech = self._speeches.get(key)
+        if speech is None or (index == 0 and speech.index >= 0):  # who counts anew says something new
+            speech = self._speeches[key] = _Speech(self.new_id("message"))
+        said = {"sessionUpdate": CHUNKS[type], "messageId": speech.id, "content": block}
+        speech.index += 1
+        if index == speech.index and len(data) == 3 and data.get(MARKS[type]) is (type == THOUGHT):
             return said  # told again it is counted again, and comes to the same
+        if isinstance(index, int):
+            speech.index = index
         if data.get("final"):
-            del self._messages[key]
-        self._told[key] = data["index"] if isinstance(data.get("index"), int) else index
+            del self._speeches[key]
         kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
         return carry({**said, **margin(data)}, {**kept, MADE_UP: ["messageId"]}, self)
-
-    def _counted(self, type: str, words: Any, index: int) -> dict[str, Any]:
-        """The data of a chunk that is neither the last nor hidden."""
-        end = "visible" if type == "thought_message_chunk" else "final"
-        return {"content": words, "index": index, end: end == "visible"}
 
     def _tool_call(self, type: str, data: dict[str, Any]) -> dict[str, Any]:
         said: dict[str, Any] = {"sessionUpdate": type, "toolCallId": data["id"]}
@@ -249,29 +258,28 @@ class DraftUpdates(Remembering):
         if content.get("type") != "text" or len(content) > 2:
             self.lose("content of messages")
         words = content["text"] if content.get("type") == "text" else _placeholder(content)
-        if key not in self._messages or self._messages[key] != id:
-            self._told.pop(key, None)
-            self._messages[key] = id
-        index = self._told.get(key, -1) + 1
+        speech = self._speeches.get(key)
+        if speech is None or speech.id != id:
+            speech = self._speeches[key] = _Speech(id)
+        speech.index += 1
+        counted = {"content": words, "index": speech.index, MARKS[type]: type == THOUGHT}
         if "_meta" not in update:
-            self._told[key] = index
-            return self._counted(type, words, index)
+            return counted
         update, kept = carried(update, self)
         if kept.pop(MADE_UP, None) is None:
-            self._told[key] = index
-            return {**self._counted(type, words, index), **margin(update)}
-        self._told[key] = kept["index"] if isinstance(kept.get("index"), int) else index
+            return {**counted, **margin(update)}
+        if isinstance(kept.get("index"), int):
+            speech.index = kept["index"]
         if kept.get("final"):
-            del self._told[key], self._messages[key]
+            del self._speeches[key]
         return {"content": words, **margin(update), **kept}
 
     def finished_messages(self, session_id: str) -> list[dict[str, Any]]:
         """What ends the messages of a turn that are still open, told to a client."""
         ends = []
         for type in ("user_message_chunk", "agent_message_chunk"):
-            index = self._told.pop((session_id, type), None)
-            if index is not None:
-                data = {"content": "", "index": index + 1, "final": True}
+            if speech := self._speeches.pop((session_id, type), None):
+                data = {"content": "", "index": speech.index + 1, "final": True}
                 ends.append({"sessionId": session_id, "type": type, "data": data})
         return ends
 

@@ -15,6 +15,7 @@ class WholeMessages:
     def __init__(self, translator: Translator, block: Shape = SAME, plain: Iterable[str] = ()) -> None:
         self._translator, self._block = translator, block
         self._plain: dict[Any, str] = {role: ROLES[role] for role in plain}  # what a lone chunk is told as
+        self._prefix = f"{translator.name}-message-"
         self._incomplete: dict[Any, list[Any]] = Kept()  # (session, message) -> its blocks so far
 
     def apart(self, message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -38,7 +39,7 @@ class WholeMessages:
 
     def is_ours(self, id: Any) -> bool:
         """Whether a message got its id here."""
-        return isinstance(id, str) and id.startswith(f"{self._translator.name}-message-")
+        return isinstance(id, str) and id.startswith(self._prefix)
 
     def together(self, session_id: str, chunk: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any] | None:
         """The message a chunk completes, with what was kept of it; None for one that is not yet whole again."""

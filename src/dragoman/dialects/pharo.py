@@ -386,13 +386,14 @@ class Pharo(Remembering):
 
     def _message(self, session_id: str, chunk: dict[str, Any]) -> dict[str, Any] | None:
         """A chunk as a message; None for one of a message that was whole and is not yet again."""
-        chunk, kept = carried(chunk, self)
-        if kept:
-            return self._messages.together(session_id, chunk, kept)
+        if "_meta" in chunk:
+            chunk, kept = carried(chunk, self)
+            if kept:
+                return self._messages.together(session_id, chunk, kept)
         if chunk["content"] == {"type": "text", "text": ""}:
             return None
         if chunk.get("messageId") and not self._messages.is_ours(chunk["messageId"]):
             self.lose("message boundaries")
         role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"
         said = {"type": "message", "role": role, "content": [BLOCK.outward(chunk["content"], self)]}
-        return {**said, **margin(chunk)}
+        return {**said, **margin(chunk)} if "_meta" in chunk else said

@@ -16,6 +16,7 @@ Message = dict[str, Any]
 Peer = Literal["agent", "client"]
 Flow = Generator[Any, Any, Any]
 
+UPDATE = "session/update"
 MAX_CALLS = 10_000  # a peer asks more at once than it may; ours refuse far earlier
 MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool calls
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading a wrong shape raises
@@ -171,7 +172,10 @@ class Translator:
 
     def inward(self, message: Message) -> Translation:
         """What the peer sent, as version 1 says it."""
-        self._take(message, from_peer=True)
+        if message.get("method") == UPDATE and "id" not in message:  # most of them, so first and without a detour
+            self._note(message, UPDATE, True)
+        else:
+            self._take(message, from_peer=True)
         to_us, to_peer, wakes = self._to_us, self._to_peer, self._wakes
         self._to_us = []
         if to_peer or wakes:
@@ -181,7 +185,10 @@ class Translator:
 
     def outward(self, message: Message) -> Translation:
         """What we send, as the peer says it."""
-        self._take(message, from_peer=False)
+        if message.get("method") == UPDATE and "id" not in message:
+            self._note(message, UPDATE, False)
+        else:
+            self._take(message, from_peer=False)
         to_us, to_peer, wakes = self._to_us, self._to_peer, self._wakes
         self._to_peer = []
         if to_us or wakes:

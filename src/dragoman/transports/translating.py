@@ -5,6 +5,7 @@ version 1 is not translated: from then on the wire below is used as it is.
 """
 
 import asyncio
+import functools
 import logging
 import os
 import time
@@ -91,7 +92,7 @@ class TranslatingTransport:
 
     def _hear(self, frames: list[bytes | Oversize]) -> None:
         if self._is_settled:
-            self._heard(frames if self.translator is None else list(self._translated(frames)))
+            self._heard(frames if self.translator is None else self._translated(frames))
             return
         for at, frame in enumerate(frames):
             if (dialect := self._betrayed(frame)) is not None:
@@ -166,23 +167,30 @@ class TranslatingTransport:
 
     # Translating
 
-    def _translated(self, frames: Iterable[bytes | Oversize]) -> Iterable[bytes | Oversize]:
-        assert self.translator is not None
+    def _translated(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
+        heard: list[bytes | Oversize] = []
         for frame in frames:
             message = _read(frame)
-            if message is None:
-                yield frame
-                continue
-            if self._second_greeting is not None and _answers(message, self._second_greeting):
+            if (
+                message is not None
+                and self._second_greeting is not None
+                and _answers(message, self._second_greeting)
+            ):
                 message = self._second_answer(message)
                 if message is None:
                     continue
+            if message is None or self.translator is None:
+                heard.append(frame)
+                continue
             translation = self.translator.inward(message)
             if translation.back:
                 self._inner.send([_encode(message) for message in translation.back])
-            self._schedule(translation)
-            yield from _written(translation.onward, message, frame)
+            if translation.wakes:
+                self._schedule(translation)
+            for onward in translation.onward:
+                heard.append(_encode(onward))
         self._step_aside()
+        return heard
 
     def _schedule(self, translation: Translation) -> None:
         for seconds, key in translation.wakes:
@@ -228,4 +236,9 @@ def _answers(message: Message, request: Message) -> bool:
 
 
 def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return _told(int(time.time()))
+
+
+@functools.lru_cache(maxsize=1)  # the same for all messages of a second
+def _told(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
