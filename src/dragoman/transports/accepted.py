@@ -273,9 +273,9 @@ class AcceptedTransport:
         return list(self.streams.values())
 
     def _hear_pending(self) -> None:
-        while self._pending and self._hear and (not self._held or self._why is not None):
+        while self._pending and (self._why is not None or (self._hear and not self._held)):
             frame, taken = self._pending.popleft()
-            if self._why is None:
+            if self._hear and self._why is None:
                 self._hear([frame])
             if taken is None:
                 self._took_in(len(frame))

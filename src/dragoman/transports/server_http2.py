@@ -122,9 +122,12 @@ class _Answer:
             self._head = event["status"], [(bytes(name), bytes(value)) for name, value in event["headers"]]
             return
         data, ends = event.get("body", b""), not event.get("more_body")
+        is_short = ends and not data
         if self._head:
             (status, headers), self._head = self._head, None
-            self._socket.send_headers(self.stream, status, headers, ends=ends and not data)
+            self._socket.send_headers(self.stream, status, headers, ends=is_short)
+        elif is_short:
+            await self._socket.send_data(self.stream, b"", ends=True)
         if data:
             await self._socket.send_data(self.stream, data, ends=ends)
         self.is_over = ends

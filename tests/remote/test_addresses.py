@@ -1,0 +1,79 @@
+"""Where a URL leads, what goes there, and what is said when it leads nowhere."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from dragoman import AgentStartError, connect
+from dragoman.transports.addresses import read_url
+from dragoman.transports.cookies import CookieJar
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("ftp://host/acp", "no transport for ftp://"),
+        ("ws:///acp", "needs a host"),
+        ("http://host:port/acp", "cannot be read"),
+        ("http://host/a b", "percent-encoded"),
+        ("http://name:secret@example.com/acp", "not sent to http://example.com/acp in the clear"),
+    ],
+)
+async def test_a_url_that_leads_nowhere_is_refused_in_one_line(url, complaint):
+    with pytest.raises(AgentStartError, match=complaint) as caught:
+        async with connect(url):
+            raise NotImplementedError
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_a_port_nobody_listens_at_is_named_without_its_query(scheme):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        with pytest.raises(AgentStartError) as caught:
+            async with connect(f"{scheme}://127.0.0.1:{port}/acp?token=secret"):
+                raise NotImplementedError
+    assert str(caught.value) == f"cannot reach {scheme}://127.0.0.1:{port}/acp: connection refused"
+
+
+def test_credentials_of_a_url_become_a_header():
+    address, headers = read_url("https://us%40er:p%3Aw@example.com/acp")
+    assert address.authority == "example.com"
+    assert headers == [("authorization", "Basic dXNAZXI6cDp3")]
+
+
+def test_credentials_may_stay_on_this_machine_in_the_clear():
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        read_url(f"http://{host}:1/acp", {"Authorization": "Bearer x"})
+
+
+def test_a_missing_extra_says_what_to_install():
+    program = (
+        "import sys, asyncio; sys.modules['websockets'] = None\n"
+        "from dragoman import connect\n"
+        "async def main():\n"
+        "    async with connect('ws://127.0.0.1:1/'): pass\n"
+        "try: asyncio.run(main())\n"
+        "except Exception as exc: print(exc)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'dragoman[remote]'" in said
+
+
+def test_cookies_are_kept_replaced_and_taken_away():
+    jar = CookieJar()
+    jar.store(["a=1; Path=/; HttpOnly", "b=2", "nonsense", "=3", "c=4; Max-Age=0"])
+    assert jar.header == "a=1; b=2"
+    jar.store(["a=5", "b=; Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
+    assert jar.header == "a=5"
+
+
+def test_a_server_cannot_make_us_carry_ever_more_cookies():
+    jar = CookieJar()
+    jar.store([f"c{number}=x" for number in range(1000)] + ["long=" + "x" * 5000, "evil=a\r\nb: c"])
+    assert len(jar.header.split(";")) == 50
+    assert "evil" not in jar.header
