@@ -85,6 +85,18 @@ async def test_a_project_that_configures_ruff_is_reviewed_by_its_own_rules(proje
     assert not (project / ".ruff_cache").exists()
 
 
+async def test_a_project_that_has_chosen_another_type_checker_is_not_judged_by_ty(
+    project: Path, write: Write
+) -> None:
+    write("a.py", "len(1)\n")
+    async with reviewing(project) as reviewer:
+        assert (await reviewer.say("/review")).codes == {"invalid-argument-type"}
+        write("pyproject.toml", "[tool.mypy]\nstrict = true\n")
+        turn = await reviewer.say("/review")
+    assert turn.codes == set()
+    assert "ty" not in turn.plans[-1]
+
+
 # Running them
 
 

@@ -31,6 +31,7 @@ class Linter(Struct, frozen=True):
     arguments: Callable[["Tool"], Sequence[str]]
     reading: outputs.Reading
     settings: tuple[str, ...] = ()  # files that have to be there for it to apply; none: it applies by itself
+    rivals: tuple[tuple[str, str], ...] = ()  # settings of others a project has chosen in its stead
     takes_files: bool = True  # else it looks at the whole project
     from_stdin: Sequence[str] = ()  # how it is given a text that is not saved, before the file's name
     runs_project_code: bool = False  # so the user is asked first
@@ -47,8 +48,7 @@ class Tool(Struct, frozen=True):
     cwd: str
 
     def is_configured(self, *places: tuple[str, str]) -> bool:
-        """Whether the project has settings: a file, or a table `tool.NAME` of a TOML file."""
-        return any(_has_settings(os.path.join(self.cwd, file), table) for file, table in places)
+        return is_configured(self.cwd, *places)
 
     @property
     def command(self) -> str:
@@ -77,13 +77,17 @@ def _bandit(tool: Tool) -> Sequence[str]:
 
 
 PYTHON = (".py", ".pyi")
+TYPE_CHECKERS = (
+    *(("mypy.ini", ""), (".mypy.ini", ""), ("pyproject.toml", "mypy")),
+    *(("pyrightconfig.json", ""), ("pyproject.toml", "pyright"), ("pyproject.toml", "basedpyright")),
+)
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 ESLINT = tuple(f"eslint.config.{kind}" for kind in ("js", "mjs", "cjs", "ts")) + tuple(
     f".eslintrc{kind}" for kind in ("", ".js", ".cjs", ".json", ".yml", ".yaml")
 )
 LINTERS = (
     Linter("Ruff", "ruff", PYTHON, _ruff, outputs.ruff, from_stdin=("--stdin-filename",)),
-    Linter("ty", "ty", PYTHON, _ty, outputs.ty),
+    Linter("ty", "ty", PYTHON, _ty, outputs.ty, rivals=TYPE_CHECKERS),
     Linter("ShellCheck", "shellcheck", (".sh", ".bash"), lambda _: ("-f", "json1"), outputs.shellcheck),
     Linter("Bandit", "bandit", (".py",), _bandit, outputs.bandit),
     Linter(
@@ -139,7 +143,8 @@ def tools_for(cwd: str, sources: Sequence[Source]) -> list[Tool]:
         Tool(linter, path, cwd)
         for linter in LINTERS
         if any(source.path.endswith(linter.suffixes) and not source.is_fragment for source in sources)
-        and (not linter.settings or any(os.path.exists(os.path.join(cwd, name)) for name in linter.settings))
+        and (not linter.settings or is_configured(cwd, *((name, "") for name in linter.settings)))
+        and not is_configured(cwd, *linter.rivals)
         and (path := _project_program(linter, cwd) or program_named(linter.program, cwd))
     ]
 
@@ -148,6 +153,11 @@ def _project_program(linter: Linter, cwd: str) -> str | None:
     """The project's own copy of a linter that runs its code anyway."""
     own = os.path.join(cwd, "node_modules", ".bin", linter.program)
     return own if linter.runs_project_code and os.access(own, os.X_OK) else None
+
+
+def is_configured(cwd: str, *places: tuple[str, str]) -> bool:
+    """Whether a project has settings: a file, or a table `tool.NAME` of a TOML file."""
+    return any(_has_settings(os.path.join(cwd, file), table) for file, table in places)
 
 
 def _has_settings(path: str, table: str) -> bool:
