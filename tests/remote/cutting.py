@@ -85,3 +85,61 @@ async def cut(url, seed, **options):
         server.close()
         await cutter.close()
         await asyncio.sleep(0)
+
+
+class Way:
+    """Leads connections somewhere, and can be cut and led elsewhere."""
+
+    def __init__(self, port):
+        self._port = port
+        self._ends = set()
+
+    async def serve(self, reader, writer):
+        try:
+            theirs, ours = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._ends |= {writer, ours}
+        await asyncio.gather(_copy(reader, ours), _copy(theirs, writer))
+        self._ends -= {writer, ours}
+
+    def lead_to(self, port):
+        self._port = port
+
+    def cut(self):
+        for end in self._ends:
+            end.transport.abort()
+
+
+async def _copy(reader, writer):
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def relay(url):
+    """Yields a URL that leads to the same place through a relay, and the relay."""
+    parts = urlsplit(url)
+    way, tasks = Way(parts.port), set()
+
+    async def accepted(reader, writer):
+        tasks.add(asyncio.current_task())
+        await way.serve(reader, writer)
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield parts._replace(netloc=f"127.0.0.1:{port}").geturl(), way
+    finally:
+        server.close()
+        way.cut()
+        if tasks:
+            await asyncio.wait(tasks)
+        await asyncio.sleep(0)
