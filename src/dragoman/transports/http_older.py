@@ -96,10 +96,8 @@ class EventsForm:
             form._stream.close()
             raise ConnectionClosed(f"{shown} is no agent: it answered with status {status}")
         form._stream.ended.add_done_callback(lambda _: wire.end("the agent's server has ended the connection"))
-        try:
-            async with asyncio.timeout(FIRST_EVENT):
-                await form._target
-        except TimeoutError:
+        await asyncio.wait({form._target}, timeout=FIRST_EVENT)
+        if not form._target.done():
             form._target.set_result(wire.link.address.target)  # it does not say, so it is the same
         return form
 

@@ -58,11 +58,13 @@ class Http1Server(asyncio.Protocol):
                 if isinstance(event, h11.Request):
                     self._expect(None)
                     self._begin(event)
-                elif isinstance(event, h11.Data) and self._answer:
+                elif isinstance(event, h11.Data) and self._answer and not self._answer.is_deaf:
                     self._answer.body.feed(bytes(event.data))
                     self._pace()
                 elif isinstance(event, h11.EndOfMessage) and self._answer:
                     self._answer.body.end()
+                    if self._answer.is_deaf:
+                        self._next()
         except h11.RemoteProtocolError as exc:
             self._refuse(exc.error_status_hint)
 
@@ -88,10 +90,14 @@ class Http1Server(asyncio.Protocol):
             return
         if not is_answered and not answer.is_begun:
             self._refuse(500)
-        elif not answer.is_over or not answer.body.is_whole:
+        elif not answer.is_over:
             self.transport.close()
-        else:
+        elif answer.body.is_whole:
             self._next()
+        else:  # answered before it was all there: to hang up now would lose the answer on its way
+            answer.is_deaf = True
+            self._expect(HEAD_TIMEOUT)
+            self._pace()
 
     def _next(self) -> None:
         """The next request on the same socket, if there may be one."""
@@ -113,7 +119,8 @@ class Http1Server(asyncio.Protocol):
 
     def _pace(self) -> None:
         """Read no faster than the application does."""
-        waits = self._answer is not None and self._answer.body.size > BODY_ROOM
+        answer = self._answer
+        waits = answer is not None and answer.body.size > BODY_ROOM and not answer.is_deaf
         if waits is not self._paused and not self.transport.is_closing():
             self._paused = waits
             (self.transport.pause_reading if waits else self.transport.resume_reading)()
@@ -144,6 +151,7 @@ class _Answer:
     def __init__(self, socket: Http1Server) -> None:
         self.body = Body(socket.took)
         self.is_begun = self.is_over = False
+        self.is_deaf = False  # whatever else comes of the request is thrown away
         self._socket = socket
         self._head: h11.Response | None = None
 

@@ -187,8 +187,7 @@ class TranslatingTransport:
                 self._inner.send([_encode(message) for message in translation.back])
             if translation.wakes:
                 self._schedule(translation)
-            for onward in translation.onward:
-                heard.append(_encode(onward))
+            heard += _written(translation.onward, message, frame)
         self._step_aside()
         return heard
 

@@ -1,0 +1,106 @@
+"""The server against clients that mean no good, or are just slow: one of them never holds up another."""
+
+import asyncio
+
+import pytest
+
+from dragoman import InternalError, connect
+from dragoman.testing import Testy
+from dragoman.transports.http2 import PREFACE
+
+from .serving import WIRES, dial, served
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+async def exchange(server, data):
+    """Send bytes and hang up our side; what comes back until theirs is."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(data)
+        async with asyncio.timeout(10):
+            return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01", b" 400 "),
+        (b"GET /acp HTTP/1.1\r\n\r\n", b" 400 "),
+        (b"GET /acp HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b" 400 "),
+        (b"POST /acp HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", b" 400 "),
+        (b"GET /acp HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 8\r\n\r\n", b" 426 "),
+        (b"GET /acp HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n", b" 400 "),
+    ],
+)
+async def test_what_is_no_request_is_refused_and_hung_up_on(data, status):
+    async with served(Testy) as server:
+        answer = await exchange(server, data)
+        assert status in answer.split(b"\r\n")[0]
+
+
+async def test_a_head_without_measure_is_hung_up_on():
+    async with served(Testy) as server:
+        answer = await exchange(server, b"GET /acp HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")
+        assert answer == b"" or b" 431 " in answer  # the answer may be lost behind what was not read
+
+
+@pytest.mark.parametrize("wire", WIRES[1:])
+async def test_a_message_that_is_too_large_fails_its_request_alone(wire):
+    async with asyncio.timeout(30), served(Testy, limit=1_000_000) as server:
+        async with connect(await dial(wire, server.url())) as client:
+            session = await client.new_session("/")
+            with pytest.raises(InternalError, match="status 413"):
+                await session.prompt("x" * 8_000_000)
+            assert (await session.prompt("echo still here")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        b"\x00" * 50,
+        b"\x00\x00\x00\x04\x00\x00\x00\x00\x00" + b"\x00\x00\x04\x08\x00" + b"\x00" * 8,  # a window of nothing
+        b"\x00\x00\x08\x06\x00\x00\x00\x00\x05pingping",
+    ],
+)
+async def test_frames_that_break_http2_end_that_socket_alone(frames):
+    async with served(Testy) as server, connect(await dial("http/2", server.url())) as client:
+        await exchange(server, PREFACE + frames)
+        session = await client.new_session("/")
+        assert (await session.prompt("echo still here")).stop_reason == "end_turn"
+
+
+async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("dragoman.transports.server_http1.HEAD_TIMEOUT", 0.05)
+    monkeypatch.setattr("dragoman.transports.server.HEAD_TIMEOUT", 0.05)
+    async with served(Testy) as server:
+        assert await exchange(server, b"GET /acp HTTP/1.1\r\nHost:") == b""
+        assert await exchange(server, b"") == b""
+
+
+async def test_a_client_that_takes_back_all_it_asks_is_hung_up_on(monkeypatch):
+    import h2.connection
+
+    monkeypatch.setattr("dragoman.transports.server_http2.MAX_RESETS", 20)
+    async with served(Testy) as server:
+        client = h2.connection.H2Connection()
+        client.initiate_connection()
+        for stream in range(1, 100, 2):
+            head = [(":method", "GET"), (":path", "/acp"), (":scheme", "http"), (":authority", "a")]
+            client.send_headers(stream, head)
+            client.reset_stream(stream)
+        assert await exchange(server, client.data_to_send()) is not None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_ten_thousand_messages_of_one_client_all_arrive(wire):
+    count = 10_000 if wire == "websocket" else 1500
+    async with asyncio.timeout(60), served(Testy) as server, connect(await dial(wire, server.url())) as client:
+        answers = [client.agent.request("_testy/ping", {"n": number}) for number in range(count)]
+        for at in range(0, count, 500):
+            found = await asyncio.gather(*answers[at : at + 500])
+            assert [answer["pong"]["n"] for answer in found] == list(range(at, at + 500))

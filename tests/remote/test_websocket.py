@@ -1,0 +1,119 @@
+"""What only a WebSocket shows: its handshake, its frames, its limits."""
+
+import asyncio
+import json
+
+import pytest
+from websockets.asyncio.client import connect as dial
+from websockets.exceptions import ConnectionClosed as Closed
+from websockets.exceptions import InvalidStatus
+
+from dragoman import Agent, ConnectionClosed, connect
+from dragoman.testing import Testy
+from dragoman.transports.websocket import dial_websocket
+
+from .serving import served
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+INITIALIZE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+
+
+async def test_a_plain_client_is_told_its_connection_and_nothing_more():
+    async with served(Testy) as server, dial(server.url(websocket=True)) as socket:
+        assert len(socket.response.headers["acp-connection-id"]) == 32
+        assert "last-event-id" not in socket.response.headers
+        await socket.send(INITIALIZE)
+        assert json.loads(await socket.recv())["result"]["protocolVersion"] == 1
+
+
+async def test_messages_in_pieces_count_and_binary_ones_do_not():
+    async with served(Testy) as server, dial(server.url(websocket=True)) as socket:
+        await socket.send(b"\x00\xff")
+        await socket.send([INITIALIZE[:5], INITIALIZE[5:20], INITIALIZE[20:]])
+        assert json.loads(await socket.recv())["id"] == 1
+
+
+async def test_what_is_no_message_is_answered_and_the_socket_stays():
+    async with served(Testy) as server, dial(server.url(websocket=True)) as socket:
+        for nonsense, code in (("{", -32700), ("[]", -32600), ("7", -32600)):
+            await socket.send(nonsense)
+            answer = json.loads(await socket.recv())
+            assert (answer["id"], answer["error"]["code"]) == (None, code)
+        await socket.send(INITIALIZE)
+        assert "result" in json.loads(await socket.recv())
+        await socket.send(INITIALIZE)
+        assert json.loads(await socket.recv())["error"]["code"] == -32600
+
+
+async def test_pings_are_answered():
+    async with served(Testy) as server, dial(server.url(websocket=True)) as socket:
+        await asyncio.wait_for(await socket.ping(), 10)
+
+
+async def test_what_is_not_allowed_in_is_refused_before_the_upgrade():
+    async with served(Testy, origins={"https://good.example"}) as server:
+        url = server.url(websocket=True)
+        for headers, status in (
+            ({"Origin": "https://evil.example"}, 403),
+            ({"Acp-Connection-Id": "unheard-of", "Last-Event-ID": "0"}, 404),
+        ):
+            with pytest.raises(InvalidStatus) as caught:
+                await dial(url, additional_headers=headers)
+            assert caught.value.response.status_code == status
+        async with dial(url, additional_headers={"Origin": "https://good.example"}):
+            pass
+
+
+async def test_a_message_that_is_too_large_ends_the_connection_and_says_why():
+    from dragoman.transports.asgi import endpoint
+    from dragoman.transports.server import listening
+
+    agents = endpoint(Testy)
+    async with listening(agents, limit=10_000) as server:
+        async with dial(server.url(websocket=True)) as socket:
+            await socket.send("x" * 10_001)
+            with pytest.raises(Closed):
+                await socket.recv()
+            assert socket.close_code == 1009
+        async with connect(server.url(websocket=True)) as client:
+            session = await client.new_session("/")
+            with pytest.raises(ConnectionClosed, match="too large"):
+                await session.prompt("x" * 10_000)
+        await agents.close()
+
+
+async def test_a_silent_server_is_noticed(monkeypatch):
+    monkeypatch.setattr("dragoman.transports.websocket.PING_EVERY", 0.02)
+
+    async def mute(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        key = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
+        from websockets.utils import accept_key
+
+        accept = accept_key(key.split(b": ")[1].decode())
+        lines = ["HTTP/1.1 101 x", "Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Accept: {accept}"]
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        await reader.read()
+        writer.close()
+
+    async with asyncio.timeout(10), await asyncio.start_server(mute, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        wire = await dial_websocket(f"ws://127.0.0.1:{port}/")
+        ended = asyncio.Event()
+        wire.listen(lambda _: None, ended.set)
+        await ended.wait()
+        assert str(await wire.why_ended()) == "the connection dropped"
+        await wire.close()
+
+
+async def test_an_agent_that_hangs_up_is_not_a_drop():
+    class Brief(Agent):
+        async def answer(self, turn):
+            self.client.wire.hang_up()
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(10), served(Brief) as server, connect(server.url(websocket=True)) as client:
+        session = await client.new_session("/")
+        with pytest.raises(ConnectionClosed, match="the agent hung up"):
+            await session.prompt("go")
