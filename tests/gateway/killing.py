@@ -1,0 +1,125 @@
+"""The gateway is killed again and again, in the middle of whatever it does; nothing anybody was told is lost."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from dragoman import connect
+from dragoman.errors import Error
+from dragoman.gateway.serving import LOCAL_TOKEN
+
+from .house import PATIENCE, Watcher
+
+
+class Nursery:
+    """Starts gateways in one directory at one port, one after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path, port: int) -> None:
+        self._process, self._directory = process, directory
+        self.url = f"ws://127.0.0.1:{port}/acp"
+        self.pid = 0
+
+    async def start(self) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(b"\n")
+        async with asyncio.timeout(PATIENCE):
+            self.pid = int(await self._process.stdout.readline())
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        os.kill(self.pid, number)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {(self._directory / LOCAL_TOKEN).read_text()}"}
+
+    def visit(self, client: Watcher) -> Any:
+        return connect(self.url, client, headers=self.headers)
+
+
+@asynccontextmanager
+async def nursery(directory: Path, target: str = "class") -> AsyncIterator[Nursery]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = Path(__file__).with_name("nursery.py")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(script),
+        str(directory),
+        str(port),
+        target,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    house = Nursery(process, directory, port)
+    try:
+        yield house
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def kill_in_the_middle(directory: Path, cycles: int, seed: int) -> dict[str, int]:
+    """Kill a gateway in the middle of turns; each time, what a client was told is told again, byte for byte.
+
+    Every prompt has exactly one outcome, and no number is ever used twice.
+    """
+    dice = random.Random(seed)
+    figures = {"cycles": 0, "received": 0, "replayed": 0, "interrupted": 0, "answered": 0}
+    session_id, received = "", []  # what was told, in order
+    async with nursery(directory) as house:
+        for cycle in range(cycles):
+            await house.start()
+            client = Watcher(client="the same")
+            async with house.visit(client):
+                if cycle % 20 == 0:
+                    session, received = await client.new_session(directory), []
+                    session_id = session.id
+                else:
+                    session = await client.load_session(session_id, directory)
+                    figures["replayed"] += _check_replay(client.told.get(session_id, []), received)
+                    received = list(client.told[session_id])
+                before = len(received)
+                prompt = asyncio.ensure_future(_outcome(session, dice.choice((5, 50, 2000))))
+                wanted = dice.randrange(60)
+                with contextlib.suppress(Error):
+                    while not prompt.done() and len(client.told.get(session_id, [])) - before < wanted:
+                        client.changed.clear()
+                        changed = asyncio.ensure_future(client.changed.wait())
+                        await asyncio.wait({changed, prompt}, return_when=asyncio.FIRST_COMPLETED)
+                        changed.cancel()
+                house.kill()
+                await asyncio.sleep(0)
+                client.connection.hang_up()
+                figures["answered" if await prompt else "interrupted"] += 1
+                received = list(client.told.get(session_id, received))
+            figures["cycles"] += 1
+            figures["received"] += len(received) - before
+    return figures
+
+
+async def _outcome(session: Any, count: int) -> bool:
+    try:
+        await session.prompt(str(count))
+        return True
+    except Error:
+        return False
+
+
+def _check_replay(replayed: list[bytes], received: list[bytes]) -> int:
+    """Everything that was received is there, in order, byte for byte, with nothing between but our own prompts."""
+    rest = iter(replayed)
+    for frame in received:
+        assert frame in rest, frame
+    return len(received)

@@ -1,0 +1,47 @@
+"""Gateways to be killed: each is forked from a process that has everything loaded, so one starts in milliseconds.
+
+Run as `python nursery.py DIRECTORY PORT TARGET`; a line on stdin starts a gateway, its pid comes back on stdout once
+clients can come.  TARGET is the agent: `class` for one in the gateway's process, else a command.
+"""
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+from dragoman import Agent
+from dragoman.gateway.serving import Order, serve
+from dragoman.gateway.upstream import Hosted
+from dragoman.host import Host  # noqa: F401 - loaded before the fork
+from dragoman.transports import asgi, server, server_http1, server_websocket  # noqa: F401
+
+
+class Counter(Agent):
+    """Counts, as fast as it is allowed to, and says how far it was asked to."""
+
+    async def answer(self, turn):
+        count = int(turn.text.split()[-1])  # an agent that was started again is told of before
+        async with turn.tool("count", kind="other"):
+            for number in range(count):
+                await turn.say(f"{number} ")
+                if number % 10 == 9:
+                    await asyncio.sleep(0.001)
+
+
+def main() -> None:
+    directory, port, target = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    hosted = Hosted(target=Counter if target == "class" else shlex.split(target), preset="allow-all")
+    order = Order(agents={"counter": hosted}, state=directory, port=port)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that were killed
+    for _ in sys.stdin:
+        if (pid := os.fork()) == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            asyncio.run(serve(order, lambda url: print(os.getpid(), flush=True)))
+            os._exit(0)
+        del pid
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Whatever dies in the middle of a turn, the turn has exactly one outcome, and nothing that was told is lost."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman import connect
+from dragoman.errors import InternalError
+from dragoman.gateway.attachment import attached
+
+from .house import PATIENCE, Watcher, hosting, stepping
+from .killing import kill_in_the_middle, nursery
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+TESTY = [sys.executable, "-m", "dragoman", "agent", "testy"]
+
+
+async def outcome(session: Any, text: str, key: str = "") -> Any:
+    meta = {"dragoman.prompt": key} if key else None
+    return await session.prompt(text, meta=meta)
+
+
+async def test_a_gateway_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
+    figures = await kill_in_the_middle(tmp_path, cycles=30, seed=1)
+    assert figures["cycles"] == 30
+    assert figures["replayed"] > 0 and figures["interrupted"] > 0
+
+
+async def test_an_agent_that_is_killed_in_the_middle_gives_its_turn_one_outcome(tmp_path: Path) -> None:
+    async with hosting(tmp_path, TESTY) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        running = asyncio.ensure_future(outcome(session, "ask allow_once", key="k"))
+        async with asyncio.timeout(PATIENCE):
+            await ann.asked.get()
+            (upstream,) = house.gateway._upstreams.values()
+            os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
+            with pytest.raises(InternalError, match="interrupted") as caught:
+                await running
+        assert caught.value.data == {"kind": "turn_interrupted"}
+        failed = [frame for frame in ann.told[session.id] if b'"failed"' in frame]
+        assert len(failed) == 1  # the tool call that was under way
+        with pytest.raises(InternalError, match="interrupted"):  # and never runs again
+            await outcome(session, "ask allow_once", key="k")
+        assert ann.asked.empty()
+        response = await outcome(session, "meta")  # the agent was started again
+        assert response.stop_reason == "end_turn"
+
+
+async def test_an_agent_that_has_forgotten_is_told_what_was_said(tmp_path: Path) -> None:
+    async with hosting(tmp_path, TESTY) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        await session.prompt("the cat is called Otto")
+        (upstream,) = house.gateway._upstreams.values()
+        os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE):
+            while house.gateway._upstreams:
+                await asyncio.sleep(0.01)
+        await session.prompt("what is it called?")
+        assert "Otto" in ann.told[session.id][-1].decode() or any(
+            b"Otto" in frame for frame in ann.told[session.id][1:]
+        )
+
+
+async def test_a_prompt_that_is_sent_again_runs_once(tmp_path: Path) -> None:
+    agent = stepping()
+    async with hosting(tmp_path, agent) as house:
+        async with house.visit() as ann:
+            session = await ann.new_session(tmp_path)
+            first = asyncio.ensure_future(outcome(session, "one", key="k"))
+            await ann.until(lambda: ann.notices("_dragoman/queue")[-1]["running"])
+            second = asyncio.ensure_future(outcome(session, "one", key="k"))
+            agent.allowed.release()
+            async with asyncio.timeout(PATIENCE):
+                assert (await first) == (await second)
+            assert (await outcome(session, "one", key="k")).stop_reason == "end_turn"
+            assert sum(b"one" in frame for frame in ann.told[session.id]) == 1
+        async with house.visit() as again:
+            loaded = await again.load_session(session.id, tmp_path)
+            assert (await outcome(loaded, "one", key="k")).stop_reason == "end_turn"
+            assert sum(b"agent_message_chunk" in frame for frame in again.told[session.id]) == 1
+
+
+async def test_a_gateway_restarted_under_live_clients_is_hardly_noticed(tmp_path: Path) -> None:
+    async with nursery(tmp_path) as house:
+        await house.start()
+        ann, bob = Watcher(), Watcher()
+        async with (
+            connect(attached(house.url, headers=house.headers), ann),
+            connect(attached(house.url, headers=house.headers), bob),
+        ):
+            session = await ann.new_session(tmp_path)
+            watched = await bob.load_session(session.id, tmp_path)
+            assert (await outcome(session, "5")).stop_reason == "end_turn"
+            running = asyncio.ensure_future(outcome(session, "1000000"))
+            await ann.until(lambda: len(ann.told[session.id]) > 30)
+            house.kill()
+            async with asyncio.timeout(PATIENCE):
+                await house.start()
+                with pytest.raises(InternalError, match="interrupted"):
+                    await running
+                assert (await outcome(watched, "7")).stop_reason == "end_turn"
+            await ann.until(lambda: b'"6 "' in ann.told[session.id][-1] or b"completed" in ann.told[session.id][-1])
+            for watcher in (ann, bob):
+                numbers = watcher.numbers(session.id)
+                assert numbers == sorted(set(numbers))
+            said = [[f for f in w.told[session.id] if b"user_message" not in f] for w in (ann, bob)]
+            shortest = min(map(len, said))
+            assert said[0][:shortest] == said[1][:shortest]
+            assert sum(b'"failed"' in frame for frame in ann.told[session.id]) == 1
+
+
+async def test_a_question_that_is_open_when_the_gateway_dies_is_answered_cancelled(tmp_path: Path) -> None:
+    async with nursery(tmp_path, " ".join(TESTY)) as house:
+        await house.start()
+        ann = Watcher()
+        async with connect(attached(house.url, headers=house.headers), ann):
+            session = await ann.new_session(tmp_path)
+            running = asyncio.ensure_future(outcome(session, "ask allow_once"))
+            async with asyncio.timeout(PATIENCE):
+                _, answer = await ann.asked.get()
+                house.kill()
+                await house.start()
+                with pytest.raises(InternalError, match="interrupted"):
+                    await running
+                await asyncio.wait([answer])
+            assert answer.cancelled()  # nobody is left wondering
+            assert (await outcome(session, "hello")).stop_reason == "end_turn"
+
+
+async def test_a_gateway_that_is_told_to_stop_writes_down_how_its_turns_ended(tmp_path: Path) -> None:
+    async with nursery(tmp_path) as house:
+        await house.start()
+        ann = Watcher()
+        async with connect(attached(house.url, headers=house.headers), ann):
+            session = await ann.new_session(tmp_path)
+            running = asyncio.ensure_future(outcome(session, "1000000"))
+            await ann.until(lambda: len(ann.told.get(session.id, [])) > 5)
+            house.kill(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                while Path(f"/proc/{house.pid}").exists():
+                    await asyncio.sleep(0.05)
+                await house.start()
+                with pytest.raises(InternalError, match="the gateway stopped"):
+                    await running
