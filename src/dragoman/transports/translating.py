@@ -9,11 +9,12 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from ..codec import check
+from ..codec import SHALLOW, check
 from ..dialects import CANONICAL, Peer, Surroundings, Translation, Translator, detect, proper_name, translator
 from ..dialects.translator import Message
 from ..framing import Oversize
@@ -65,7 +66,7 @@ class TranslatingTransport:
                 said.append(frame)
                 continue
             translation = self.translator.outward(message)
-            said += _written(translation.onward, message, frame)
+            _write(translation.onward, message, frame, said)
             back += translation.back
             self._schedule(translation)
         self._inner.send(said)
@@ -187,7 +188,7 @@ class TranslatingTransport:
                 self._inner.send([_encode(message) for message in translation.back])
             if translation.wakes:
                 self._schedule(translation)
-            heard += _written(translation.onward, message, frame)
+            _write(translation.onward, message, frame, heard)
         self._step_aside()
         return heard
 
@@ -216,18 +217,18 @@ def _read(frame: bytes | Oversize) -> Message | None:
     if isinstance(frame, Oversize):
         return None
     try:
-        check(frame)
+        if len(frame) > SHALLOW or not frame.isascii():
+            check(frame)
         message = _decode(frame)
     except (msgspec.DecodeError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
 
 
-def _written(onward: list[Message], message: Message, frame: bytes | Oversize) -> Iterable[bytes]:
-    """What a message became, as frames; one that stayed as it was stays as it came, byte by byte."""
-    if len(onward) == 1 and isinstance(frame, bytes) and onward[0] == message:
-        return [frame]
-    return map(_encode, onward)
+def _write(onward: list[Message], message: Message, frame: bytes | Oversize, out: list[Any]) -> None:
+    """Add what a message became, as frames; one that stayed as it was stays as it came, byte by byte."""
+    for became in onward:
+        out.append(frame if became == message else _encode(became))
 
 
 def _answers(message: Message, request: Message) -> bool:
