@@ -1,0 +1,400 @@
+"""Who is let in, under which name, from which page; and what those who are let in may not do."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman import connect
+from dragoman.errors import AgentStartError, Error, InvalidParams, MethodNotFound, Overloaded, RpcError
+from dragoman.gateway.checks import Checks, command_hash
+from dragoman.gateway.limits import Limits
+from dragoman.gateway.serving import Order, check_exposure, serving
+from dragoman.gateway.signed import SignedTokens
+from dragoman.gateway.tokens import add_token, revoke_token
+from dragoman.gateway.upstream import Hosted
+from dragoman.roles import AgentRole, ClientRole, methods
+from dragoman.testing import Testy
+
+from .house import PATIENCE, Watcher, hosting
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+async def ask(port: int, *lines: str, path: str = "/healthz", method: str = "GET") -> int:
+    """The status of a request with exactly these headers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = "".join(f"{line}\r\n" for line in (f"{method} {path} HTTP/1.1", *lines, "Connection: close"))
+    writer.write(head.encode() + b"\r\n" + (b"{}" if method == "POST" else b""))
+    answer = b""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+def disguises(dice: random.Random, port: int) -> list[str]:
+    """Names that look as if they were one of ours."""
+    names = ["localhost", "127.0.0.1", "[::1]"]
+    hostile = ["evil.com", "localhost.evil.com", "127.0.0.1.evil.com", "0.0.0.0", "127.1", "2130706433", "null", ""]
+    signs = ["", ".", "@", "#", "%00", "\t", " x", ",", "/", "\\", "..", "%2e", "ı", "­"]
+    made = [f"{host}:{port}" for host in hostile] + names  # without the port they are others
+    while len(made) < 400:
+        name, sign = dice.choice(names), dice.choice(signs)
+        made.append(
+            dice.choice(
+                [
+                    f"{name}{sign or '.'}:{port}",
+                    f"{sign or 'x'}{name}:{port}",
+                    f"user@{name}:{port}",
+                    f"{name}:{port}{sign or '0'}",
+                    f"{name}:{dice.randrange(1, 65535) if dice.random() < 0.9 else 0}",
+                    f"{dice.choice(hostile)}#{name}:{port}",
+                    f"{name}:{port},{dice.choice(hostile)}",
+                    f"{name}:0{port}",
+                    f"{dice.choice(hostile)}:{port}",
+                ]
+            )
+        )
+    return [name for name in made if name.strip().lower() not in {f"{n}:{port}" for n in names}]
+
+
+async def test_no_name_but_ours_and_no_page_at_all_is_answered(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        port = house.server.port
+        house.web.origins.add("https://ui.example")
+        own = f"Host: localhost:{port}"
+        assert await ask(port, own) == 200
+        assert await ask(port, own, "Origin: https://ui.example") == 200
+        accepted = []
+        for name in disguises(random.Random(1), port):
+            if await ask(port, f"Host: {name}") not in (400, 421, 0):
+                accepted.append(("host", name))
+            if await ask(port, own, f"Origin: http://{name}") not in (400, 403, 0):
+                accepted.append(("origin", name))
+        for page in ("null", "https://ui.example.evil.com", "https://ui.example:443", "HTTPS://ui.example", "file://"):
+            for path in ("/acp", "/metrics", "/readyz", "/nowhere"):
+                assert await ask(port, own, f"Origin: {page}", path=path) == 403
+        assert await ask(port, own, own) in (400, 421)
+        assert accepted == []
+
+
+async def test_nobody_comes_in_without_a_credential(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}, {"Cookie": "a=b"}):
+            for wire in ("websocket", "http"):
+                with pytest.raises(AgentStartError):
+                    async with connect(house.url(wire=wire), headers=headers):
+                        pass
+        assert house.gateway.metrics.connections.lines("x") == ["x 0"]
+        assert house.gateway._upstreams == {}
+
+
+async def test_guessing_is_slowed_down(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        own = f"Host: localhost:{house.server.port}"
+        codes = [
+            await ask(house.server.port, own, f"Authorization: Bearer {n}", path="/acp") for n in range(25)
+        ]
+        assert codes[:20] == [401] * 20
+        assert set(codes[20:]) == {429}
+
+
+async def test_a_token_that_is_revoked_ends_live_connections_within_a_second(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        async with house.visit("ann") as ann, house.visit("bob", wire="http") as bob:
+            session = await bob.new_session(tmp_path)
+            revoke_token(tmp_path / "tokens.json", "bob")
+            began = time.monotonic()
+            async with asyncio.timeout(PATIENCE):
+                while not bob.closed:
+                    await asyncio.sleep(0.02)
+            assert time.monotonic() - began < 5  # on a busy machine
+            await ann.new_session(tmp_path)
+        with pytest.raises(AgentStartError):
+            async with house.visit("bob"):
+                pass
+        assert session.id in house.gateway.live  # what is theirs is still there for them
+
+
+async def test_a_browser_brings_its_token_as_a_subprotocol(tmp_path: Path) -> None:
+    from websockets.asyncio.client import connect as dial
+
+    async with hosting(tmp_path) as house:
+        house.web.origins.add("https://ui.example")
+        names = ["acp", f"dragoman.bearer.{house.tokens['ann']}"]
+        async with dial(house.url(), subprotocols=names, origin="https://ui.example") as socket:  # type: ignore[arg-type]
+            assert socket.subprotocol == "acp"
+            await socket.send('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}')
+            assert json.loads(await socket.recv())["result"]["protocolVersion"] == 1
+
+
+async def test_only_what_is_on_the_list_can_be_called(tmp_path: Path) -> None:
+    listed = {
+        *("authenticate", "logout", "session/new", "session/load", "session/resume", "session/list"),
+        *("session/close", "session/delete", "session/prompt", "session/set_mode", "session/set_config_option"),
+        *("initialize", "_dragoman/session/share", "_dragoman/session/detach", "_dragoman/queue/cancel"),
+    }
+    known = {method.name for role in (AgentRole, ClientRole) for method in methods(role).values()}
+    made_up = {f"_{word}/{verb}" for word in ("dragoman", "testy", "admin", "host") for verb in "abcdefgh"}
+    made_up |= {"_testy/ping", "_dragoman/fs/read_text_file", "admin/drain", "gateway/sessions", "rpc.discover"}
+    async with hosting(tmp_path) as house, house.bare() as bare:
+        for name in sorted((known | made_up) - listed):
+            answer = await bare.ask(name, {"sessionId": "x"})
+            assert answer["error"]["code"] == -32601, name
+
+
+async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path) -> None:
+    work = tmp_path / "work" / "ann"
+    (work / "project").mkdir(parents=True)
+    (tmp_path / "work" / "bob").mkdir()
+    (work / "out").symlink_to("/etc")
+    known = command_hash("mcp-known", ["--stdio"])
+    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"), commands=[known])
+    good: list[dict[str, Any]] = [
+        {"cwd": str(work)},
+        {"cwd": str(work / "project")},
+        {"mcpServers": [{"name": "k", "command": "mcp-known", "args": ["--stdio"], "env": []}]},
+        {"mcpServers": [{"name": "k", "type": "http", "url": "https://mcp.example.com/x", "headers": []}]},
+    ]
+    bad: list[dict[str, Any]] = [
+        {"cwd": "/"},
+        {"cwd": "/etc"},
+        {"cwd": str(tmp_path / "work" / "bob")},
+        {"cwd": str(work / ".." / "bob")},
+        {"cwd": str(work) + "x"},
+        {"cwd": str(work / "out")},
+        {"cwd": "relative"},
+        {"cwd": str(work) + "\0"},
+        {"cwd": 7},
+        {"additionalDirectories": ["/etc"]},
+        {"additionalDirectories": [str(work / "out")]},
+        {"mcpServers": [{"name": "k", "command": "mcp-known", "args": [], "env": []}]},
+        {"mcpServers": [{"name": "k", "command": "sh", "args": ["-c", "touch x"], "env": []}]},
+        {"mcpServers": [{"name": "k", "type": "acp", "id": "1"}]},
+        *(
+            {"mcpServers": [{"name": "k", "type": "http", "url": url, "headers": []}]}
+            for url in (
+                "http://127.0.0.1/",
+                "http://localhost/",
+                "http://169.254.169.254/latest",
+                "http://[::1]/",
+                "http://10.0.0.1/",
+                "http://2130706433/",
+                "http://0x7f.1/",
+                "http://printer.local/",
+                "ftp://example.com/",
+                "file:///etc/passwd",
+                "http://[fe80::1]/",
+                "http://intranet/",
+            )
+        ),
+        {"mcpServers": [{"name": str(n), "type": "http", "url": "https://a.example/", "headers": []} for n in range(40)]},
+    ]
+    async with hosting(tmp_path / "state", people=("ann",), checks=checks) as house, house.bare() as bare:
+        base = {"cwd": str(work), "mcpServers": []}
+        for params in good:
+            assert "result" in await bare.ask("session/new", {**base, **params}), params
+        for params in bad:
+            answer = await bare.ask("session/new", {**base, **params})
+            assert answer["error"]["code"] in (-32602, -32001), params
+        assert len(house.gateway.live) == len(good)
+
+
+async def test_each_limit_has_a_clear_error_of_its_own(tmp_path: Path) -> None:
+    limits = Limits(sessions=2, connections_each=2, prompt_bytes=2000, session_bytes=60_000, turn_seconds=0.2)
+    async with hosting(tmp_path, limits=limits) as house, house.visit() as ann:
+        first, second = await ann.new_session(tmp_path), await ann.new_session(tmp_path)
+        with pytest.raises(Overloaded) as caught:
+            await ann.new_session(tmp_path)
+        assert caught.value.data["limit"] == "sessions"
+        await ann.close_session(second.id)
+        await ann.new_session(tmp_path)  # there is room again
+        with pytest.raises(Overloaded) as caught:
+            await first.prompt("x" * 3000)
+        assert caught.value.data["limit"] == "prompt_bytes"
+        with pytest.raises(Overloaded) as caught:
+            async with asyncio.timeout(PATIENCE):
+                await first.prompt("wait")
+        assert caught.value.data["limit"] == "turn_seconds"
+        await first.prompt("flood 70 1000")
+        with pytest.raises(Overloaded) as caught:
+            await first.prompt("more")
+        assert caught.value.data["limit"] == "session_bytes"
+        async with house.visit():
+            own = f"Host: localhost:{house.server.port}"
+            token = f"Authorization: Bearer {house.tokens['ann']}"
+            json_body = ("Content-Type: application/json", "Content-Length: 2")
+            assert await ask(house.server.port, own, token, *json_body, path="/acp", method="POST") == 429
+        house.gateway.is_draining = True
+        assert await ask(house.server.port, own, path="/readyz") == 503
+        assert await ask(house.server.port, own, token, *json_body, path="/acp", method="POST") == 503
+
+
+async def test_what_is_counted_is_shown_to_admins_and_names_nobody(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        await session.prompt("hello")
+        own = f"Host: localhost:{house.server.port}"
+        assert await ask(house.server.port, own, path="/metrics") == 401
+        token = f"Authorization: Bearer {house.tokens['ann']}"
+        assert await ask(house.server.port, own, token, path="/metrics") == 403
+        boss = add_token(tmp_path / "tokens.json", "boss", "boss", ("use", "admin"))
+        assert await ask(house.server.port, own, f"Authorization: Bearer {boss}", path="/metrics") == 200
+        text = house.gateway.metrics.text()
+        assert 'dragoman_turns_total{outcome="answered"} 1' in text
+        assert "ann" not in text and session.id not in text and str(tmp_path) not in text
+
+
+async def test_a_gateway_others_can_reach_needs_tls_and_tokens(tmp_path: Path) -> None:
+    agents = {"testy": Hosted(target=Testy)}
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
+        with pytest.raises(Error):
+            check_exposure(Order(agents=agents, state=tmp_path, host=host))
+        with pytest.raises(Error):
+            check_exposure(Order(agents=agents, state=tmp_path, host=host, is_open=True, tls=("a", "b")))
+        check_exposure(Order(agents=agents, state=tmp_path, host=host, tls=("a", "b")))
+    for host in ("127.0.0.1", "::1", "localhost"):
+        check_exposure(Order(agents=agents, state=tmp_path, host=host))
+
+
+async def test_two_gateways_do_not_share_a_directory(tmp_path: Path) -> None:
+    order = Order(agents={"testy": Hosted(target=Testy)}, state=tmp_path)
+    async with serving(order, lambda: None):
+        with pytest.raises(Error, match="another gateway uses"):
+            async with serving(order, lambda: None):
+                pass
+        assert oct(os.stat(tmp_path / "admin.sock").st_mode)[-3:] == "600"
+
+
+def signed(directory: Path) -> tuple[Any, Any]:
+    """A file of keys, and what makes tokens with one of them."""
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key())) | {"kid": "k1", "use": "sig"}
+    (directory / "jwks.json").write_text(json.dumps({"keys": [public]}))
+
+    def make(kid: str = "k1", with_key: Any = key, algorithm: str = "ES256", **claims: Any) -> str:
+        told = {"iss": "https://id.example", "aud": "dragoman", "sub": "ann", "exp": time.time() + 600, **claims}
+        told = {name: value for name, value in told.items() if value is not None}
+        return jwt.encode(told, with_key, algorithm=algorithm, headers={"kid": kid})
+
+    return SignedTokens("https://id.example", "dragoman", str(directory / "jwks.json")), make
+
+
+async def test_a_signed_token_counts_when_everything_about_it_is_right(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    tokens, make = signed(tmp_path)
+    principal = await tokens.principal(make())
+    assert principal is not None and principal.name == "ann" and principal.scopes == ("use",)
+    assert (await tokens.principal(make(scope="x dragoman.admin"))).scopes == ("use", "admin")
+    other = ec.generate_private_key(ec.SECP256R1())
+    for bad in (
+        make(exp=time.time() - 600),
+        make(exp=None),
+        make(iss="https://other.example"),
+        make(aud="another"),
+        make(aud=None),
+        make(sub=None),
+        make(nbf=time.time() + 600),
+        make(with_key=other),
+        make(kid="k2"),
+        make(with_key="x" * 32, algorithm="HS256"),
+        make(with_key=None, algorithm="none"),
+        make()[:-4] + "AAAA",
+        "a.b.c",
+        "not a token",
+    ):
+        assert await tokens.principal(bad) is None, bad
+
+
+async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
+    authority, server, client = certificates(tmp_path)
+    order = Order(
+        agents={"testy": Hosted(target=Testy)},
+        state=tmp_path / "state",
+        tls=server,
+        client_ca=authority,
+        workspace=str(tmp_path),
+    )
+    trusting = ssl.create_default_context(cafile=authority)
+    async with serving(order, lambda: None) as (gateway, url):
+        from dragoman.transports.websocket import dial_websocket
+
+        with pytest.raises(AgentStartError):
+            await dial_websocket(url, tls=trusting)
+        trusting.load_cert_chain(*client)
+        wire = await dial_websocket(url, tls=trusting)
+        watcher = Watcher()
+        async with connect(wire, watcher):
+            session = await watcher.new_session(tmp_path)
+            assert gateway.live[session.id].card.principal == "carol"
+
+
+def certificates(directory: Path) -> tuple[str, tuple[str, str], tuple[str, str]]:
+    """An authority, and a certificate of it for a server on this machine and for a client called carol."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    now = datetime.datetime.now(datetime.UTC)
+    root = ec.generate_private_key(ec.SECP256R1())
+    root_name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority")])
+
+    def issue(name: str, *, is_authority: bool = False) -> tuple[str, str]:
+        key = root if is_authority else ec.generate_private_key(ec.SECP256R1())
+        subject = root_name if is_authority else x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(root_name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+            )
+        )
+        certificate = builder.sign(root, hashes.SHA256())
+        files = directory / f"{name}.pem", directory / f"{name}.key"
+        files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        files[1].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return str(files[0]), str(files[1])
+
+    authority, _ = issue("authority", is_authority=True)
+    return authority, issue("server"), issue("carol")
+
+
+async def test_errors_of_the_agent_pass_as_they_are(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        with pytest.raises(RpcError) as caught:
+            await session.prompt("error -32011 something odd")
+        assert (caught.value.code, caught.value.message) == (-32011, "something odd")
+        with pytest.raises((InvalidParams, MethodNotFound)):
+            await ann.authenticate("nothing of the kind")
