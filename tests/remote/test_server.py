@@ -51,12 +51,15 @@ async def test_a_head_without_measure_is_hung_up_on():
 
 @pytest.mark.parametrize("wire", WIRES[1:])
 async def test_a_message_that_is_too_large_fails_its_request_alone(wire):
-    async with asyncio.timeout(30), served(Testy, limit=1_000_000) as server:
-        async with connect(await dial(wire, server.url())) as client:
-            session = await client.new_session("/")
-            with pytest.raises(InternalError, match="status 413"):
-                await session.prompt("x" * 8_000_000)
-            assert (await session.prompt("echo still here")).stop_reason == "end_turn"
+    async with (
+        asyncio.timeout(30),
+        served(Testy, limit=1_000_000) as server,
+        connect(await dial(wire, server.url())) as client,
+    ):
+        session = await client.new_session("/")
+        with pytest.raises(InternalError, match="status 413"):
+            await session.prompt("x" * 8_000_000)
+        assert (await session.prompt("echo still here")).stop_reason == "end_turn"
 
 
 @pytest.mark.parametrize(
