@@ -85,7 +85,13 @@ async def test_no_name_but_ours_and_no_page_at_all_is_answered(tmp_path: Path) -
                 accepted.append(("host", name))
             if await ask(port, own, f"Origin: http://{name}") not in (400, 403, 0):
                 accepted.append(("origin", name))
-        for page in ("null", "https://ui.example.evil.com", "https://ui.example:443", "HTTPS://ui.example", "file://"):
+        for page in (
+            "null",
+            "https://ui.example.evil.com",
+            "https://ui.example:443",
+            "HTTPS://ui.example",
+            "file://",
+        ):
             for path in ("/acp", "/metrics", "/readyz", "/nowhere"):
                 assert await ask(port, own, f"Origin: {page}", path=path) == 403
         assert await ask(port, own, own) in (400, 421)
@@ -106,9 +112,7 @@ async def test_nobody_comes_in_without_a_credential(tmp_path: Path) -> None:
 async def test_guessing_is_slowed_down(tmp_path: Path) -> None:
     async with hosting(tmp_path) as house:
         own = f"Host: localhost:{house.server.port}"
-        codes = [
-            await ask(house.server.port, own, f"Authorization: Bearer {n}", path="/acp") for n in range(25)
-        ]
+        codes = [await ask(house.server.port, own, f"Authorization: Bearer {n}", path="/acp") for n in range(25)]
         assert codes[:20] == [401] * 20
         assert set(codes[20:]) == {429}
 
@@ -202,7 +206,11 @@ async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path) -> None:
                 "http://intranet/",
             )
         ),
-        {"mcpServers": [{"name": str(n), "type": "http", "url": "https://a.example/", "headers": []} for n in range(40)]},
+        {
+            "mcpServers": [
+                {"name": str(n), "type": "http", "url": "https://a.example/", "headers": []} for n in range(40)
+            ]
+        },
     ]
     async with hosting(tmp_path / "state", people=("ann",), checks=checks) as house, house.bare() as bare:
         base = {"cwd": str(work), "mcpServers": []}
