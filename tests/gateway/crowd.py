@@ -1,4 +1,4 @@
-"""Many clients that all use the same ids and the same words for different things; nobody hears what is another's."""
+"""Many clients that use the same ids and the same words for different things; nobody hears what is another's."""
 
 import asyncio
 import secrets

@@ -1,7 +1,7 @@
 """Gateways to be killed: each is forked from a process that has everything loaded, so one starts in milliseconds.
 
-Run as `python nursery.py DIRECTORY PORT TARGET`; a line on stdin starts a gateway, its pid comes back on stdout once
-clients can come.  TARGET is the agent: `class` for one in the gateway's process, else a command.
+Run as `python nursery.py DIRECTORY PORT TARGET`; a line on stdin starts a gateway, its pid comes back on stdout
+once clients can come.  TARGET is the agent: `class` for one in the gateway's process, else a command.
 """
 
 import asyncio

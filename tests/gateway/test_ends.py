@@ -59,7 +59,7 @@ async def test_an_agent_that_has_forgotten_is_told_what_was_said(tmp_path: Path)
         (upstream,) = house.gateway._upstreams.values()
         os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
         async with asyncio.timeout(PATIENCE):
-            while house.gateway._upstreams:
+            while house.gateway._upstreams:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await session.prompt("what is it called?")
         assert "Otto" in ann.told[session.id][-1].decode() or any(
@@ -143,7 +143,7 @@ async def test_a_gateway_that_is_told_to_stop_writes_down_how_its_turns_ended(tm
             await ann.until(lambda: len(ann.told.get(session.id, [])) > 5)
             house.kill(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE):
-                while Path(f"/proc/{house.pid}").exists():
+                while Path(f"/proc/{house.pid}").exists():  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 await house.start()
                 with pytest.raises(InternalError, match="the gateway stopped"):

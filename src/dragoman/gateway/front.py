@@ -23,6 +23,7 @@ from ..roles import AgentRole, RemoteClient
 from ..rpc import Method
 from .gateway import PAGE, Gateway, unknown
 from .limits import exceeded
+from .logins import MAX_FAILURES
 from .records import AFTER, changed, members, meta_value, raw, session_of, text
 from .seat import Role, Seat
 from .shared import Shared, may
@@ -47,6 +48,7 @@ class Front(AgentRole):
         self.offers = s.ClientCapabilities()
         self._principal = principal
         self._seats: dict[str, tuple[Shared, Seat]] = {}
+        self._failures = 0  # to log in to the agent
 
     @property
     def name(self) -> str:
@@ -61,8 +63,8 @@ class Front(AgentRole):
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
         requests: dict[str, Handler] = {
             "initialize": self._initialize,
-            "authenticate": functools.partial(self._to_agent, "authenticate"),
-            "logout": functools.partial(self._to_agent, "logout"),
+            "authenticate": self._log_in,
+            "logout": self._log_out,
             "session/new": self._new,
             "session/load": self._load,
             "session/resume": self._resume,
@@ -105,14 +107,30 @@ class Front(AgentRole):
         greeting = await self.gateway.greeting(self.agent, self.name)
         return changed(greeting, agentCapabilities=_ours_too(greeting.get("agentCapabilities", raw({}))))
 
-    async def _to_agent(self, name: str, params: Raw) -> Raw:
-        """Log in to the agent: what is said there is between the two, and is kept nowhere."""
+    async def _log_in(self, params: Raw) -> Raw:
+        """Pass a login on; who fails too often is sent away."""
         upstream = await self.gateway.upstream(self.agent, self.name)
-        return await upstream.call(name, params)
+        try:
+            result = await upstream.call("authenticate", params)
+        except RpcError:
+            self._failures += 1
+            if self._failures >= MAX_FAILURES:
+                self.connection.after_answer(self.connection.hang_up)
+            raise
+        self.gateway.logins.note(self.agent, self.name, result)
+        self._failures = 0
+        return result
+
+    async def _log_out(self, params: Raw) -> Raw:
+        upstream = await self.gateway.upstream(self.agent, self.name)
+        result = await upstream.call("logout", params)
+        self.gateway.logins.forget(self.agent, self.name)
+        return result
 
     # Sessions
 
     async def _new(self, params: Raw) -> Raw:
+        self.gateway.logins.check(self.agent, self.name)
         shared, result = await self.gateway.new(self.agent, self.name, members(params))
         self._sit(shared, after=0)
         return result
@@ -211,6 +229,7 @@ class Front(AgentRole):
             raise exceeded("prompt_bytes", self.gateway.limits.prompt_bytes)
         found = members(params)
         shared = await self._having(found, "editor")
+        self.gateway.logins.check(self.agent, shared.card.principal)
         shared.check_room()
         if shared.id not in self._seats:
             seat = shared.sit(self, after=shared.history.durable)

@@ -18,6 +18,7 @@ from ..errors import AgentStartError, Error, InternalError, InvalidParams, Overl
 from .checks import Checks
 from .engine import Engine, EngineFailure, Fenced, Lease
 from .limits import RETRY_AFTER, Limits, exceeded
+from .logins import Logins
 from .metrics import Metrics
 from .records import changed, members, raw
 from .shared import Card, Shared
@@ -50,6 +51,7 @@ class Gateway:
         self.engine, self.agents, self.limits, self.checks = engine, agents, limits, checks
         self.default = default or next(iter(agents))
         self.metrics = Metrics()
+        self.logins = Logins()
         self.live: dict[str, Shared] = {}
         self.is_draining = False
         self._owner = ""
