@@ -110,14 +110,14 @@ def test_a_wrong_argument_is_one_line_and_wrong_usage(arguments: list[str], word
 
 
 def test_an_agent_without_modes_says_that_it_has_none(tmp_path: Path) -> None:
-    result = dragoman("run", "--mode", "plan", "hello", cwd=tmp_path)
+    result = dragoman("run", "--agent", "echo", "--mode", "plan", "hello", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (64, "dragoman: this agent has no mode 'plan'; it has no modes\n")
 
 
 def test_an_agent_that_forgets_cannot_go_on(tmp_path: Path) -> None:
-    result = dragoman("run", "--continue", "hello", cwd=tmp_path)
+    result = dragoman("run", "--agent", "echo", "--continue", "hello", cwd=tmp_path)
     assert (result.returncode, len(result.stderr.splitlines())) == (64, 1)
-    result = dragoman("run", "--session", "x", "hello", cwd=tmp_path)
+    result = dragoman("run", "--agent", "echo", "--session", "x", "hello", cwd=tmp_path)
     assert (result.returncode, len(result.stderr.splitlines())) == (64, 1)
 
 

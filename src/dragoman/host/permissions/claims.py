@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ... import schema as s
+from ..diffs import unified
 from ..display import visible
 from .approvals import Scope
 from .questions import DENY_ONCE, DENY_TURN, Option, Question
@@ -21,9 +22,9 @@ def about_claim(params: s.RequestPermissionRequest) -> Question:
     """The question an agent wants to have asked: its own words about something we cannot see."""
     call = params.tool_call
     claims = [("says", call.title), ("calls it", call.kind), ("tool", call.name)]
-    claims += [("file", location.path) for location in (call.locations or ())[:20]]
+    claims += [("file", path) for path in dict.fromkeys(location.path for location in (call.locations or ())[:20])]
     claims += [("input", None if call.raw_input is s.UNSET else _json(call.raw_input))]
-    claims += [("shows", _json(content)) for content in (call.content or ())[:20]]
+    claims += [_shown(content) for content in (call.content or ())[:20]]
     lines = [f"{name}: {visible(value)}" for name, value in claims if value]
     options = [
         Option(f"{_OURS}{number}", visible(option.name, limit=200), option.kind.startswith("allow"), _reach(option))
@@ -36,9 +37,19 @@ def about_claim(params: s.RequestPermissionRequest) -> Question:
         title="The agent asks for permission",
         text="\n".join(lines) or "It does not say what for.",
         options=(*options, DENY_TURN),
+        detail=visible("\n".join(map(unified, _diffs(call))), limit=64_000, lines=True),
         warnings=("These are the agent's own words; what it is going to do cannot be checked.",),
         key=hashlib.sha256(msgspec.json.encode(params)).hexdigest(),
     )
+
+
+def _diffs(call: s.ToolCallUpdate) -> list[s.Diff]:
+    return [content for content in (call.content or ())[:20] if isinstance(content, s.Diff)]
+
+
+def _shown(content: s.ToolCallContent) -> tuple[str, str]:
+    """What an agent shows of its own accord; of a diff the file alone, for the rest is the question's detail."""
+    return ("changes", content.path) if isinstance(content, s.Diff) else ("shows", _json(content))
 
 
 def _reach(option: s.PermissionOption) -> Scope:

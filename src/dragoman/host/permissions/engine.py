@@ -241,7 +241,8 @@ class Permissions:
         if self.preset == "allow-all":
             option = claims.preferred(params, "allow_once", "allow_always")
             return option, Decision(option is not None, "the preset allow-all")
-        reply = await self._questions.ask(claims.about_claim(params))
+        question = await asyncio.to_thread(claims.about_claim, params)  # comparing long texts takes a while
+        reply = await self._questions.ask(question)
         option = claims.chosen(params, reply.option)
         allows = option is not None and option.kind.startswith("allow")
         decision = Decision(allows, reply.why, asked=reply.option is not None, cancelled=reply.cancelled)

@@ -66,7 +66,7 @@ class Child(asyncio.Protocol):
         self._heard = b""
         self._runs = self._abandoned = False
         self._left: Sequence[int] = ()
-        self._link: asyncio.Transport
+        self._link: asyncio.Transport | None = None
 
     def signal(self, number: int) -> None:
         """Send a signal to the command and to what it has started."""
@@ -82,7 +82,7 @@ class Child(asyncio.Protocol):
         self.end()
 
     def _write(self, data: bytes) -> None:
-        if not self._link.is_closing():
+        if self._link and not self._link.is_closing():
             self._link.write(data)
 
     # What the supervisor says
@@ -90,6 +90,9 @@ class Child(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._link = transport
+        if self._abandoned:  # before it was asked for
+            transport.close()
+            return
         # Not msgspec's JSON: a variable of ours need not be UTF-8, and has to arrive as it is.
         transport.write(json.dumps(msgspec.structs.asdict(self._order)).encode() + b"\n")
 
@@ -110,6 +113,7 @@ class Child(asyncio.Protocol):
                 self._exit(code)
             case {"left": left}:
                 self._left = left
+                assert self._link
                 self._link.close()  # there is nothing to wait for
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -19,7 +19,6 @@ from .outcome import Outcome
 INDENT = "  "
 SHOWN_LINES = 12  # of what a tool has to say
 DIFF_LINES, ASKED_LINES = 400, 4000
-CLAIMED_DIFF = 'shows: {"type":"diff"'  # which `asked_about` has shown as a diff
 MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
 COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
@@ -109,11 +108,11 @@ class Screen:
         """Put a question, to be answered with one of these keys."""
         style, indent = self.style, INDENT
         self._line("question", style(f"? {question.title}", "yellow", "bold"))
-        lines = question.text.split("\n")
-        self._lines(f"{indent}{line}" for line in lines if not (self._claimed and line.startswith(CLAIMED_DIFF)))
-        self._claimed = False
+        self._lines(f"{indent}{line}" for line in question.text.split("\n"))
         self._lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
-        self._lines(self._coloured(question.detail.split("\n") if question.detail else ()))  # all of it
+        if question.detail and not self._claimed:
+            self._lines(self._coloured(question.detail.split("\n")))  # all of it
+        self._claimed = False
         for key, option in keys.items():
             self._lines([f"{indent}{style(key, 'bold', 'green' if option.allows else 'red')}  {option.label}"])
 
