@@ -40,11 +40,15 @@ def _link_inward(block: Any, t: Any) -> Any:
     return LINK.inward(block, t)
 
 
+def _link_name(block: Any, t: Any) -> Any:
+    return basename(block["uri"]) if block.get("title") is None else block["title"]
+
+
 def _link_outward(block: Any, t: Any) -> Any:
     _, kept = carried(block, t)
     if "block" in kept:  # it was an image or a sound
         return kept["block"]
-    if not kept and not block.get("title"):
+    if not kept and block.get("title") is None:
         block = {**block, "title": block["name"]}
     elif not kept and block["name"] != block["title"]:
         t.lose("link details")
@@ -75,7 +79,7 @@ def _resource_outward(block: Any, t: Any) -> Any:
 
 
 LINK = Fields(
-    given={"name": lambda block, t: block.get("title") or basename(block["uri"])},
+    given={"name": _link_name},
     lost={"name": "link details", "description": "link details", "size": "link details"},
 )
 MEDIA = Pair(_media_inward, _media_outward)

@@ -161,8 +161,10 @@ class DraftSessions(DraftTerminals):
         self._history: dict[str, list[Any]] = {}  # the messages of sessions that are being loaded
 
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if not (self._held or self._history):
+            return super().note_outward(method, params)
         notes = super().note_outward(method, params)
-        if (self._held or self._history) and method == "session/update":
+        if method == "session/update":
             session_id, update = params["sessionId"], params["update"]
             if session_id in self._history and update["sessionUpdate"] in SPOKEN:
                 message = (update["sessionUpdate"], update.get("messageId"))

@@ -255,9 +255,10 @@ class DraftUpdates(Remembering):
 
     def _chunk_data(self, session_id: str, type: str, update: dict[str, Any]) -> dict[str, Any]:
         content, key, id = update["content"], (session_id, type), update.get("messageId")
-        if content.get("type") != "text" or len(content) > 2:
+        is_text = content.get("type") == "text"
+        if not is_text or len(content) > 2:
             self.lose("content of messages")
-        words = content["text"] if content.get("type") == "text" else _placeholder(content)
+        words = content["text"] if is_text else _placeholder(content)
         speech = self._speeches.get(key)
         if speech is None or speech.id != id:
             speech = self._speeches[key] = _Speech(id)

@@ -173,28 +173,25 @@ class Translator:
     def inward(self, message: Message) -> Translation:
         """What the peer sent, as version 1 says it."""
         if message.get("method") == UPDATE and "id" not in message:  # most of them, so first and without a detour
-            self._note(message, UPDATE, True)
+            onward = self._noted(message, UPDATE, True)
+            if not (self._to_us or self._to_peer or self._wakes):
+                return Translation(onward)
+            self._to_us += onward
         else:
             self._take(message, from_peer=True)
-        to_us, to_peer, wakes = self._to_us, self._to_peer, self._wakes
-        self._to_us = []
-        if to_peer or wakes:
-            self._to_peer, self._wakes = [], []
-            return Translation(to_us, to_peer, wakes)
-        return Translation(to_us)
+        return self._outbox()
 
     def outward(self, message: Message) -> Translation:
         """What we send, as the peer says it."""
         if message.get("method") == UPDATE and "id" not in message:
-            self._note(message, UPDATE, False)
+            onward = self._noted(message, UPDATE, False)
+            if not (self._to_us or self._to_peer or self._wakes):
+                return Translation(onward)
+            self._to_peer += onward
         else:
             self._take(message, from_peer=False)
-        to_us, to_peer, wakes = self._to_us, self._to_peer, self._wakes
-        self._to_peer = []
-        if to_us or wakes:
-            self._to_us, self._wakes = [], []
-            return Translation(to_peer, to_us, wakes)
-        return Translation(to_peer)
+        out = self._outbox()
+        return Translation(out.back, out.onward, out.wakes)
 
     def woken(self, key: int) -> Translation:
         """The time of a wake has come."""
@@ -205,9 +202,7 @@ class Translator:
             del self._asking[asked]
             self._send(asked[0], {"method": "$/cancel_request", "params": {"requestId": asked[1]}})
         self._carry_on(running, None)
-        out = Translation(self._to_us, self._to_peer, self._wakes)
-        self._to_us, self._to_peer, self._wakes = [], [], []
-        return out
+        return self._outbox()
 
     def lose(self, row: str) -> None:
         """Note that something could not be said."""
@@ -269,17 +264,16 @@ class Translator:
         elif method == "$/cancel_request":
             self._cancel(message, from_peer)
         else:
-            self._note(message, method, from_peer)
+            notes = self._noted(message, method, from_peer)  # which may have sent something themselves, first
+            (self._to_us if from_peer else self._to_peer).extend(notes)
 
-    def _note(self, message: Message, method: str, from_peer: bool) -> None:
+    def _noted(self, message: Message, method: str, from_peer: bool) -> list[Message]:
         params = message.get("params")
         try:
             notes = self.note_inward(method, params) if from_peer else self.note_outward(method, params)
         except UNTOLD:
-            notes = [(method, params)]  # whoever gets it will say what is wrong with it
-        out = self._to_us if from_peer else self._to_peer
-        for name, told in notes:
-            out.append({"jsonrpc": "2.0", "method": name, "params": told})
+            return [message]  # whoever gets it will say what is wrong with it
+        return [{"jsonrpc": "2.0", "method": name, "params": told} for name, told in notes]
 
     def _call(self, message: Message, method: str, from_peer: bool) -> None:
         name, call = (self._theirs if from_peer else self._ours).get(method, (method, None))
@@ -393,6 +387,12 @@ class Translator:
 
     def _send(self, to_peer: bool, message: Message) -> None:
         (self._to_peer if to_peer else self._to_us).append({"jsonrpc": "2.0", **message})
+
+    def _outbox(self) -> Translation:
+        """All that is to be sent, as if it followed from something the peer said."""
+        out = Translation(self._to_us, self._to_peer, self._wakes)
+        self._to_us, self._to_peer, self._wakes = [], [], []
+        return out
 
     @property
     def _prefix(self) -> str:
