@@ -84,7 +84,7 @@ async def test_a_message_that_is_too_large_ends_the_connection_and_says_why():
 
 
 async def test_a_silent_server_is_noticed(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.websocket.PING_EVERY", 0.02)
+    monkeypatch.setattr("dragoman.transports.websocket_socket.PING_EVERY", 0.02)
 
     async def mute(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..errors import ConnectionClosed
 from . import LOW_WATER, Hear
+from .addresses import LAST_WORDS
 from .glance import Glance, glance
 from .replay import ACKNOWLEDGE_EVERY, Log, Receipt
 
@@ -24,7 +25,6 @@ MAX_ROUTES = 4096  # requests whose answer has a stream to go to
 MAX_PENDING = 256 * 1024  # frames the agent has not taken, though its client should have stopped
 BATCH = 256 * 1024  # bytes handed to the server at once
 STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
-LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
 ROOM = LOW_WATER + ACKNOWLEDGE_EVERY
 
 

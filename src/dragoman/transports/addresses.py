@@ -24,6 +24,9 @@ NUMBER = "idempotency-key"  # of a POST between two ends that resume
 DIAL_TIMEOUT = 10.0  # seconds for a socket, its TLS and the first answer
 SILENCE = 45.0  # seconds without a sign of life, keep-alives included, after which a wire counts as dropped
 PATIENCE = 60.0  # seconds to try to come back after a drop
+LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
+PING_EVERY = 20.0  # seconds; whoever is silent for twice as long on a WebSocket is gone
+TEMPORARY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another try may do
 LONGEST_PAUSE = 5.0  # seconds between two tries
 
 PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}

@@ -16,16 +16,13 @@ from typing import Protocol
 from ..errors import AgentStartError, ConnectionClosed
 from ..framing import MAX_FRAME, Oversize
 from . import LOW_WATER, Hear
-from .addresses import CONNECTION, LAST_EVENT, PATIENCE, Persistence, read_url, why_unreachable
+from .addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
 from .glance import Glance, failure, glance
-from .http_exchange import Headers, Reply
+from .http_exchange import ANSWER_TIMEOUT, JSON, Headers, Reply
 from .http_link import Link, Version
 
 log = logging.getLogger("dragoman")
 
-LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
-ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
-JSON = ("content-type", "application/json")
 SHOWN = 8 * 1024  # bytes of an error's body that are told
 
 

@@ -8,6 +8,9 @@ from msgspec import Struct
 
 Headers = Sequence[tuple[str, str]]
 
+JSON = ("content-type", "application/json")
+ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
+
 
 class Reply(Struct, frozen=True):
     """The head of an answer; header names are in lower case."""

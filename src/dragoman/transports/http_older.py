@@ -15,8 +15,8 @@ import msgspec
 from ..errors import ConnectionClosed
 from ..framing import Oversize
 from .glance import glance
-from .http_exchange import Reply
-from .http_streams import ANSWER_TIMEOUT, JSON, EventStream
+from .http_exchange import ANSWER_TIMEOUT, JSON, Reply
+from .http_streams import EventStream
 from .sse import Event, EventReader
 
 if TYPE_CHECKING:

@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConnectionClosed
 from ..framing import Oversize
-from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION, SILENCE, Persistence, why_unreachable
+from .addresses import (
+    CONNECTION,
+    LAST_EVENT,
+    LAST_WORDS,
+    NUMBER,
+    SESSION,
+    SILENCE,
+    TEMPORARY,
+    Persistence,
+    why_unreachable,
+)
 from .glance import Glance, failure, glance
-from .http_exchange import Exchange, Headers
+from .http_exchange import ANSWER_TIMEOUT, JSON, Exchange, Headers
 from .replay import Receipt
 from .sse import Event, EventReader
 
@@ -24,11 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-JSON = ("content-type", "application/json")
 GONE = {401, 403, 404, 410}
-TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
-ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
-LAST_WORDS = 0.5
 SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
 MAX_ASKED = 4096  # requests whose session is remembered
 

@@ -14,12 +14,12 @@ from websockets.protocol import SEND_EOF, Protocol, Side, State
 from websockets.utils import accept_key
 
 from . import HIGH_WATER, LOW_WATER
+from .addresses import PING_EVERY
 from .serving import Host, run
 
 log = logging.getLogger("dragoman.websocket")
 log.setLevel(logging.INFO)  # below that it would hold everything that is said
 
-PING_EVERY = 20.0  # seconds; a client silent for twice as long is gone
 ROOM = 1024 * 1024  # bytes that wait for the application before the client has to
 CLOSE_TIMEOUT = 1.0
 _STATUSES = set(HTTPStatus)

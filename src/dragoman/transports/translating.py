@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -66,7 +65,8 @@ class TranslatingTransport:
                 said.append(frame)
                 continue
             translation = self.translator.outward(message)
-            _write(translation.onward, message, frame, said)
+            for became in translation.onward:
+                said.append(frame if became == message else _encode(became))
             back += translation.back
             self._schedule(translation)
         self._inner.send(said)
@@ -172,11 +172,7 @@ class TranslatingTransport:
         heard: list[bytes | Oversize] = []
         for frame in frames:
             message = _read(frame)
-            if (
-                message is not None
-                and self._second_greeting is not None
-                and _answers(message, self._second_greeting)
-            ):
+            if self._second_greeting is not None and message and _answers(message, self._second_greeting):
                 message = self._second_answer(message)
                 if message is None:
                     continue
@@ -188,7 +184,8 @@ class TranslatingTransport:
                 self._inner.send([_encode(message) for message in translation.back])
             if translation.wakes:
                 self._schedule(translation)
-            _write(translation.onward, message, frame, heard)
+            for became in translation.onward:
+                heard.append(frame if became == message else _encode(became))  # what stays so stays so to the byte
         self._step_aside()
         return heard
 
@@ -223,12 +220,6 @@ def _read(frame: bytes | Oversize) -> Message | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
-
-
-def _write(onward: list[Message], message: Message, frame: bytes | Oversize, out: list[Any]) -> None:
-    """Add what a message became, as frames; one that stayed as it was stays as it came, byte by byte."""
-    for became in onward:
-        out.append(frame if became == message else _encode(became))
 
 
 def _answers(message: Message, request: Message) -> bool:
