@@ -74,11 +74,11 @@ async def test_the_handshake_tells_our_agent_what_the_sdk_client_is_and_can(tmp_
     }
 
 
-@pytest.mark.parametrize("version", [0, 2, 99])
-async def test_a_client_of_another_version_is_offered_ours(version: int):
+@pytest.mark.parametrize(("version", "ours"), [(0, 1), (2, 2), (99, 2)])
+async def test_a_client_of_another_version_is_offered_the_nearest_of_ours(version: int, ours: int):
     async with raw_connection() as connection:
         answer = await connection.send_request("initialize", {"protocolVersion": version})
-    assert answer["protocolVersion"] == 1
+    assert answer["protocolVersion"] == ours
 
 
 async def test_nothing_is_answered_before_the_handshake_and_no_second_one():

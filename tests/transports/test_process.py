@@ -291,7 +291,7 @@ while True:
     lifeline = Lifeline(tmp_path)
     async with connect(python(ANSWERING + HOLDING + ignoring, lifeline.path)) as client:
         assert await lifeline.read() == b"alive"
-        transport = client.connection._transport
+        transport = client.connection._transport._inner  # type: ignore[attr-defined]
     await lifeline.cut()
     assert transport.status == -signal.SIGKILL  # type: ignore[attr-defined]
 
@@ -309,7 +309,7 @@ while True:
     lifeline = Lifeline(tmp_path)
     async with connect(python(ANSWERING + HOLDING + asked, lifeline.path)) as client:
         assert await lifeline.read() == b"alive"
-        transport = client.connection._transport
+        transport = client.connection._transport._inner  # type: ignore[attr-defined]
     assert await lifeline.read() == b"asked"
     await lifeline.cut()
     assert transport.status == 7  # type: ignore[attr-defined]
@@ -317,7 +317,7 @@ while True:
 
 async def test_a_child_that_ends_with_its_input_is_given_the_time() -> None:
     async with connect(python(ANSWERING + "sys.stdin.read(); time.sleep(0.3); os._exit(5)")) as client:
-        transport = client.connection._transport
+        transport = client.connection._transport._inner  # type: ignore[attr-defined]
     assert transport.status == 5  # type: ignore[attr-defined]
 
 

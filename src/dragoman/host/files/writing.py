@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -130,6 +131,9 @@ def _keep_extended_attributes(old: int, new: int) -> None:
                 raise
 
 
+_ONE_AT_A_TIME = threading.Lock()  # a file that is put back must not take the place of a third one
+
+
 def install(dir_fd: int, temp: str, name: str, expected: "Expected | Anything", overwrite: bool) -> bool:
     """Give a finished file its name, on the disk when this returns; true when nothing had that name before."""
     for _ in range(MAX_TRIES):
@@ -163,26 +167,28 @@ def put_over(dir_fd: int, temp: str, name: str, seen: os.stat_result | None) -> 
     What is replaced must be the file that was `seen`: it is looked at afterwards and put back if it is another, so
     that there is no gap.  Where names cannot be exchanged there is one, the old file is gone, and this gives false.
     """
-    try:
-        linux.exchange(dir_fd, temp, name)
-    except OSError as exc:
-        if exc.errno not in _UNSUPPORTED:
-            raise
-        os.rename(temp, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-        return False
-    old = os.stat(temp, dir_fd=dir_fd, follow_symlinks=False)
-    if not stat.S_ISREG(old.st_mode) or (seen and identity(old) != identity(seen)):
-        linux.exchange(dir_fd, temp, name)
-        raise Refused("changed")
-    return True
+    with _ONE_AT_A_TIME:
+        try:
+            linux.exchange(dir_fd, temp, name)
+        except OSError as exc:
+            if exc.errno not in _UNSUPPORTED:
+                raise
+            os.rename(temp, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+            return False
+        old = os.stat(temp, dir_fd=dir_fd, follow_symlinks=False)
+        if not stat.S_ISREG(old.st_mode) or (seen and identity(old) != identity(seen)):
+            linux.exchange(dir_fd, temp, name)
+            raise Refused("changed")
+        return True
 
 
 def take_away(dir_fd: int, temp: str, name: str, seen: os.stat_result) -> None:
     """Give a file another name nothing has; it must be the file that was `seen`, else it is put back."""
-    rename_new(dir_fd, name, temp)
-    if identity(os.stat(temp, dir_fd=dir_fd, follow_symlinks=False)) != identity(seen):
-        rename_new(dir_fd, temp, name)
-        raise Refused("changed")
+    with _ONE_AT_A_TIME:
+        rename_new(dir_fd, name, temp)
+        if identity(os.stat(temp, dir_fd=dir_fd, follow_symlinks=False)) != identity(seen):
+            rename_new(dir_fd, temp, name)
+            raise Refused("changed")
 
 
 def _settle(dir_fd: int, undo: Callable[[], None] | None) -> None:
