@@ -1,7 +1,6 @@
 """A connection is cut wherever it hurts, and nobody notices: nothing lost, nothing twice, everything in order."""
 
 import asyncio
-import itertools
 import os
 from contextlib import asynccontextmanager
 
@@ -11,49 +10,17 @@ from dragoman import Agent, ConnectionClosed, connect
 from dragoman import schema as s
 from dragoman.testing import Testy
 
-from .cast import Counting, Noting, counted
-from .cutting import cut, relay
+from .cutting import relay
 from .serving import WIRES, dial, served
+from .surviving import survive
 
 CUTS = int(os.environ.get("DRAGOMAN_CUTS", "300"))
-COUNT = 3000  # updates of a turn
-LONGEST = 50_000  # bytes between two cuts; an HTTP/2 frame holds 16 KiB and is nothing until it is whole
 LIMIT = 100  # seconds
 
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_turn_survives_cuts_at_random_offsets(wire, nothing_left):
     await survive(wire, CUTS, LIMIT)
-
-
-async def survive(wire, cuts, limit):
-    """Have turn after turn cut, until there were as many cuts; each has to arrive whole, once and in order."""
-    made = 0
-    async with asyncio.timeout(limit), served(Counting) as server:
-        for seed in range(cuts):
-            async with cut(server.url(), seed, longest=LONGEST) as (url, cutter):
-                async with connect(await dial(wire, url), Noting()) as client:
-                    await play_turns(client, (wire, seed))
-                    cutter.stop_cutting()
-                made += cutter.cuts
-            if made >= cuts:
-                break
-    assert made >= cuts
-
-
-async def play_turns(client, which):
-    """Five turns, of which every word, every file and every tick arrives once and in order."""
-    session, ticks = await client.new_session("/"), itertools.count()
-
-    def tick():
-        client.agent.notify("_counting/tick", {"number": next(ticks)})
-
-    for turn in range(1, 6):
-        numbers, reason = await counted(session, COUNT, tick)
-        assert (numbers, reason) == (list(range(COUNT)), "end_turn"), (which, turn)
-        assert client.asked == [f"/{n}" for n in range(0, COUNT, 50)] * turn, (which, turn)
-        heard = (await client.agent.request("_counting/ticks"))["ticks"]
-        assert heard == list(range(COUNT // 25 * turn)), (which, turn)
 
 
 @asynccontextmanager
@@ -139,9 +106,3 @@ async def test_hanging_up_is_no_drop(wire, nothing_left):
         async with connect(await dial(wire, server.url())):
             pass
         await ended.wait()
-
-
-@pytest.mark.torture
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_thousand_cuts(wire, nothing_left):
-    await survive(wire, cuts=1000, limit=600)
