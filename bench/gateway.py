@@ -1,7 +1,7 @@
 """A gateway under load: SESSIONS sessions of RATE updates a second each, over WebSocket, on this machine.
 
-Prints how long an update takes from the agent's mouth to the client's ear, log included, and what a session costs in
-memory.  The gateway and its agent share one process, the clients are another: `python bench/gateway.py`.
+Prints how long an update takes from the agent's mouth to the client's ear, log included, and what a session costs
+in memory.  The gateway and its agent share one process, the clients are another: `python bench/gateway.py`.
 """
 
 import asyncio

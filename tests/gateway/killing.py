@@ -29,8 +29,10 @@ class Nursery:
 
     async def start(self) -> None:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(b"\n")
         async with asyncio.timeout(PATIENCE):
+            while self.pid and os.path.exists(f"/proc/{self.pid}"):  # noqa: ASYNC110 - it was killed a moment ago
+                await asyncio.sleep(0.002)
+            self._process.stdin.write(b"\n")
             self.pid = int(await self._process.stdout.readline())
 
     def kill(self, number: int = signal.SIGKILL) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import ResourceNotFound
+from dragoman.errors import ResourceNotFound, RpcError
+from dragoman.gateway.engine import EngineFailure
 
 from .house import PATIENCE, Watcher, hosting, stepping
 
@@ -100,3 +101,72 @@ async def test_a_closed_session_can_be_loaded_again(tmp_path: Path) -> None:
             loaded = await again.load_session(session.id, tmp_path)
             assert b"hello" in b"".join(again.told[session.id])
             assert (await loaded.prompt("more")).stop_reason == "end_turn"
+
+
+async def test_an_id_of_somebody_else_s_is_as_unknown_to_every_method_as_any(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit("ann") as ann, house.bare("bob") as bob:
+        session = await ann.new_session(tmp_path)
+        await session.prompt("hello")
+        rest = {"cwd": str(tmp_path), "mcpServers": [], "prompt": [], "modeId": "plan", "principal": "bob"}
+        for method in (
+            *("session/load", "session/resume", "session/close", "session/delete", "session/prompt"),
+            *("session/set_mode", "session/set_config_option", "_dragoman/session/share"),
+            *("_dragoman/session/detach", "_dragoman/queue/cancel"),
+        ):
+            answers = []
+            for id in (session.id, "sess_" + "x" * 32):
+                answer = await bob.ask(method, {"sessionId": id, **rest})
+                answers.append(str({**answer, "id": 0}).replace(id, "ID"))
+            assert answers[0] == answers[1] and "Session not found" in answers[0], method
+        assert (await session.prompt("still mine")).stop_reason == "end_turn"
+
+
+async def test_a_request_that_is_cancelled_is_answered_once_with_how_the_turn_ended(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.bare() as bare:
+        opened = await bare.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        prompt = {"sessionId": opened["result"]["sessionId"], "prompt": [{"type": "text", "text": "wait"}]}
+        answer = asyncio.ensure_future(bare.ask("session/prompt", prompt, id="p"))
+        await bare.hear("session/update")
+        bare.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "p"}})
+        assert (await answer)["result"]["stopReason"] == "cancelled"
+
+
+async def test_a_prompt_that_is_cancelled_at_once_never_runs(tmp_path: Path) -> None:
+    agent = stepping()
+    async with hosting(tmp_path, agent) as house, house.bare() as bare:
+        opened = await bare.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        session = opened["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "one"}]}
+        answer = asyncio.ensure_future(bare.ask("session/prompt", prompt, id="p"))
+        await asyncio.sleep(0)
+        bare.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
+        assert (await answer)["result"]["stopReason"] == "cancelled"
+
+
+async def test_a_log_that_cannot_be_written_tells_nobody_anything_that_is_not_in_it(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        await session.prompt("kept")
+        append = house.gateway.engine.append
+
+        async def fail(*_: object) -> None:
+            raise EngineFailure("the disk is full")
+
+        house.gateway.engine.append = fail  # type: ignore[method-assign]
+        with pytest.raises(RpcError):
+            await session.prompt("lost")
+        assert b"lost" not in b"".join(ann.told[session.id])
+        house.gateway.engine.append = append  # type: ignore[method-assign]
+        again = await ann.load_session(session.id, tmp_path)
+        assert (await again.prompt("back")).stop_reason == "end_turn"
+        assert house.gateway.live[session.id].history.broken is None
+
+
+async def test_what_the_agent_says_of_modes_is_told_to_who_loads(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        async with house.visit() as ann:
+            session = await ann.new_session(tmp_path)
+            await session.set_mode("plan")
+        async with house.visit() as again:
+            loaded = await again.load_session(session.id, tmp_path)
+            assert loaded.modes and loaded.modes.current_mode_id == "plan"

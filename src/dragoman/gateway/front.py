@@ -27,7 +27,7 @@ from .logins import MAX_FAILURES
 from .records import AFTER, changed, members, meta_value, raw, session_of, text
 from .seat import Role, Seat
 from .shared import Shared, may
-from .turns import answer, key_of
+from .turns import answer, key_of, owner
 
 log = logging.getLogger("dragoman")
 
@@ -258,7 +258,7 @@ class Front(AgentRole):
         found = members(params)
         shared = await self._having(found, "editor")
         key = text(found, "prompt") or ""
-        if not key.startswith(f"{self.name}/") and not may(shared.card.role_of(self.name), "admin"):
+        if not key.startswith(owner(self.name)) and not may(shared.card.role_of(self.name), "admin"):
             raise InvalidRequest("only an admin of the session cancels what others have asked")
         if not shared.turns.cancel_one(key):
             raise InvalidParams("there is no such prompt in the queue")

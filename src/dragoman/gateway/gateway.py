@@ -8,6 +8,7 @@ import contextlib
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import Self
 
@@ -56,6 +57,8 @@ class Gateway:
         self.is_draining = False
         self._owner = ""
         self._upstreams: dict[tuple[str, str], Upstream] = {}
+        self._opening: Counter[str] = Counter()  # sessions on their way, by principal
+        self._died: set[tuple[str, str]] = set()  # agents whose last process ended by itself
         self._idle: dict[str | tuple[str, str], float] = {}  # since when nobody has needed something
         self._locks: dict[object, asyncio.Lock] = {}
         self._greetings: dict[str, dict[str, Raw]] = {}
@@ -74,7 +77,7 @@ class Gateway:
         assert self._renewing
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
-        await asyncio.gather(*(self._close(shared) for shared in list(self.live.values())))
+        await asyncio.gather(*(self._close(shared, is_last=True) for shared in list(self.live.values())))
         for upstream in list(self._upstreams.values()):
             self._chore(upstream.close())
         while self._chores:
@@ -114,6 +117,9 @@ class Gateway:
                 log.error("the agent %s does not start: %s", agent, exc)
                 raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
             self._upstreams[key] = upstream
+            if key in self._died:
+                self._died.discard(key)
+                self.metrics.restarts.add()
             self.metrics.processes.add(1)
             self._greetings[agent] = upstream.greeting
             return upstream
@@ -128,6 +134,8 @@ class Gateway:
         for key, found in list(self._upstreams.items()):
             if found is upstream:
                 del self._upstreams[key]
+                if upstream.parties_lost:
+                    self._died.add(key)
                 self.metrics.processes.add(-1)
                 self._idle.pop(key, None)
                 self._chore(upstream.close())
@@ -139,7 +147,12 @@ class Gateway:
         if self.is_draining:
             raise draining()
         cwd = self.checks.opening(found, principal, self.limits)
-        await self._admit_session(principal)
+        if len(await self.engine.facts("seat", f"{principal}\n")) >= self.limits.kept:
+            raise exceeded("kept", self.limits.kept)
+        async with self._room_for_session(principal):
+            return await self._new(agent, principal, cwd, found)
+
+    async def _new(self, agent: str, principal: str, cwd: str, found: dict[str, Raw]) -> tuple[Shared, Raw]:
         upstream = await self.upstream(agent, principal)
         id = "sess_" + secrets.token_urlsafe(ID_BYTES)
         lease = await self._lease(id)
@@ -177,12 +190,12 @@ class Gateway:
     async def _open(self, id: str, card: Card) -> Shared:
         if self.is_draining:
             raise draining()
-        await self._admit_session(card.principal)
-        lease = await self._lease(id)
-        shared = Shared(id, card, lease, await self.engine.last(id), self)
-        await shared.recover()
-        self._opened(shared)
-        return shared
+        async with self._room_for_session(card.principal):
+            lease = await self._lease(id)
+            shared = Shared(id, card, lease, await self.engine.last(id), self)
+            await shared.recover()
+            self._opened(shared)
+            return shared
 
     def _opened(self, shared: Shared) -> None:
         self.live[shared.id] = shared
@@ -194,24 +207,36 @@ class Gateway:
             raise Overloaded("another gateway has this session just now", {"retryAfter": RETRY_AFTER})
         return lease
 
-    async def _admit_session(self, principal: str) -> None:
+    @contextlib.asynccontextmanager
+    async def _room_for_session(self, principal: str) -> AsyncIterator[None]:
+        """Room for one more open session, made by closing one nobody needs if there is none."""
         own = [shared for shared in self.live.values() if shared.card.principal == principal]
-        if len(own) < self.limits.sessions:
-            return
-        for shared in own:
-            if _is_idle(shared):
-                await self._close(shared)
-                return
-        raise exceeded("sessions", self.limits.sessions)
+        if len(own) + self._opening[principal] >= self.limits.sessions:
+            idle = next((shared for shared in own if _is_idle(shared)), None)
+            if idle is None:
+                raise exceeded("sessions", self.limits.sessions)
+            await self._close(idle)
+        self._opening[principal] += 1
+        try:
+            yield
+        finally:
+            self._opening[principal] -= 1
+            if not self._opening[principal]:
+                del self._opening[principal]
 
     async def cards(self, principal: str) -> list[tuple[str, Card]]:
         """The sessions somebody has a part in, the latest first."""
         ids = [key.partition("\n")[2] for key in await self.engine.facts("seat", f"{principal}\n")]
         facts = [(id, await self.engine.fact("session", id)) for id in ids]
-        found = [(id, msgspec.json.decode(fact.value, type=Card)) for id, fact in facts if fact]
+        found = [
+            (id, self.live[id].card if id in self.live else msgspec.json.decode(fact.value, type=Card))
+            for id, fact in facts
+            if fact
+        ]
         return sorted(found, key=lambda pair: -pair[1].updated)
 
     async def save(self, shared: Shared) -> None:
+        shared.is_unsaved = False
         await self.engine.put_fact("session", shared.id, msgspec.json.encode(shared.card))
 
     async def share(self, shared: Shared, principal: str, role: str | None) -> None:
@@ -237,11 +262,11 @@ class Gateway:
         await self.engine.drop_fact("session", shared.id)
         await self.engine.forget(shared.id)
 
-    async def _close(self, shared: Shared) -> None:
+    async def _close(self, shared: Shared, *, is_last: bool = False) -> None:
         if self.live.get(shared.id) is shared:
             del self.live[shared.id]
             self.metrics.sessions.set(len(self.live))
-        await shared.close()
+        await shared.close(is_last=is_last)
         with contextlib.suppress(EngineFailure):
             await self.save(shared)
             await self.engine.release(shared.history.lease)
@@ -264,6 +289,9 @@ class Gateway:
                     self.let_go(shared)
                 except EngineFailure as exc:
                     log.error("%s", exc)
+                if shared.is_unsaved:
+                    with contextlib.suppress(EngineFailure):
+                        await self.save(shared)
             await self._tidy()
 
     async def _tidy(self) -> None:

@@ -6,6 +6,7 @@ finds that somebody else does lets go of the session at once.
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from .records import (
     own_frame,
     raw,
     read_own,
+    text,
     update_frame,
     update_params,
 )
@@ -58,7 +60,6 @@ class Card(Struct, omit_defaults=True):
     updated: float = 0.0
     title: str | None = None
     roles: dict[str, Role] = {}  # of others than the owner
-    is_closed: bool = False
 
     def role_of(self, principal: str) -> Role | None:
         return "admin" if principal == self.principal else self.roles.get(principal)
@@ -70,6 +71,7 @@ class Shared:
     def __init__(self, id: str, card: Card, lease: Lease, last: int, desk: Desk) -> None:
         self.id, self.card = id, card
         self.size = 0  # bytes of the log
+        self.is_unsaved = False  # its card has changed since it was kept
         self.seats: list[Seat] = []
         self._desk = desk
         self.history = History(desk.engine, lease, last, desk.metrics, self._publish, self._broke)
@@ -127,6 +129,7 @@ class Shared:
 
     def _publish(self, first: int, entries: Sequence[Entry]) -> None:
         self.size += sum(len(entry.frame) for entry in entries)
+        self.card.updated, self.is_unsaved = time.time(), True
         for seat in list(self.seats):
             seat.offer(first, entries)
         if self._held and self.history.waiting < HELD_AT // 4:
@@ -157,9 +160,11 @@ class Shared:
     def _follow(self, update: Raw) -> None:
         """Keep what a client that loads the session is to be told of its modes and options."""
         data = bytes(update)
-        if b"_mode_update" not in data and b"_option" not in data:
+        if b"_mode_update" not in data and b"_option" not in data and b"_info_update" not in data:
             return
         found = members(update)
+        if text(found, "sessionUpdate") == "session_info_update" and "title" in found:
+            self.card.title = msgspec.json.decode(found["title"], type=str | None)
         if "currentModeId" in found:
             self.set_state(mode=found["currentModeId"])
         elif "configOptions" in found:
@@ -359,8 +364,8 @@ class Shared:
         if self.size > self._desk.limits.session_bytes:
             raise exceeded("session_bytes", self._desk.limits.session_bytes)
 
-    async def close(self) -> None:
-        """End what runs, write everything down, and let everybody go."""
+    async def close(self, *, is_last: bool = False) -> None:
+        """End what runs, write everything down, and let everybody go; the agent need not know when it ends, too."""
         await self.turns.close()
         self.asks.cancel_all()
         await self.history.close()
@@ -368,7 +373,7 @@ class Shared:
             self.rise(seat)
         if self._upstream:
             self._upstream.parties.pop(self.card.upstream, None)
-            if self._upstream.is_alive and self._upstream.offers.session_capabilities.close:
+            if not is_last and self._upstream.is_alive and self._upstream.offers.session_capabilities.close:
                 await self._close_upstream(self._upstream)
         self._upstream = None
 

@@ -57,6 +57,7 @@ class Turn:
         self.principal, self.client = visitor.name, visitor.client
         self.outcome: asyncio.Future[tuple[int, Ended]] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
+        self.number = 0  # of the record that says it was accepted
         self.began = time.monotonic()
         self.is_answered = False  # something was heard of it
 
@@ -99,21 +100,17 @@ class Turns:
         turn = self._open.get(key)
         if turn is None and (number := self.ended.get(key)):
             return number, await self._outcome(number)
-        turn = turn or await self._accept(key, found, visitor)
+        turn = turn or self._accept(key, found, visitor)
         return await asyncio.shield(turn.outcome)
 
-    async def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> Turn:
+    def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> Turn:
         if len(self._queue) >= self._limits.queue:
             raise exceeded("queue", self._limits.queue)
         _content(found)
-        turn = self._open[key] = Turn(key, found, visitor)
         prompted = Prompted(key)
-        try:
-            number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
-            await asyncio.shield(self._history.settled(number))
-        except BaseException:
-            self._open.pop(key, None)
-            raise
+        turn = Turn(key, found, visitor)
+        turn.number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
+        self._open[key] = turn
         self._queue.append(turn)
         self._moved()
         if self._worker is None:
@@ -130,8 +127,8 @@ class Turns:
 
     def cancel(self, visitor: Visitor) -> None:
         """Cancel the turn that runs, and what this client has waiting."""
-        for turn in list(self._queue):
-            if (turn.principal, turn.client) == (visitor.name, visitor.client):
+        for turn in list(self._open.values()):
+            if (turn.principal, turn.client) == (visitor.name, visitor.client) and turn is not self.running:
                 self._drop(turn)
         if self.running:
             self._stop(self.running)
@@ -143,14 +140,15 @@ class Turns:
             return False
         if turn is self.running:
             self._stop(turn)
-        elif turn in self._queue:
+        else:
             self._drop(turn)
         return True
 
     def _drop(self, turn: Turn) -> None:
-        self._queue.remove(turn)
-        self._end(turn, Ended(turn.key, CANCELLED))
-        self._moved()
+        if turn in self._queue:  # else it has just ended
+            self._queue.remove(turn)
+            self._end(turn, Ended(turn.key, CANCELLED))
+            self._moved()
 
     def _stop(self, turn: Turn) -> None:
         turn.is_cancelled = True
@@ -198,6 +196,7 @@ class Turns:
             return Ended(turn.key, error=Problem.of(InternalError(str(exc))))
 
     async def _ask_agent(self, turn: Turn) -> Raw:
+        await self._history.settled(turn.number)
         upstream, id, primer = await self._link()
         self._upstream = upstream, id
         if turn.is_cancelled:
@@ -276,7 +275,12 @@ def key_of(found: dict[str, Raw], visitor: Visitor) -> str:
         key = secrets.token_hex(12)
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
         raise InvalidParams(f"{PROMPT} has to be a string of at most {MAX_KEY} characters")
-    return f"{visitor.name}/{key}"
+    return f"{owner(visitor.name)}{key}"
+
+
+def owner(principal: str) -> str:
+    """How the keys of somebody's prompts begin, and nobody else's."""
+    return principal.replace("%", "%25").replace("/", "%2F") + "/"
 
 
 def interruption(why: str) -> Problem:

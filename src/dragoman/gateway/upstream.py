@@ -69,6 +69,7 @@ class Upstream:
         self.greeting: dict[str, Raw] = {}  # its answer to initialize
         self.offers = s.AgentCapabilities()
         self.parties: dict[str, Party] = {}  # by the id the agent gave the session
+        self.parties_lost = 0  # how many sessions it had when it ended
         self.host: Host | None = None
         self.connection: Connection
         self._ended = ended
@@ -256,6 +257,7 @@ class Upstream:
         if after:
             after()
         parties, self.parties = self.parties, {}
+        self.parties_lost = len(parties)
         for party in parties.values():
             party.lost()
         self._ended(self)
