@@ -82,13 +82,15 @@ async def main(state: Path) -> None:
         opening = (time.monotonic() - began) / SESSIONS
         await asyncio.gather(*(_listen(session, SECONDS) for session in sessions))
         after = memory_of(hosting.pid)
+    began = time.monotonic()
     hosting.terminate()
     await hosting.wait()
+    stopping = time.monotonic() - began
     ages.sort()
     shown = {f"p{share:g}": 1000 * ages[int(len(ages) * share / 100)] for share in (50, 99, 99.9)}
     print(f"{SESSIONS} sessions, {len(ages)} updates in {SECONDS:g} s ({len(ages) / SECONDS:.0f} a second)")
     print("  latency: " + ", ".join(f"{name} {figure:.1f} ms" for name, figure in shown.items()))
-    print(f"  opening: {1000 * opening:.1f} ms a session, one after the other")
+    print(f"  opening: {1000 * opening:.1f} ms a session, one after the other; stopping: {stopping:.1f} s")
     print(f"  memory:  {(after - before) / SESSIONS:.1f} KiB a session, agent's share included")
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from gateway.crowd import crowd
+from gateway.house import hosting
 from gateway.killing import kill_in_the_middle
+from gateway.test_admission import disguised
 
 pytestmark = [pytest.mark.torture, pytest.mark.usefixtures("nothing_left")]
 
@@ -19,6 +21,11 @@ async def test_ten_thousand_kills_of_the_gateway(tmp_path: Path) -> None:
     figures = await kill_in_the_middle(tmp_path, cycles=KILLS, seed=7)
     print(f"\nkills of the gateway: {figures}")
     assert figures["cycles"] == KILLS
+
+
+async def test_two_thousand_false_names_and_pages(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        assert await disguised(house.server.port, seed=7, count=1000) == []
 
 
 async def test_a_thousand_clients_with_the_same_ids(tmp_path: Path) -> None:

@@ -161,6 +161,8 @@ class Upstream:
                 if reply.error:
                     raise reply.error
                 id = session_of(members(reply.result))
+                if id in self.parties:
+                    raise InternalError("the agent gave a new session the id of another one")
                 self.adopt(id, party)
                 answer.set_result((id, reply.result))
             except RpcError as exc:
