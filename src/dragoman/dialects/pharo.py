@@ -363,7 +363,10 @@ class Pharo(Remembering):
             return super().note_inward(method, params)
         update = params["update"]
         if update["type"] == "message":
-            return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(update)]
+            chunks = self._messages.apart(update)
+            if len(chunks) == 1:
+                return [(method, {**params, "update": chunks[0]})]
+            return [(method, {**params, "update": chunk}) for chunk in chunks]
         said = SHAPES.get(update["type"], OTHER).inward(update, self)
         if "toolCallId" in said:
             self.tools.note(said)
@@ -385,15 +388,18 @@ class Pharo(Remembering):
         return [(method, {**params, "update": SHAPES.get(kind, OTHER).outward(update, self)})]
 
     def _message(self, session_id: str, chunk: dict[str, Any]) -> dict[str, Any] | None:
-        """A chunk as a message; None for one of a message that was whole and is not yet again."""
+        """A chunk as a message; None for one that says nothing, or is of a message not yet whole again."""
         if "_meta" in chunk:
             chunk, kept = carried(chunk, self)
             if kept:
                 return self._messages.together(session_id, chunk, kept)
-        if chunk["content"] == {"type": "text", "text": ""}:
+        content, id = chunk["content"], chunk.get("messageId")
+        if content.get("text") == "" and len(content) == 2:
             return None
-        if chunk.get("messageId") and not self._messages.is_ours(chunk["messageId"]):
+        if id and not self._messages.is_ours(id):
             self.lose("message boundaries")
+        if "annotations" in content:
+            content = BLOCK.outward(content, self)
         role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"
-        said = {"type": "message", "role": role, "content": [BLOCK.outward(chunk["content"], self)]}
+        said = {"type": "message", "role": role, "content": [content]}
         return {**said, **margin(chunk)} if "_meta" in chunk else said

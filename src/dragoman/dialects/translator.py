@@ -22,6 +22,9 @@ MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool c
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading a wrong shape raises
 
 
+_NOTHING: list[Any] = []  # one for all translations, which nobody adds to
+
+
 class Translation:
     """What became of one message."""
 
@@ -33,9 +36,9 @@ class Translation:
         back: list[Message] | None = None,
         wakes: list[tuple[float, int]] | None = None,
     ) -> None:
-        self.onward = [] if onward is None else onward  # to the other side of the translator
-        self.back = [] if back is None else back  # to whoever sent the message
-        self.wakes = [] if wakes is None else wakes  # seconds, and the key `woken` is to be called with after them
+        self.onward = onward or _NOTHING  # to the other side of the translator
+        self.back = back or _NOTHING  # to whoever sent the message
+        self.wakes = wakes or _NOTHING  # seconds, and the key `woken` is to be called with after them
 
 
 class Surroundings(NamedTuple):
@@ -273,6 +276,9 @@ class Translator:
             notes = self.note_inward(method, params) if from_peer else self.note_outward(method, params)
         except UNTOLD:
             return [message]  # whoever gets it will say what is wrong with it
+        if len(notes) == 1:
+            name, told = notes[0]
+            return [{"jsonrpc": "2.0", "method": name, "params": told}]
         return [{"jsonrpc": "2.0", "method": name, "params": told} for name, told in notes]
 
     def _call(self, message: Message, method: str, from_peer: bool) -> None:

@@ -67,8 +67,9 @@ class TranslatingTransport:
             translation = self.translator.outward(message)
             for became in translation.onward:
                 said.append(frame if became == message else _encode(became))
-            back += translation.back
-            self._schedule(translation)
+            if translation.back or translation.wakes:
+                back += translation.back
+                self._schedule(translation)
         self._inner.send(said)
         if back:
             # Not at once: whoever sends is not ready to hear before its own call has returned.
