@@ -140,12 +140,23 @@ async def test_a_reader_that_says_how_far_it_came_takes_over_and_misses_nothing(
         assert sum(b"agent_message_chunk" in event.data for event in before + after) == 40
 
 
-async def test_a_stream_that_cannot_be_resumed_says_so():
+async def test_a_stream_that_cannot_be_resumed_says_so_and_leaves_its_reader_alone():
     async with served(Testy) as server, by_hand(server) as hand:
         await hand.initialize()
-        for number in ("99", "yesterday"):
-            status, _ = await hand.ask("GET", EVENTS, acp_connection_id=hand.id, last_event_id=number)
-            assert status == 410
+        async with hand.events() as connection:
+            for number in ("99", "yesterday", "-1", "9" * 5000):
+                status, _ = await hand.ask("GET", EVENTS, acp_connection_id=hand.id, last_event_id=number)
+                assert status == 410
+            assert await hand.open_session(connection)
+
+
+async def test_a_connection_has_so_many_streams_and_no_more(monkeypatch):
+    monkeypatch.setattr(asgi, "MAX_STREAMS", 3)
+    async with served(Testy) as server, by_hand(server) as hand:
+        await hand.initialize()
+        async with hand.events("a"), hand.events("b"):
+            headers = {**EVENTS, "acp-session-id": "c"}
+            assert (await hand.ask("GET", headers, acp_connection_id=hand.id))[0] == 429
 
 
 async def test_deleting_a_connection_ends_its_streams(version):

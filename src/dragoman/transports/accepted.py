@@ -68,16 +68,13 @@ class Stream:
         self.sent.append(frames)
         return self.sent.last - len(frames) + 1, frames
 
-    def rewind(self, number: int) -> bool:
-        """Go back to right after a number; false when not everything after it is here any more."""
-        if not self.sent.covers(number):
-            return False
+    def rewind(self, number: int) -> None:
+        """Go back to right after a number, which the log has to cover."""
         self.sent.forget(number)
         again = self.sent.take_back()
         self._waiting.extendleft(reversed(again))
         self.size += sum(map(len, again))
         self._more.set()
-        return True
 
     async def more(self) -> None:
         """Until something waits, or the stream is closed."""

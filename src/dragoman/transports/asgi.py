@@ -14,10 +14,11 @@ from .. import codec
 from ..envelope import NULL, read_envelope
 from ..framing import MAX_FRAME
 from . import Transport
-from .accepted import AcceptedTransport, Request, Stream
+from .accepted import MAX_STREAMS, AcceptedTransport, Request, Stream
 from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION
 from .asgi_streams import EVENTS, Receive, Refused, Scope, Send, converse, refuse, respond, stream_events
 from .glance import Glance, failure, glance
+from .replay import read_number
 
 if TYPE_CHECKING:
     from ..agent import App
@@ -318,33 +319,37 @@ def _invalid(status: int, message: Glance, why: str) -> Refused:
 
 
 def _acknowledge(wire: AcceptedTransport, request: Request) -> None:
-    number = request.headers.get(LAST_EVENT, "")
-    if wire.resumes and number.isdigit():
-        wire.acknowledged(int(number))
+    number = read_number(request.headers.get(LAST_EVENT, ""))
+    if wire.resumes and number is not None:
+        wire.acknowledged(number)
 
 
 def _is_new(wire: AcceptedTransport, request: Request) -> bool:
     """Whether a numbered message comes for the first time; a client that saw no answer sends it again."""
-    number = request.headers.get(NUMBER, "").strip('"')
-    if not wire.resumes or not number.isdigit():
+    number = read_number(request.headers.get(NUMBER, "").strip('"'))
+    if not wire.resumes or number is None:
         return True
-    if int(number) > wire.heard.count + 1:
+    if number > wire.heard.count + 1:
         raise Refused(409, "a message before this one is missing")
-    is_new = int(number) > wire.heard.count
+    is_new = number > wire.heard.count
     wire.heard.add(int(is_new), 0)
     return is_new
 
 
 def _taken_up(wire: AcceptedTransport, session: str | None, request: Request) -> Stream:
     """The stream a reader comes for; one that says how far it had come takes the place of the one before."""
-    number = request.headers.get(LAST_EVENT)
     stream = wire.streams.get(session)
+    if stream is None and len(wire.streams) >= MAX_STREAMS:
+        raise Refused(429, "this connection has too many streams")
+    resumed = request.headers.get(LAST_EVENT)
+    number = None if resumed is None else read_number(resumed)
+    if resumed is not None and (number is None or not (stream or Stream()).sent.covers(number)):
+        raise Refused(410, "what came after that event is no longer kept")
     if stream is not None and stream.reader is not None:
         if number is None:
             raise Refused(409, "the stream has a reader already")
         stream.reader.cancel()
     stream = wire.attach(session)
-    if number is not None and not (number.isdigit() and stream.rewind(int(number))):
-        wire.detach(stream)
-        raise Refused(410, "what came after that event is no longer kept")
+    if number is not None:
+        stream.rewind(number)
     return stream

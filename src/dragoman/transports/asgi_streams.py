@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import Error
 from .accepted import AcceptedTransport, Stream
+from .replay import read_number
 from .sse import KEEP_ALIVE, in_ascii, write_events
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
@@ -156,5 +157,5 @@ async def _hear_frames(wire: AcceptedTransport, receive: Receive) -> int:
             wire.accept_counted(frames)
         for frame in frames if not wire.resumes else ():
             await wire.accept(frame)
-        if wire.resumes and (data := event.get("bytes") or b"").isdigit():
-            wire.acknowledged(int(data))
+        if wire.resumes and (number := read_number(event.get("bytes") or b"")) is not None:
+            wire.acknowledged(number)

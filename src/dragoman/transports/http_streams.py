@@ -26,7 +26,7 @@ from .addresses import (
 )
 from .glance import Glance, failure, glance
 from .http_exchange import ANSWER_TIMEOUT, JSON, Exchange, Headers
-from .replay import Receipt
+from .replay import Receipt, read_number
 from .sse import Event, EventReader
 
 if TYPE_CHECKING:
@@ -150,9 +150,8 @@ class StreamsForm:
 
     def _is_next(self, event: Event) -> bool:
         """Whether an event is the next in the log; one that came before is nothing, a gap is the end."""
-        if event.id is None or not event.id.isdigit():
+        if (number := read_number(event.id or b"")) is None:
             return False
-        number = int(event.id)
         if number > self._heard.count + 1:
             self._wire.end("the agent's server no longer has all it has to tell us")
         if number != self._heard.count + 1:
@@ -195,6 +194,9 @@ class StreamsForm:
             self._wire.end(f"{why} in {self._wire.patience:g} s: {why_unreachable(exc)}")
         except ConnectionClosed as exc:
             self._wire.end(str(exc))
+        except Exception as exc:
+            log.exception("reading from %s failed", self._wire.link.address.shown)
+            self._wire.end(f"reading from {self._wire.link.address.shown} failed: {exc}")
 
     async def _take_up(self) -> "EventStream":
         number = [(LAST_EVENT, str(self._heard.tell()))] if self._resumes else []

@@ -10,6 +10,11 @@ from collections.abc import Sequence
 ACKNOWLEDGE_EVERY = 256 * 1024  # bytes heard before the peer is told, if nothing else tells it sooner
 
 
+def read_number(text: str | bytes) -> int | None:
+    """A frame's number as a peer wrote it; None when it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
 class Log:
     """The frames that were sent, from the first the peer may still lack."""
 

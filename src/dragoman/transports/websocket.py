@@ -25,7 +25,7 @@ from .addresses import (
     why_unreachable,
 )
 from .cookies import CookieJar
-from .replay import ACKNOWLEDGE_EVERY, Log, Receipt
+from .replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number
 from .websocket_socket import WebSocketSocket
 
 log = logging.getLogger("dragoman")
@@ -136,8 +136,8 @@ class WebSocketTransport:
             self._socket.send_binary(b"%d" % self._heard.tell())
 
     def acknowledged(self, data: bytes) -> None:
-        if self._resumes and data.isdigit():
-            self._sent.forget(int(data))
+        if self._resumes and (number := read_number(data)) is not None:
+            self._sent.forget(number)
             self._taken.set()
 
     def may_send(self) -> None:
@@ -177,15 +177,15 @@ class WebSocketTransport:
         if socket.is_gone:
             raise ConnectionResetError(0, "it hung up")
         self._cookies.store(response.headers.get_all("Set-Cookie"))
-        number = response.headers.get(LAST_EVENT, "")
+        id, number = (_only(response.headers.get_all(name)) for name in (CONNECTION, LAST_EVENT))
         if not self._id:
-            self._id = response.headers.get(CONNECTION, "")
-            self._resumes = self._asks_to_resume and bool(self._id) and number == "0"
-        elif not number.isdigit() or not self._sent.covers(int(number)):
+            self._id = id
+            self._resumes = self._asks_to_resume and bool(id) and number == "0"
+        elif (heard := read_number(number)) is None or not self._sent.covers(heard):
             socket.abort()
             raise ConnectionClosed("the agent's server no longer knows what it has heard of us")
         else:
-            self._sent.forget(int(number))
+            self._sent.forget(heard)
         self._socket = socket
         socket.send_texts(self._sent.frames())
         socket.pause(self._held or self._hear is None)
@@ -209,10 +209,18 @@ class WebSocketTransport:
             self._end(f"{why} in {self._persistence.patience:g} s: {why_unreachable(exc)}")
         except ConnectionClosed as exc:
             self._end(str(exc))
+        except Exception as exc:
+            log.exception("coming back to %s failed", self._address.shown)
+            self._end(f"coming back to {self._address.shown} failed: {exc}")
         else:
             log.info("the connection to %s is back", self._address.shown)
         finally:
             self._returning = None
+
+
+def _only(values: list[str]) -> str:
+    """A header's value; one that is there twice is as good as none."""
+    return values[0] if len(values) == 1 else ""
 
 
 def _goodbye(code: int, reason: str) -> str:
