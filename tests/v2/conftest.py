@@ -1,5 +1,6 @@
 """The official SDK's pre-release that speaks version 2, in an environment of its own beside the project's."""
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -19,18 +20,24 @@ PATIENCE = 180  # seconds to have it installed
 def sdk_python() -> str:
     """The interpreter that has the SDK; made when first needed, kept afterwards."""
     python = str(HOME / "bin" / "python")
-    if not READY.exists():
-        shutil.rmtree(HOME, ignore_errors=True)
-        try:
-            run(sys.executable, "-m", "venv", str(HOME))
-            (HOME / ".gitignore").write_text("*\n")
-            run(python, "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "15", WANTED)
-            run(python, "-c", "import acp.experimental.v2")
-        except (subprocess.SubprocessError, OSError) as problem:
-            reason = str(getattr(problem, "stderr", "") or problem).strip().splitlines()
-            pytest.skip(f"{WANTED} cannot be installed: {reason[-1] if reason else problem}")
-        READY.touch()
+    with (ROOT / ".venv-v2.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
+        if not READY.exists():
+            install(python)
     return python
+
+
+def install(python: str) -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+    try:
+        run(sys.executable, "-m", "venv", str(HOME))
+        (HOME / ".gitignore").write_text("*\n")
+        run(python, "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "15", WANTED)
+        run(python, "-c", "import acp.experimental.v2")
+    except (subprocess.SubprocessError, OSError) as problem:
+        reason = str(getattr(problem, "stderr", "") or problem).strip().splitlines()
+        pytest.skip(f"{WANTED} cannot be installed: {reason[-1] if reason else problem}")
+    READY.touch()
 
 
 def run(*command: str) -> None:
