@@ -14,7 +14,9 @@ from typing import Any
 
 from dragoman import connect
 from dragoman.errors import Error
+from dragoman.gateway.records import Ended, Prompted, read_own, update_params
 from dragoman.gateway.serving import LOCAL_TOKEN
+from dragoman.gateway.sqlite import SqliteEngine
 
 from .house import PATIENCE, Watcher
 
@@ -91,7 +93,9 @@ async def kill_in_the_middle(directory: Path, cycles: int, seed: int) -> dict[st
                 else:
                     session = await client.load_session(session_id, directory)
                     figures["replayed"] += _check_replay(client.told.get(session_id, []), received)
-                    received = list(client.told[session_id])
+                    received = list(client.told.get(session_id, []))
+                    numbers = client.numbers(session_id)
+                    assert numbers == sorted(set(numbers))
                 before = len(received)
                 prompt = asyncio.ensure_future(_outcome(session, dice.choice((5, 50, 2000))))
                 wanted = dice.randrange(60)
@@ -108,7 +112,35 @@ async def kill_in_the_middle(directory: Path, cycles: int, seed: int) -> dict[st
                 received = list(client.told.get(session_id, received))
             figures["cycles"] += 1
             figures["received"] += len(received) - before
+    figures["prompts"] = await _check_outcomes(directory)
     return figures
+
+
+async def _check_outcomes(directory: Path) -> int:
+    """Every prompt in every log has one outcome, but for the last of a session nobody has opened since."""
+    engine = SqliteEngine(directory)
+    prompts = 0
+    try:
+        for session in await engine.facts("session"):
+            ended: dict[str, int] = {}
+            at = 0
+            while records := await engine.read(session, at):
+                at = records[-1].number
+                for record in records:
+                    if update_params(record.entry.frame) is not None:
+                        continue
+                    match read_own(record.entry.frame):
+                        case Prompted(prompt=key):
+                            assert key not in ended
+                            ended[key] = 0
+                        case Ended(prompt=key):
+                            ended[key] += 1
+            assert [*ended.values()][:-1] == [1] * (len(ended) - 1) or not ended
+            assert max(ended.values(), default=1) <= 1
+            prompts += len(ended)
+    finally:
+        await engine.close()
+    return prompts
 
 
 async def _outcome(session: Any, count: int) -> bool:
