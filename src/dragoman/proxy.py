@@ -66,7 +66,7 @@ class Proxy(AgentRole, ClientRole):
             name: Method(name, Raw, Raw, opens=True, handler=functools.partial(self._open, Method(name, Raw, Raw)))
             for name in (m.name for m in methods(role).values() if m.opens)
         }
-        return _Relayed({**opening, **requests}, relay_request), _Relayed(notifications, relay_notification)
+        return Relayed({**opening, **requests}, relay_request), Relayed(notifications, relay_notification)
 
     async def _open(self, method: Method, params: Raw) -> Any:
         """Pass the handshake on, and note what both sides offer."""
@@ -85,7 +85,7 @@ class Proxy(AgentRole, ClientRole):
             flow.add_done_callback(self._flows.discard)
 
 
-class _Relayed(dict[str, Method]):
+class Relayed(dict[str, Method]):
     """The methods a proxy answers itself, and for every other name one that passes it on."""
 
     def __init__(self, own: Mapping[str, Method], relay: Callable[[str], Method]) -> None:

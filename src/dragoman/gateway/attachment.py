@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from ..agent import App
 from ..connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, RpcError
-from ..proxy import let_through, relayed
+from ..proxy import Relayed, let_through, relayed
 from ..roles import AgentRole, RemoteClient
 from ..rpc import Method
 from ..transports import Transport
@@ -61,7 +61,7 @@ class Attachment(AgentRole):
         self._flows: set[asyncio.Task[None]] = set()
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
-        return _Passing(self._asking), _Passing(self._telling)
+        return Relayed({"initialize": self._asking("initialize")}, self._asking), Relayed({}, self._telling)
 
     def _asking(self, name: str) -> Method:
         handler = functools.partial(self._ask, name)
@@ -163,7 +163,7 @@ class Attachment(AgentRole):
             handler = self._update if name == "session/update" else functools.partial(self._tell, name)
             return Method(name, Raw, is_request=False, handler=handler)
 
-        remote.answer_with(_Passing(request), _Passing(notification))
+        remote.answer_with(Relayed({}, request), Relayed({}, notification))
         running = asyncio.create_task(remote.run(), name="gateway")
         self._flows.add(running)
         running.add_done_callback(self._flows.discard)
@@ -254,21 +254,6 @@ class Attachment(AgentRole):
             flow.cancel()
         if self._flows:
             await asyncio.wait(self._flows)
-
-
-class _Passing(dict[str, Method]):
-    """For every name a method that passes it on."""
-
-    def __init__(self, make: Any) -> None:
-        super().__init__()
-        self._make = make
-
-    def get(self, name: str, default: Any = None) -> Method:
-        made: Method = self._make(name)
-        return made
-
-    def values(self) -> Any:
-        return [self.get("initialize")]  # the one that says how a connection begins
 
 
 async def _ended(remote: Connection) -> None:

@@ -9,7 +9,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,6 +23,7 @@ from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, Me
 from ..host.host import Host
 from ..host.permissions.engine import Preset
 from ..host.permissions.questions import Question
+from ..proxy import Relayed
 from ..roles import ClientRole
 from ..rpc import Method, Reply
 from ..transports.translating import TranslatingTransport
@@ -110,7 +111,7 @@ class Upstream:
         after = self.connection.on_close
         self.connection.on_close = functools.partial(self._over, after)
         self.connection.answer_with(
-            _Answers(self._requests(), self._unknown), {"session/update": self._note("session/update", self._heard)}
+            Relayed(self._requests(), self._unknown), {"session/update": self._note("session/update", self._heard)}
         )
         self._running = asyncio.create_task(self.connection.run(), name="agent's process")
         capabilities = _answered_by_somebody(lender.capabilities())
@@ -280,14 +281,3 @@ def _answered_by_somebody(capabilities: s.ClientCapabilities) -> s.ClientCapabil
     files = s.FileSystemCapabilities(read_text_file=True, write_text_file=True)
     forms = s.ElicitationCapabilities(form=s.ElicitationFormCapabilities(), url=s.ElicitationUrlCapabilities())
     return msgspec.structs.replace(capabilities, fs=files, terminal=True, elicitation=forms)
-
-
-class _Answers(dict[str, Method]):
-    """The requests we answer, and for every other name what becomes of it."""
-
-    def __init__(self, own: Mapping[str, Method], unknown: Callable[[str], Method]) -> None:
-        super().__init__(own)
-        self._unknown = unknown
-
-    def get(self, name: str, default: Any = None) -> Method:
-        return super().get(name) or self._unknown(name)
