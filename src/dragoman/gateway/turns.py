@@ -206,9 +206,14 @@ class Turns:
             chunk = {"sessionId": raw(""), "update": raw({"sessionUpdate": "user_message_chunk", "content": block})}
             self._tell("client", chunk, turn.principal, turn.client)
         await self._history.settled()
+        if turn.is_cancelled:  # the agent was told so before it knew of the turn
+            return CANCELLED
         found = {**turn.found, "prompt": raw([*primer, *blocks])} if primer else turn.found
         asking = asyncio.ensure_future(upstream.call("session/prompt", changed(found, sessionId=id)))
         try:
+            await asyncio.sleep(0)  # now it is on its way
+            if turn.is_cancelled:
+                self._stop(turn)
             await asyncio.wait([asking], timeout=self._limits.turn_seconds)
             if not asking.done():
                 self._stop(turn)
