@@ -43,3 +43,13 @@ def test_the_names_are_in_order_and_each_is_there(package: Any) -> None:
 def test_what_has_the_same_shape_in_v2_is_the_type_of_v1() -> None:
     shared = {name for name in v2.__all__ if getattr(v2, name) is getattr(schema, name, None)}
     assert {"Notice", "Usage", "ListProvidersRequest", "MessageMcpRequest", "SessionStatusRequest"} <= shared
+
+
+def descendants(cls: type) -> set[type]:
+    return {cls}.union(*(descendants(child) for child in cls.__subclasses__()))
+
+
+def test_every_field_of_every_type_is_given_by_its_name() -> None:
+    """msgspec does not inherit `kw_only`, and a metaclass to see to it makes each message five times as dear."""
+    positional = {cls.__name__ for cls in descendants(base.Bare) if cls.__struct_fields__ and cls.__match_args__}
+    assert positional == set()

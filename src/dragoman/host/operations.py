@@ -24,7 +24,7 @@ class _Operation(Bare):
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
 
 
-class FileRead(_Operation, tag_field="operation", tag="file_read"):
+class FileRead(_Operation, tag_field="operation", tag="file_read", kw_only=True):
     """Read a file; `path` is where the opened descriptor really is."""
 
     path: str
@@ -34,7 +34,7 @@ class FileRead(_Operation, tag_field="operation", tag="file_read"):
         return self.path
 
 
-class FileWrite(_Operation, tag_field="operation", tag="file_write"):
+class FileWrite(_Operation, tag_field="operation", tag="file_write", kw_only=True):
     """Replace or create a file with exactly this content."""
 
     path: str
@@ -46,7 +46,7 @@ class FileWrite(_Operation, tag_field="operation", tag="file_write"):
         return self.path
 
 
-class FileDelete(_Operation, tag_field="operation", tag="file_delete"):
+class FileDelete(_Operation, tag_field="operation", tag="file_delete", kw_only=True):
     path: str
 
     @property
@@ -54,7 +54,7 @@ class FileDelete(_Operation, tag_field="operation", tag="file_delete"):
         return self.path
 
 
-class Execute(_Operation, tag_field="operation", tag="terminal_execute"):
+class Execute(_Operation, tag_field="operation", tag="terminal_execute", kw_only=True):
     """Run exactly this argv, with these variables set by the agent, in this directory."""
 
     argv: tuple[str, ...]
@@ -69,7 +69,7 @@ class Execute(_Operation, tag_field="operation", tag="terminal_execute"):
         return self.argv[-1] if self.shell else self.argv[0]
 
 
-class NetworkAccess(_Operation, tag_field="operation", tag="network_access"):
+class NetworkAccess(_Operation, tag_field="operation", tag="network_access", kw_only=True):
     url: str
 
     @property
@@ -77,7 +77,7 @@ class NetworkAccess(_Operation, tag_field="operation", tag="network_access"):
         return self.url
 
 
-class McpTool(_Operation, tag_field="operation", tag="mcp_tool"):
+class McpTool(_Operation, tag_field="operation", tag="mcp_tool", kw_only=True):
     """Call a tool of an MCP server with exactly these arguments."""
 
     server: str

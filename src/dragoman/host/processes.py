@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TransportName = Literal["stdio", "http", "websocket", "sse"]
 
 
-class Launch(Bare):
+class Launch(Bare, kw_only=True):
     """How to reach an agent: a program to start, or an address."""
 
     command: str = ""

@@ -9,7 +9,7 @@ AuthMethodId = str
 AuthState = Literal["authenticated", "unauthenticated", "not_required", "unknown"] | str
 
 
-class AuthMethodAgent(Model):
+class AuthMethodAgent(Model, kw_only=True):
     """The agent sees to the login itself when asked to `authenticate`."""
 
     id: AuthMethodId
@@ -17,7 +17,7 @@ class AuthMethodAgent(Model):
     description: str | None = None
 
 
-class AuthMethodTerminal(Model, tag_field="type", tag="terminal"):
+class AuthMethodTerminal(Model, tag_field="type", tag="terminal", kw_only=True):
     """The client runs the agent's own program with these arguments in a terminal for the user to log in."""
 
     id: AuthMethodId
@@ -35,7 +35,7 @@ else:
         """The agent's way has no tag, and a tag nobody knows means it too."""
 
 
-class AuthenticateRequest(Model):
+class AuthenticateRequest(Model, kw_only=True):
     method_id: AuthMethodId
 
 
@@ -51,7 +51,7 @@ class LogoutResponse(Model):
     """Nothing to say."""
 
 
-class AuthAccount(Model):
+class AuthAccount(Model, kw_only=True):
     """An account to show to the user; never one to log."""
 
     label: str
@@ -65,12 +65,12 @@ class AuthStatusRequest(Model):
     """Nothing to ask for."""
 
 
-class AuthStatusResponse(Model):
+class AuthStatusResponse(Model, kw_only=True):
     state: AuthState
     accounts: Sequence[AuthAccount] = []
 
 
-class AuthStatusUpdateNotification(Model):
+class AuthStatusUpdateNotification(Model, kw_only=True):
     """The status changed; carries all of it."""
 
     state: AuthState

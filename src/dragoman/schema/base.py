@@ -14,7 +14,7 @@ Five words say how a field is read when its value does not fit, as the protocol'
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
-from msgspec import UNSET, Meta, Raw, Struct, StructMeta, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 __all__ = [
     "UNSET",
@@ -55,19 +55,12 @@ JsonObject = Mapping[str, Any]
 RequestId = int | str | None
 
 
-class _Keywords(StructMeta):
-    """Makes every field keyword-only, also in subclasses, which msgspec does not inherit."""
-
-    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> "_Keywords":
-        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **config})
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class Bare(Struct, metaclass=_Keywords, rename="camel", omit_defaults=True, frozen=True, gc=False):
+class Bare(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
     """A part of a message that has no `_meta` of its own."""
 
 
-class Model(Bare):
+class Model(Bare, kw_only=True):
     """Base of every message and of every part of one: immutable, snake_case here, camelCase on the wire."""
 
     meta: JsonObject | None = field(default=None, name="_meta")

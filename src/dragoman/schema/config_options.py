@@ -14,13 +14,13 @@ SessionConfigGroupId = str
 SessionConfigOptionCategory = Literal["mode", "model", "model_config", "thought_level"] | str
 
 
-class SessionConfigSelectOption(Model):
+class SessionConfigSelectOption(Model, kw_only=True):
     value: SessionConfigValueId
     name: str
     description: str | None = None
 
 
-class SessionConfigSelectGroup(Model):
+class SessionConfigSelectGroup(Model, kw_only=True):
     group: SessionConfigGroupId
     name: str
     options: Lenient[Sequence[SessionConfigSelectOption]]
@@ -37,7 +37,7 @@ else:
 SessionConfigSelectOptions = Sequence[SessionConfigSelectEntry]
 
 
-class _Described(Model):
+class _Described(Model, kw_only=True):
     """What every kind of option has."""
 
     id: SessionConfigId
@@ -46,19 +46,19 @@ class _Described(Model):
     category: SessionConfigOptionCategory | None = None
 
 
-class SessionConfigSelect(_Described, tag_field="type", tag="select"):
+class SessionConfigSelect(_Described, tag_field="type", tag="select", kw_only=True):
     current_value: SessionConfigValueId
     options: SessionConfigSelectOptions
 
 
-class SessionConfigBoolean(_Described, tag_field="type", tag="boolean"):
+class SessionConfigBoolean(_Described, tag_field="type", tag="boolean", kw_only=True):
     current_value: bool
 
 
 SessionConfigOption = SessionConfigSelect | SessionConfigBoolean | Raw
 
 
-class SetSessionConfigOptionRequest(Model):
+class SetSessionConfigOptionRequest(Model, kw_only=True):
     """A value by its id, or with `type="boolean"` a truth value."""
 
     session_id: SessionId
@@ -72,7 +72,7 @@ class SetSessionConfigOptionRequest(Model):
             raise ValidationError('A truth value needs the type "boolean"')
 
 
-class SetSessionConfigOptionResponse(Model):
+class SetSessionConfigOptionResponse(Model, kw_only=True):
     """All options as they are now: one setting may change the others."""
 
     config_options: Lenient[Sequence[SessionConfigOption]]

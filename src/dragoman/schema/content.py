@@ -8,7 +8,7 @@ from .base import Int64, Model, Raw, Shape
 Role = Literal["assistant", "user"]
 
 
-class Annotations(Model):
+class Annotations(Model, kw_only=True):
     """Hints for whoever shows a block: for whom it is, how much it matters, how fresh it is."""
 
     audience: Sequence[Role] | None = None
@@ -16,12 +16,12 @@ class Annotations(Model):
     priority: float | None = None
 
 
-class TextContent(Model, tag_field="type", tag="text"):
+class TextContent(Model, tag_field="type", tag="text", kw_only=True):
     text: str
     annotations: Annotations | None = None
 
 
-class ImageContent(Model, tag_field="type", tag="image"):
+class ImageContent(Model, tag_field="type", tag="image", kw_only=True):
     """A picture, base64 in `data`."""
 
     data: str
@@ -30,7 +30,7 @@ class ImageContent(Model, tag_field="type", tag="image"):
     annotations: Annotations | None = None
 
 
-class AudioContent(Model, tag_field="type", tag="audio"):
+class AudioContent(Model, tag_field="type", tag="audio", kw_only=True):
     """A sound, base64 in `data`."""
 
     data: str
@@ -38,7 +38,7 @@ class AudioContent(Model, tag_field="type", tag="audio"):
     annotations: Annotations | None = None
 
 
-class ResourceLink(Model, tag_field="type", tag="resource_link"):
+class ResourceLink(Model, tag_field="type", tag="resource_link", kw_only=True):
     """Points at something the receiver can fetch itself."""
 
     name: str
@@ -50,13 +50,13 @@ class ResourceLink(Model, tag_field="type", tag="resource_link"):
     annotations: Annotations | None = None
 
 
-class TextResourceContents(Model):
+class TextResourceContents(Model, kw_only=True):
     uri: str
     text: str
     mime_type: str | None = None
 
 
-class BlobResourceContents(Model):
+class BlobResourceContents(Model, kw_only=True):
     """Bytes of a resource, base64 in `blob`."""
 
     uri: str
@@ -72,7 +72,7 @@ else:
         """Text or bytes: nothing but the key that holds them tells the two apart."""
 
 
-class EmbeddedResource(Model, tag_field="type", tag="resource"):
+class EmbeddedResource(Model, tag_field="type", tag="resource", kw_only=True):
     """Brings the contents of a resource along."""
 
     resource: EmbeddedResourceResource

@@ -13,17 +13,17 @@ PositionEncodingKind = Literal["utf-16", "utf-32", "utf-8"]
 TextDocumentSyncKind = Literal["full", "incremental"]
 
 
-class Position(Model):
+class Position(Model, kw_only=True):
     line: UInt32
     character: UInt32
 
 
-class Range(Model):
+class Range(Model, kw_only=True):
     start: Position
     end: Position
 
 
-class DidOpenDocumentNotification(Model):
+class DidOpenDocumentNotification(Model, kw_only=True):
     session_id: SessionId
     uri: str
     language_id: str
@@ -31,31 +31,31 @@ class DidOpenDocumentNotification(Model):
     text: str
 
 
-class TextDocumentContentChangeEvent(Model):
+class TextDocumentContentChangeEvent(Model, kw_only=True):
     """New text for a range, or without one for the whole document."""
 
     text: str
     range: Exact[Range | None] = None
 
 
-class DidChangeDocumentNotification(Model):
+class DidChangeDocumentNotification(Model, kw_only=True):
     session_id: SessionId
     uri: str
     version: Int64
     content_changes: Lenient[Sequence[TextDocumentContentChangeEvent]]
 
 
-class DidCloseDocumentNotification(Model):
+class DidCloseDocumentNotification(Model, kw_only=True):
     session_id: SessionId
     uri: str
 
 
-class DidSaveDocumentNotification(Model):
+class DidSaveDocumentNotification(Model, kw_only=True):
     session_id: SessionId
     uri: str
 
 
-class DidFocusDocumentNotification(Model):
+class DidFocusDocumentNotification(Model, kw_only=True):
     session_id: SessionId
     uri: str
     version: Int64

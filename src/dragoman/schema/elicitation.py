@@ -18,7 +18,7 @@ ElicitationContentValue = str | Int64 | float | bool | Sequence[str]
 # ── a form, in a small part of JSON Schema ────────────────────────────────────────────────────────
 
 
-class EnumOption(Model):
+class EnumOption(Model, kw_only=True):
     """A value to choose and the words to show for it."""
 
     const: str
@@ -26,7 +26,7 @@ class EnumOption(Model):
     description: str | None = None
 
 
-class StringPropertySchema(Model, tag_field="type", tag="string"):
+class StringPropertySchema(Model, tag_field="type", tag="string", kw_only=True):
     """A line of text, or one choice out of `enum` or `one_of`."""
 
     title: str | None = None
@@ -40,7 +40,7 @@ class StringPropertySchema(Model, tag_field="type", tag="string"):
     one_of: Exact[Sequence[EnumOption] | None] = None
 
 
-class NumberPropertySchema(Model, tag_field="type", tag="number"):
+class NumberPropertySchema(Model, tag_field="type", tag="number", kw_only=True):
     title: str | None = None
     description: str | None = None
     minimum: Exact[float | None] = None
@@ -48,7 +48,7 @@ class NumberPropertySchema(Model, tag_field="type", tag="number"):
     default: float | None = None
 
 
-class IntegerPropertySchema(Model, tag_field="type", tag="integer"):
+class IntegerPropertySchema(Model, tag_field="type", tag="integer", kw_only=True):
     title: str | None = None
     description: str | None = None
     minimum: Exact[Int64 | None] = None
@@ -56,17 +56,17 @@ class IntegerPropertySchema(Model, tag_field="type", tag="integer"):
     default: Int64 | None = None
 
 
-class BooleanPropertySchema(Model, tag_field="type", tag="boolean"):
+class BooleanPropertySchema(Model, tag_field="type", tag="boolean", kw_only=True):
     title: str | None = None
     description: str | None = None
     default: bool | None = None
 
 
-class StringMultiSelectItems(Model, tag_field="type", tag="string"):
+class StringMultiSelectItems(Model, tag_field="type", tag="string", kw_only=True):
     enum: Sequence[str]
 
 
-class TitledMultiSelectItems(Model):
+class TitledMultiSelectItems(Model, kw_only=True):
     any_of: Sequence[EnumOption]
 
 
@@ -84,7 +84,7 @@ else:
         """Titled items have no `type`; a type we do not know stays a plain object."""
 
 
-class MultiSelectPropertySchema(Model, tag_field="type", tag="array"):
+class MultiSelectPropertySchema(Model, tag_field="type", tag="array", kw_only=True):
     """Any number of choices."""
 
     items: MultiSelectItems
@@ -114,7 +114,7 @@ def _no_properties() -> dict[str, ElicitationPropertySchema]:
     return {}
 
 
-class ElicitationSchema(Model):
+class ElicitationSchema(Model, kw_only=True):
     """The form: its fields by name, and which of them must be filled in."""
 
     type: ElicitationSchemaType = field(default_factory=_object)
@@ -127,7 +127,7 @@ class ElicitationSchema(Model):
 # ── the question and its answer ───────────────────────────────────────────────────────────────────
 
 
-class _Elicitation(Model):
+class _Elicitation(Model, kw_only=True):
     """A question on behalf of a session, or of one of its tool calls, or of a request outside any session."""
 
     message: str
@@ -141,11 +141,11 @@ class _Elicitation(Model):
             raise ValidationError("Object needs `sessionId` or `requestId`")
 
 
-class FormElicitation(_Elicitation, tag_field="mode", tag="form"):
+class FormElicitation(_Elicitation, tag_field="mode", tag="form", kw_only=True):
     requested_schema: ElicitationSchema
 
 
-class UrlElicitation(_Elicitation, tag_field="mode", tag="url"):
+class UrlElicitation(_Elicitation, tag_field="mode", tag="url", kw_only=True):
     """Where secrets are asked for: what the user enters there never passes through the client."""
 
     elicitation_id: ElicitationId
@@ -155,7 +155,7 @@ class UrlElicitation(_Elicitation, tag_field="mode", tag="url"):
 CreateElicitationRequest = FormElicitation | UrlElicitation | Raw
 
 
-class ElicitationAcceptAction(Model, tag_field="action", tag="accept"):
+class ElicitationAcceptAction(Model, tag_field="action", tag="accept", kw_only=True):
     """The form's values; for a page only that the user agreed to open it."""
 
     content: Exact[Mapping[str, ElicitationContentValue] | None] = None
@@ -172,7 +172,7 @@ class ElicitationCancel(Model, tag_field="action", tag="cancel"):
 CreateElicitationResponse = ElicitationAcceptAction | ElicitationDecline | ElicitationCancel | Raw
 
 
-class CompleteElicitationNotification(Model):
+class CompleteElicitationNotification(Model, kw_only=True):
     """The user has done what the page asked for."""
 
     elicitation_id: ElicitationId

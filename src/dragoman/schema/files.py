@@ -4,7 +4,7 @@ from .base import Exact, Model, UInt32
 from .protocol import SessionId
 
 
-class ReadTextFileRequest(Model):
+class ReadTextFileRequest(Model, kw_only=True):
     """At most `limit` lines from `line` on, counted from 1."""
 
     session_id: SessionId
@@ -13,11 +13,11 @@ class ReadTextFileRequest(Model):
     limit: Exact[UInt32 | None] = None
 
 
-class ReadTextFileResponse(Model):
+class ReadTextFileResponse(Model, kw_only=True):
     content: str
 
 
-class WriteTextFileRequest(Model):
+class WriteTextFileRequest(Model, kw_only=True):
     """Replaces the file, or creates it."""
 
     session_id: SessionId

@@ -13,7 +13,7 @@ from .nes import ClientNesCapabilities, NesCapabilities
 ProtocolVersion = UInt16
 
 
-class Implementation(Model):
+class Implementation(Model, kw_only=True):
     """A program: `name` for machines, `title` for people."""
 
     name: str
@@ -24,7 +24,7 @@ class Implementation(Model):
 # ── what a client can do ──────────────────────────────────────────────────────────────────────────
 
 
-class FileSystemCapabilities(Model):
+class FileSystemCapabilities(Model, kw_only=True):
     """Which of the `fs/*` methods the client answers."""
 
     read_text_file: bool = False
@@ -35,7 +35,7 @@ class BooleanConfigOptionCapabilities(Model):
     """Marks that the client can show switches."""
 
 
-class SessionConfigOptionsCapabilities(Model):
+class SessionConfigOptionsCapabilities(Model, kw_only=True):
     boolean: BooleanConfigOptionCapabilities | None = None
 
 
@@ -47,13 +47,13 @@ class NoticeCapabilities(Bare):
     """Marks that the client can show a `notice`."""
 
 
-class ClientSessionCapabilities(Model):
+class ClientSessionCapabilities(Model, kw_only=True):
     config_options: SessionConfigOptionsCapabilities | None = None
     notices: NoticeCapabilities | None = None
     compaction: CompactionCapabilities | None = None
 
 
-class AuthCapabilities(Model):
+class AuthCapabilities(Model, kw_only=True):
     """`terminal`: the client can run a login in a terminal."""
 
     terminal: bool = False
@@ -67,7 +67,7 @@ class ElicitationUrlCapabilities(Model):
     """Marks that the client can send the user to a web page."""
 
 
-class ElicitationCapabilities(Model):
+class ElicitationCapabilities(Model, kw_only=True):
     """The ways the client can ask its user; an empty object means none."""
 
     form: ElicitationFormCapabilities | None = None
@@ -82,7 +82,7 @@ class SubagentCapabilities(Model):
     """Marks that the client takes `subagent_update` and what follows from it.  Unstable."""
 
 
-class ClientCapabilities(Model):
+class ClientCapabilities(Model, kw_only=True):
     fs: FileSystemCapabilities = FileSystemCapabilities()
     terminal: bool = False
     session: ClientSessionCapabilities | None = None
@@ -95,7 +95,7 @@ class ClientCapabilities(Model):
     position_encodings: Sequence[PositionEncodingKind] = []
 
 
-class InitializeRequest(Model):
+class InitializeRequest(Model, kw_only=True):
     """The newest version the client speaks, and what it lends the agent."""
 
     protocol_version: ProtocolVersion
@@ -106,7 +106,7 @@ class InitializeRequest(Model):
 # ── what an agent can do ──────────────────────────────────────────────────────────────────────────
 
 
-class PromptCapabilities(Model):
+class PromptCapabilities(Model, kw_only=True):
     """What a prompt may hold besides text and links."""
 
     image: bool = False
@@ -114,7 +114,7 @@ class PromptCapabilities(Model):
     embedded_context: bool = False
 
 
-class McpCapabilities(Model):
+class McpCapabilities(Model, kw_only=True):
     """The kinds of MCP server the agent takes besides stdio."""
 
     http: bool = False
@@ -162,17 +162,17 @@ class SessionSystemPromptOverrideCapabilities(Model):
     """Marks that the system prompt may be replaced, not only added to.  Unstable."""
 
 
-class SessionSystemPromptModeCapabilities(Model):
+class SessionSystemPromptModeCapabilities(Model, kw_only=True):
     override: SessionSystemPromptOverrideCapabilities | None = None
 
 
-class SessionSystemPromptCapabilities(Model):
+class SessionSystemPromptCapabilities(Model, kw_only=True):
     """Marks that a session may bring a system prompt.  Unstable."""
 
     mode: SessionSystemPromptModeCapabilities | None = None
 
 
-class SessionCapabilities(Model):
+class SessionCapabilities(Model, kw_only=True):
     list: SessionListCapabilities | None = None
     delete: SessionDeleteCapabilities | None = None
     resume: SessionResumeCapabilities | None = None
@@ -193,7 +193,7 @@ class AuthStatusCapabilities(Model):
     """Marks `auth/status` and `auth/status_update`.  Unstable."""
 
 
-class AgentAuthCapabilities(Model):
+class AgentAuthCapabilities(Model, kw_only=True):
     logout: LogoutCapabilities | None = None
     status: AuthStatusCapabilities | None = None
 
@@ -202,7 +202,7 @@ class ProvidersCapabilities(Model):
     """Marks `providers/*`.  Unstable."""
 
 
-class AgentCapabilities(Model):
+class AgentCapabilities(Model, kw_only=True):
     load_session: bool = False
     prompt_capabilities: PromptCapabilities = PromptCapabilities()
     mcp_capabilities: McpCapabilities = McpCapabilities()
@@ -214,7 +214,7 @@ class AgentCapabilities(Model):
     position_encoding: PositionEncodingKind | None = None
 
 
-class InitializeResponse(Model):
+class InitializeResponse(Model, kw_only=True):
     """The version both will speak, and what the agent offers."""
 
     protocol_version: ProtocolVersion

@@ -12,12 +12,12 @@ McpServerAcpId = str
 McpRequestId = str
 
 
-class HttpHeader(Model):
+class HttpHeader(Model, kw_only=True):
     name: str
     value: str
 
 
-class McpServerStdio(Model):
+class McpServerStdio(Model, kw_only=True):
     """A server to start as a process; the one kind every agent takes."""
 
     name: str
@@ -26,19 +26,19 @@ class McpServerStdio(Model):
     env: Nullable[Sequence[EnvVariable]]
 
 
-class McpServerHttp(Model, tag_field="type", tag="http"):
+class McpServerHttp(Model, tag_field="type", tag="http", kw_only=True):
     name: str
     url: str
     headers: Nullable[Sequence[HttpHeader]]
 
 
-class McpServerSse(Model, tag_field="type", tag="sse"):
+class McpServerSse(Model, tag_field="type", tag="sse", kw_only=True):
     name: str
     url: str
     headers: Nullable[Sequence[HttpHeader]]
 
 
-class McpServerAcp(Model, tag_field="type", tag="acp"):
+class McpServerAcp(Model, tag_field="type", tag="acp", kw_only=True):
     """A server the client itself provides, reached with `mcp/message`.  Unstable."""
 
     name: str
@@ -53,7 +53,7 @@ else:
         """A stdio server has no `type` in v1; one that says "stdio" all the same is taken as such."""
 
 
-class MessageMcpRequest(Model):
+class MessageMcpRequest(Model, kw_only=True):
     """An MCP request to one of the client's servers."""
 
     server_id: McpServerAcpId
@@ -62,7 +62,7 @@ class MessageMcpRequest(Model):
     params: Exact[JsonObject | None] = None
 
 
-class MessageMcpNotification(Model):
+class MessageMcpNotification(Model, kw_only=True):
     """What a server has to say about a request that is still open."""
 
     server_id: McpServerAcpId
@@ -71,13 +71,13 @@ class MessageMcpNotification(Model):
     params: Exact[JsonObject | None] = None
 
 
-class McpError(Bare):
+class McpError(Bare, kw_only=True):
     code: Int32
     message: str
     data: Any = UNSET
 
 
-class MessageMcpResponse(Model):
+class MessageMcpResponse(Model, kw_only=True):
     """What the server answered: a result, null too, or an error; the result counts if both are there."""
 
     # One struct for two untagged arms: which it is shows by the key alone.

@@ -8,15 +8,15 @@ from .mcp import McpServerAcpId, MessageMcpNotification, MessageMcpRequest
 McpConnectionId = str
 
 
-class ConnectMcpRequest(Model):
+class ConnectMcpRequest(Model, kw_only=True):
     server_id: McpServerAcpId
 
 
-class ConnectMcpResponse(Model):
+class ConnectMcpResponse(Model, kw_only=True):
     connection_id: McpConnectionId
 
 
-class DisconnectMcpRequest(Model):
+class DisconnectMcpRequest(Model, kw_only=True):
     connection_id: McpConnectionId
 
 
@@ -25,13 +25,13 @@ class DisconnectMcpResponse(Model):
 
 
 # The schema calls these three MessageMcp..., the names the second generation took over.
-class ConnectionMcpRequest(Model):
+class ConnectionMcpRequest(Model, kw_only=True):
     connection_id: McpConnectionId
     method: str
     params: Exact[JsonObject | None] = None
 
 
-class ConnectionMcpNotification(Model):
+class ConnectionMcpNotification(Model, kw_only=True):
     connection_id: McpConnectionId
     method: str
     params: JsonObject | None = None

@@ -28,7 +28,7 @@ class NesSearchAndReplaceCapabilities(Model):
     """Marks that the client can show replacements."""
 
 
-class ClientNesCapabilities(Model):
+class ClientNesCapabilities(Model, kw_only=True):
     """The kinds of suggestion a client takes besides edits."""
 
     jump: NesJumpCapabilities | None = None
@@ -40,7 +40,7 @@ class NesDocumentDidOpenCapabilities(Model):
     """Asks for `document/didOpen`."""
 
 
-class NesDocumentDidChangeCapabilities(Model):
+class NesDocumentDidChangeCapabilities(Model, kw_only=True):
     """Asks for `document/didChange`, with whole texts or only what changed."""
 
     sync_kind: TextDocumentSyncKind
@@ -58,7 +58,7 @@ class NesDocumentDidFocusCapabilities(Model):
     """Asks for `document/didFocus`."""
 
 
-class NesDocumentEventCapabilities(Model):
+class NesDocumentEventCapabilities(Model, kw_only=True):
     did_open: NesDocumentDidOpenCapabilities | None = None
     did_change: NesDocumentDidChangeCapabilities | None = None
     did_close: NesDocumentDidCloseCapabilities | None = None
@@ -66,11 +66,11 @@ class NesDocumentEventCapabilities(Model):
     did_focus: NesDocumentDidFocusCapabilities | None = None
 
 
-class NesEventCapabilities(Model):
+class NesEventCapabilities(Model, kw_only=True):
     document: NesDocumentEventCapabilities | None = None
 
 
-class NesRecentFilesCapabilities(Model):
+class NesRecentFilesCapabilities(Model, kw_only=True):
     max_count: UInt32 | None = None
 
 
@@ -78,11 +78,11 @@ class NesRelatedSnippetsCapabilities(Model):
     """Asks for related snippets."""
 
 
-class NesEditHistoryCapabilities(Model):
+class NesEditHistoryCapabilities(Model, kw_only=True):
     max_count: UInt32 | None = None
 
 
-class NesUserActionsCapabilities(Model):
+class NesUserActionsCapabilities(Model, kw_only=True):
     max_count: UInt32 | None = None
 
 
@@ -94,7 +94,7 @@ class NesDiagnosticsCapabilities(Model):
     """Asks for diagnostics."""
 
 
-class NesContextCapabilities(Model):
+class NesContextCapabilities(Model, kw_only=True):
     recent_files: NesRecentFilesCapabilities | None = None
     related_snippets: NesRelatedSnippetsCapabilities | None = None
     edit_history: NesEditHistoryCapabilities | None = None
@@ -103,7 +103,7 @@ class NesContextCapabilities(Model):
     diagnostics: NesDiagnosticsCapabilities | None = None
 
 
-class NesCapabilities(Model):
+class NesCapabilities(Model, kw_only=True):
     """What an agent wants to be told; it is told nothing else."""
 
     events: NesEventCapabilities | None = None
@@ -113,28 +113,28 @@ class NesCapabilities(Model):
 # ── a session of its own ──────────────────────────────────────────────────────────────────────────
 
 
-class WorkspaceFolder(Model):
+class WorkspaceFolder(Model, kw_only=True):
     uri: str
     name: str
 
 
-class NesRepository(Model):
+class NesRepository(Model, kw_only=True):
     name: str
     owner: str
     remote_url: str
 
 
-class StartNesRequest(Model):
+class StartNesRequest(Model, kw_only=True):
     workspace_uri: str | None = None
     workspace_folders: Exact[Sequence[WorkspaceFolder] | None] = None
     repository: NesRepository | None = None
 
 
-class StartNesResponse(Model):
+class StartNesResponse(Model, kw_only=True):
     session_id: SessionId
 
 
-class CloseNesRequest(Model):
+class CloseNesRequest(Model, kw_only=True):
     session_id: SessionId
 
 
@@ -145,50 +145,50 @@ class CloseNesResponse(Model):
 # ── what the agent is told ────────────────────────────────────────────────────────────────────────
 
 
-class NesRecentFile(Model):
+class NesRecentFile(Model, kw_only=True):
     uri: str
     language_id: str
     text: str
 
 
-class NesExcerpt(Model):
+class NesExcerpt(Model, kw_only=True):
     start_line: UInt32
     end_line: UInt32
     text: str
 
 
-class NesRelatedSnippet(Model):
+class NesRelatedSnippet(Model, kw_only=True):
     uri: str
     excerpts: Sequence[NesExcerpt]
 
 
-class NesEditHistoryEntry(Model):
+class NesEditHistoryEntry(Model, kw_only=True):
     uri: str
     diff: str
 
 
-class NesUserAction(Model):
+class NesUserAction(Model, kw_only=True):
     action: str
     uri: str
     position: Position
     timestamp_ms: UInt64
 
 
-class NesOpenFile(Model):
+class NesOpenFile(Model, kw_only=True):
     uri: str
     language_id: str
     visible_range: Range | None = None
     last_focused_ms: UInt64 | None = None
 
 
-class NesDiagnostic(Model):
+class NesDiagnostic(Model, kw_only=True):
     uri: str
     range: Range
     severity: NesDiagnosticSeverity
     message: str
 
 
-class NesSuggestContext(Model):
+class NesSuggestContext(Model, kw_only=True):
     recent_files: Exact[Sequence[NesRecentFile] | None] = None
     related_snippets: Exact[Sequence[NesRelatedSnippet] | None] = None
     edit_history: Exact[Sequence[NesEditHistoryEntry] | None] = None
@@ -197,7 +197,7 @@ class NesSuggestContext(Model):
     diagnostics: Exact[Sequence[NesDiagnostic] | None] = None
 
 
-class SuggestNesRequest(Model):
+class SuggestNesRequest(Model, kw_only=True):
     session_id: SessionId
     uri: str
     version: Int64
@@ -210,19 +210,19 @@ class SuggestNesRequest(Model):
 # ── what it suggests ──────────────────────────────────────────────────────────────────────────────
 
 
-class NesTextEdit(Model):
+class NesTextEdit(Model, kw_only=True):
     range: Range
     new_text: str
 
 
-class NesEditSuggestion(Model, tag_field="kind", tag="edit"):
+class NesEditSuggestion(Model, tag_field="kind", tag="edit", kw_only=True):
     id: NesSuggestionId
     uri: str
     edits: Sequence[NesTextEdit]
     cursor_position: Position | None = None
 
 
-class NesJumpSuggestion(Model, tag_field="kind", tag="jump"):
+class NesJumpSuggestion(Model, tag_field="kind", tag="jump", kw_only=True):
     """The next edit is likely over there."""
 
     id: NesSuggestionId
@@ -230,14 +230,14 @@ class NesJumpSuggestion(Model, tag_field="kind", tag="jump"):
     position: Position
 
 
-class NesRenameSuggestion(Model, tag_field="kind", tag="rename"):
+class NesRenameSuggestion(Model, tag_field="kind", tag="rename", kw_only=True):
     id: NesSuggestionId
     uri: str
     position: Position
     new_name: str
 
 
-class NesSearchAndReplaceSuggestion(Model, tag_field="kind", tag="searchAndReplace"):
+class NesSearchAndReplaceSuggestion(Model, tag_field="kind", tag="searchAndReplace", kw_only=True):
     id: NesSuggestionId
     uri: str
     search: str
@@ -248,16 +248,16 @@ class NesSearchAndReplaceSuggestion(Model, tag_field="kind", tag="searchAndRepla
 NesSuggestion = NesEditSuggestion | NesJumpSuggestion | NesRenameSuggestion | NesSearchAndReplaceSuggestion | Raw
 
 
-class SuggestNesResponse(Model):
+class SuggestNesResponse(Model, kw_only=True):
     suggestions: Sequence[NesSuggestion]
 
 
-class AcceptNesNotification(Model):
+class AcceptNesNotification(Model, kw_only=True):
     session_id: SessionId
     id: NesSuggestionId
 
 
-class RejectNesNotification(Model):
+class RejectNesNotification(Model, kw_only=True):
     session_id: SessionId
     id: NesSuggestionId
     reason: NesRejectReason | None = None

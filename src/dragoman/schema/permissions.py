@@ -11,13 +11,13 @@ PermissionOptionId = str
 PermissionOptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
-class PermissionOption(Model):
+class PermissionOption(Model, kw_only=True):
     option_id: PermissionOptionId
     name: str
     kind: PermissionOptionKind
 
 
-class RequestPermissionRequest(Model):
+class RequestPermissionRequest(Model, kw_only=True):
     session_id: SessionId
     tool_call: ToolCallUpdate
     options: Sequence[PermissionOption]
@@ -27,7 +27,7 @@ class CancelledPermissionOutcome(Bare, tag_field="outcome", tag="cancelled"):
     """The turn was cancelled before the user chose."""
 
 
-class SelectedPermissionOutcome(Model, tag_field="outcome", tag="selected"):
+class SelectedPermissionOutcome(Model, tag_field="outcome", tag="selected", kw_only=True):
     option_id: PermissionOptionId
 
 
@@ -35,5 +35,5 @@ class SelectedPermissionOutcome(Model, tag_field="outcome", tag="selected"):
 RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcome
 
 
-class RequestPermissionResponse(Model):
+class RequestPermissionResponse(Model, kw_only=True):
     outcome: RequestPermissionOutcome

@@ -10,31 +10,31 @@ PlanEntryPriority = Literal["high", "medium", "low"]
 PlanEntryStatus = Literal["pending", "in_progress", "completed"]
 
 
-class PlanEntry(Model):
+class PlanEntry(Model, kw_only=True):
     content: str
     priority: PlanEntryPriority
     status: PlanEntryStatus
 
 
-class Plan(Model, tag_field="sessionUpdate", tag="plan"):
+class Plan(Model, tag_field="sessionUpdate", tag="plan", kw_only=True):
     """The whole plan, every time: it replaces the one before."""
 
     entries: Lenient[Sequence[PlanEntry]]
 
 
-class PlanItems(Model, tag_field="type", tag="items"):
+class PlanItems(Model, tag_field="type", tag="items", kw_only=True):
     plan_id: PlanId
     entries: Lenient[Sequence[PlanEntry]]
 
 
-class PlanFile(Model, tag_field="type", tag="file"):
+class PlanFile(Model, tag_field="type", tag="file", kw_only=True):
     """A plan kept in a file."""
 
     plan_id: PlanId
     uri: str
 
 
-class PlanMarkdown(Model, tag_field="type", tag="markdown"):
+class PlanMarkdown(Model, tag_field="type", tag="markdown", kw_only=True):
     plan_id: PlanId
     content: str
 
@@ -42,11 +42,11 @@ class PlanMarkdown(Model, tag_field="type", tag="markdown"):
 PlanUpdateContent = PlanItems | PlanFile | PlanMarkdown | Raw
 
 
-class PlanUpdate(Model, tag_field="sessionUpdate", tag="plan_update"):
+class PlanUpdate(Model, tag_field="sessionUpdate", tag="plan_update", kw_only=True):
     """Creates the plan of that id or replaces it."""
 
     plan: PlanUpdateContent
 
 
-class PlanRemoved(Model, tag_field="sessionUpdate", tag="plan_removed"):
+class PlanRemoved(Model, tag_field="sessionUpdate", tag="plan_removed", kw_only=True):
     plan_id: PlanId

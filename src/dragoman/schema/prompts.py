@@ -10,14 +10,14 @@ from .protocol import SessionId
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 
 
-class PromptRequest(Model):
+class PromptRequest(Model, kw_only=True):
     """Starts a turn; the answer comes when it is over."""
 
     session_id: SessionId
     prompt: Sequence[ContentBlock]
 
 
-class Usage(Model):
+class Usage(Model, kw_only=True):
     """Tokens spent in the session so far.  Unstable."""
 
     total_tokens: UInt64
@@ -28,12 +28,12 @@ class Usage(Model):
     cached_write_tokens: UInt64 | None = None
 
 
-class PromptResponse(Model):
+class PromptResponse(Model, kw_only=True):
     stop_reason: StopReason | str  # any string: a new reason must not cost the user the turn
     usage: Usage | None = None
 
 
-class CancelNotification(Model):
+class CancelNotification(Model, kw_only=True):
     """Ends the running turn, which then answers `cancelled`."""
 
     session_id: SessionId

@@ -13,7 +13,7 @@ MessageId = str
 ErrorCode = Literal[-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002] | Int32
 
 
-class Error(Bare):
+class Error(Bare, kw_only=True):
     """Why a request failed; `data` may be any JSON, null too, hence UNSET."""
 
     code: ErrorCode
@@ -21,7 +21,7 @@ class Error(Bare):
     data: Any = UNSET
 
 
-class CancelRequestNotification(Model):
+class CancelRequestNotification(Model, kw_only=True):
     """Takes back a request its sender made; the request is still answered."""
 
     request_id: RequestId

@@ -9,14 +9,14 @@ ProviderId = str
 LlmProtocol = Literal["anthropic", "openai", "azure", "vertex", "bedrock"] | str
 
 
-class ProviderCurrentConfig(Model):
+class ProviderCurrentConfig(Model, kw_only=True):
     """Where a provider points to now; headers are secrets and never listed."""
 
     api_type: LlmProtocol
     base_url: str
 
 
-class ProviderInfo(Model):
+class ProviderInfo(Model, kw_only=True):
     """No `current` means disabled; a `required` provider cannot be disabled."""
 
     provider_id: ProviderId
@@ -29,11 +29,11 @@ class ListProvidersRequest(Model):
     """Nothing to ask for."""
 
 
-class ListProvidersResponse(Model):
+class ListProvidersResponse(Model, kw_only=True):
     providers: Sequence[ProviderInfo]
 
 
-class SetProviderRequest(Model):
+class SetProviderRequest(Model, kw_only=True):
     """Replaces the whole configuration of a provider: headers left out are gone."""
 
     provider_id: ProviderId
@@ -46,7 +46,7 @@ class SetProviderResponse(Model):
     """Nothing to say."""
 
 
-class DisableProviderRequest(Model):
+class DisableProviderRequest(Model, kw_only=True):
     provider_id: ProviderId
 
 

@@ -9,14 +9,14 @@ InitializeProxyRequest = InitializeRequest
 InitializeProxyResponse = InitializeResponse
 
 
-class ProxySuccessorRequest(Model):
+class ProxySuccessorRequest(Model, kw_only=True):
     """A request to a proxy's successor, or from it: the direction of the envelope tells which."""
 
     method: str
     params: Any = UNSET
 
 
-class ProxySuccessorNotification(Model):
+class ProxySuccessorNotification(Model, kw_only=True):
     method: str
     params: Any = UNSET
 

@@ -15,25 +15,25 @@ SessionArchiveFilter = Literal["exclude", "include", "only"] | str
 SessionStatus = Literal["open", "saved"] | str
 
 
-class SystemPrompt(Model):
+class SystemPrompt(Model, kw_only=True):
     """Text for the agent's system prompt, added to it or put in its place.  Unstable."""
 
     mode: SystemPromptMode
     content: Sequence[ContentBlock]
 
 
-class SessionMode(Model):
+class SessionMode(Model, kw_only=True):
     id: SessionModeId
     name: str
     description: str | None = None
 
 
-class SessionModeState(Model):
+class SessionModeState(Model, kw_only=True):
     current_mode_id: SessionModeId
     available_modes: Lenient[Sequence[SessionMode]]
 
 
-class NewSessionRequest(Model):
+class NewSessionRequest(Model, kw_only=True):
     """`cwd` and the additional directories, all absolute, are the roots the agent works in."""
 
     cwd: str
@@ -42,13 +42,13 @@ class NewSessionRequest(Model):
     system_prompt: Exact[SystemPrompt | None] = None
 
 
-class NewSessionResponse(Model):
+class NewSessionResponse(Model, kw_only=True):
     session_id: SessionId
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
 
 
-class LoadSessionRequest(Model):
+class LoadSessionRequest(Model, kw_only=True):
     """Opens a past session; the agent repeats the whole conversation as updates before it answers."""
 
     session_id: SessionId
@@ -58,12 +58,12 @@ class LoadSessionRequest(Model):
     system_prompt: Exact[SystemPrompt | None] = None
 
 
-class LoadSessionResponse(Model):
+class LoadSessionResponse(Model, kw_only=True):
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
 
 
-class ResumeSessionRequest(Model):
+class ResumeSessionRequest(Model, kw_only=True):
     """Opens a past session without repeating what was said."""
 
     session_id: SessionId
@@ -73,12 +73,12 @@ class ResumeSessionRequest(Model):
     system_prompt: Exact[SystemPrompt | None] = None
 
 
-class ResumeSessionResponse(Model):
+class ResumeSessionResponse(Model, kw_only=True):
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
 
 
-class ForkSessionRequest(Model):
+class ForkSessionRequest(Model, kw_only=True):
     """Opens a new session that remembers what this one does.  Unstable."""
 
     session_id: SessionId
@@ -88,13 +88,13 @@ class ForkSessionRequest(Model):
     system_prompt: Exact[SystemPrompt | None] = None
 
 
-class ForkSessionResponse(Model):
+class ForkSessionResponse(Model, kw_only=True):
     session_id: SessionId
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
 
 
-class ListSessionsRequest(Model):
+class ListSessionsRequest(Model, kw_only=True):
     """One page of the sessions there are; `cursor` is the `next_cursor` of the page before."""
 
     cwd: Exact[str | None] = None
@@ -102,7 +102,7 @@ class ListSessionsRequest(Model):
     archived: Exact[SessionArchiveFilter | None] = None
 
 
-class SessionInfo(Model):
+class SessionInfo(Model, kw_only=True):
     session_id: SessionId
     cwd: str
     additional_directories: Sequence[str] = []
@@ -111,12 +111,12 @@ class SessionInfo(Model):
     archived: bool | None = None
 
 
-class ListSessionsResponse(Model):
+class ListSessionsResponse(Model, kw_only=True):
     sessions: Lenient[Sequence[SessionInfo]]
     next_cursor: str | None = None
 
 
-class DeleteSessionRequest(Model):
+class DeleteSessionRequest(Model, kw_only=True):
     session_id: SessionId
 
 
@@ -124,7 +124,7 @@ class DeleteSessionResponse(Model):
     """Nothing to say."""
 
 
-class CloseSessionRequest(Model):
+class CloseSessionRequest(Model, kw_only=True):
     """Cancels what runs and frees what the session holds; it can be opened again."""
 
     session_id: SessionId
@@ -134,7 +134,7 @@ class CloseSessionResponse(Model):
     """Nothing to say."""
 
 
-class ArchiveSessionRequest(Model):
+class ArchiveSessionRequest(Model, kw_only=True):
     """Hides a session from the default list and keeps its history.  Unstable."""
 
     session_id: SessionId
@@ -144,7 +144,7 @@ class ArchiveSessionResponse(Model):
     """Nothing to say."""
 
 
-class UnarchiveSessionRequest(Model):
+class UnarchiveSessionRequest(Model, kw_only=True):
     session_id: SessionId
 
 
@@ -152,28 +152,28 @@ class UnarchiveSessionResponse(Model):
     """Nothing to say."""
 
 
-class SessionStatusRequest(Model):
+class SessionStatusRequest(Model, kw_only=True):
     """Asks whether a session is open, and changes nothing.  Unstable."""
 
     session_id: SessionId
 
 
-class SessionStatusResponse(Model):
+class SessionStatusResponse(Model, kw_only=True):
     status: SessionStatus
 
 
-class SetSessionTitleRequest(Model):
+class SetSessionTitleRequest(Model, kw_only=True):
     session_id: SessionId
     title: str
 
 
-class SetSessionTitleResponse(Model):
+class SetSessionTitleResponse(Model, kw_only=True):
     """The title as the agent stored it."""
 
     title: str
 
 
-class SetSessionModeRequest(Model):
+class SetSessionModeRequest(Model, kw_only=True):
     session_id: SessionId
     mode_id: SessionModeId
 

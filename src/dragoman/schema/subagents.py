@@ -13,7 +13,7 @@ class RunningStateUpdate(Model, tag_field="state", tag="running"):
     """Works on something."""
 
 
-class IdleStateUpdate(Model, tag_field="state", tag="idle"):
+class IdleStateUpdate(Model, tag_field="state", tag="idle", kw_only=True):
     """Waits for a prompt; says why it stopped, and what went wrong if that was an error."""
 
     # One struct: the schema tells these by the value of stopReason, null and unknown values included.
@@ -37,14 +37,14 @@ class SessionCancelCapabilities(Model):
     """Marks that the client may cancel the child's work."""
 
 
-class SubagentSessionCapabilities(Model):
+class SubagentSessionCapabilities(Model, kw_only=True):
     """What the client may do to a child session; nothing unless it says so."""
 
     cancel: SessionCancelCapabilities | None = None
 
 
 # In both updates below a field left out stays as it was, and null clears it.
-class SubagentUpdate(Model, tag_field="sessionUpdate", tag="subagent_update"):
+class SubagentUpdate(Model, tag_field="sessionUpdate", tag="subagent_update", kw_only=True):
     """Announces a child on its parent's session, or changes what is known of it."""
 
     session_id: SessionId
@@ -56,7 +56,7 @@ class SubagentUpdate(Model, tag_field="sessionUpdate", tag="subagent_update"):
     additional_directories: Exact[Sequence[str] | UnsetType | None] = UNSET
 
 
-class SessionMessage(Model, tag_field="sessionUpdate", tag="session_message"):
+class SessionMessage(Model, tag_field="sessionUpdate", tag="session_message", kw_only=True):
     """A message between sessions, as the transcript of one of them shows it."""
 
     message_id: MessageId
@@ -67,7 +67,7 @@ class SessionMessage(Model, tag_field="sessionUpdate", tag="session_message"):
     content: Sequence[ContentBlock] | UnsetType | None = UNSET
 
 
-class SessionMessageChunk(Model, tag_field="sessionUpdate", tag="session_message_chunk"):
+class SessionMessageChunk(Model, tag_field="sessionUpdate", tag="session_message_chunk", kw_only=True):
     """One more block of such a message."""
 
     message_id: MessageId

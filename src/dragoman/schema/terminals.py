@@ -8,12 +8,12 @@ from .protocol import SessionId
 TerminalId = str
 
 
-class EnvVariable(Model):
+class EnvVariable(Model, kw_only=True):
     name: str
     value: str
 
 
-class CreateTerminalRequest(Model):
+class CreateTerminalRequest(Model, kw_only=True):
     """Starts a command and answers at once; only the last `output_byte_limit` bytes of output are kept."""
 
     session_id: SessionId
@@ -24,25 +24,25 @@ class CreateTerminalRequest(Model):
     output_byte_limit: Exact[UInt64 | None] = None
 
 
-class CreateTerminalResponse(Model):
+class CreateTerminalResponse(Model, kw_only=True):
     terminal_id: TerminalId
 
 
-class TerminalExitStatus(Model):
+class TerminalExitStatus(Model, kw_only=True):
     """How a command ended: by itself with an exit code, or by a signal."""
 
     exit_code: UInt32 | None = None
     signal: str | None = None
 
 
-class TerminalOutputRequest(Model):
+class TerminalOutputRequest(Model, kw_only=True):
     """Asks for the output so far, without waiting."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
-class TerminalOutputResponse(Model):
+class TerminalOutputResponse(Model, kw_only=True):
     """`truncated`: the beginning of the output is gone; no `exit_status`: the command still runs."""
 
     output: str
@@ -50,17 +50,17 @@ class TerminalOutputResponse(Model):
     exit_status: TerminalExitStatus | None = None
 
 
-class WaitForTerminalExitRequest(Model):
+class WaitForTerminalExitRequest(Model, kw_only=True):
     session_id: SessionId
     terminal_id: TerminalId
 
 
-class WaitForTerminalExitResponse(Model):
+class WaitForTerminalExitResponse(Model, kw_only=True):
     exit_code: UInt32 | None = None
     signal: str | None = None
 
 
-class KillTerminalRequest(Model):
+class KillTerminalRequest(Model, kw_only=True):
     """Ends the command; the terminal and its output stay until released."""
 
     session_id: SessionId
@@ -71,7 +71,7 @@ class KillTerminalResponse(Model):
     """Nothing to say."""
 
 
-class ReleaseTerminalRequest(Model):
+class ReleaseTerminalRequest(Model, kw_only=True):
     """Ends the command if it still runs and gives the terminal up; its id is void from here on."""
 
     session_id: SessionId

@@ -12,18 +12,18 @@ ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think
 ToolCallStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 
-class ToolCallLocation(Model):
+class ToolCallLocation(Model, kw_only=True):
     """A place the tool works on, so that an editor can follow along; lines count from 1."""
 
     path: str
     line: UInt32 | None = None
 
 
-class Content(Model, tag_field="type", tag="content"):
+class Content(Model, tag_field="type", tag="content", kw_only=True):
     content: ContentBlock
 
 
-class Diff(Model, tag_field="type", tag="diff"):
+class Diff(Model, tag_field="type", tag="diff", kw_only=True):
     """A file before and after; no `old_text` means the file is new."""
 
     path: str
@@ -31,7 +31,7 @@ class Diff(Model, tag_field="type", tag="diff"):
     old_text: str | None = None
 
 
-class Terminal(Model, tag_field="type", tag="terminal"):
+class Terminal(Model, tag_field="type", tag="terminal", kw_only=True):
     """Shows a terminal live; what it printed stays visible after its release."""
 
     terminal_id: TerminalId
@@ -40,7 +40,7 @@ class Terminal(Model, tag_field="type", tag="terminal"):
 ToolCallContent = Content | Diff | Terminal | Raw
 
 
-class ToolCall(Model, tag_field="sessionUpdate", tag="tool_call"):
+class ToolCall(Model, tag_field="sessionUpdate", tag="tool_call", kw_only=True):
     """Announces a tool call.  `raw_input` and `raw_output` may hold any JSON, null too, hence UNSET."""
 
     tool_call_id: ToolCallId
@@ -54,7 +54,7 @@ class ToolCall(Model, tag_field="sessionUpdate", tag="tool_call"):
     raw_output: Any = UNSET
 
 
-class ToolCallUpdate(Model):
+class ToolCallUpdate(Model, kw_only=True):
     """What changed in a tool call: None leaves a field as it was, a list replaces the whole list."""
 
     tool_call_id: ToolCallId

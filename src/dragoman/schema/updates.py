@@ -19,7 +19,7 @@ CompactionStatus = Literal["in_progress", "completed", "failed", "cancelled"] | 
 NoticeSeverity = Literal["info", "warning", "error"] | str
 
 
-class ContentChunk(Model):
+class ContentChunk(Model, kw_only=True):
     """One more block of a message; another `message_id` begins another message."""
 
     content: ContentBlock
@@ -39,7 +39,7 @@ class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thou
     """Thought by the agent."""
 
 
-class UnstructuredCommandInput(Model):
+class UnstructuredCommandInput(Model, kw_only=True):
     """All that follows the command's name is its input; `hint` shows while there is none."""
 
     hint: str
@@ -48,7 +48,7 @@ class UnstructuredCommandInput(Model):
 AvailableCommandInput = UnstructuredCommandInput  # the only kind there is
 
 
-class AvailableCommand(Model):
+class AvailableCommand(Model, kw_only=True):
     """A slash command, sent as the text `/name input` of a prompt."""
 
     name: str
@@ -56,35 +56,35 @@ class AvailableCommand(Model):
     input: AvailableCommandInput | None = None
 
 
-class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update"):
+class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update", kw_only=True):
     available_commands: Lenient[Sequence[AvailableCommand]]
 
 
-class CurrentModeUpdate(Model, tag_field="sessionUpdate", tag="current_mode_update"):
+class CurrentModeUpdate(Model, tag_field="sessionUpdate", tag="current_mode_update", kw_only=True):
     current_mode_id: SessionModeId
 
 
-class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update"):
+class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update", kw_only=True):
     """All options as they are now."""
 
     config_options: Lenient[Sequence[SessionConfigOption]]
 
 
-class SessionInfoUpdate(Model, tag_field="sessionUpdate", tag="session_info_update"):
+class SessionInfoUpdate(Model, tag_field="sessionUpdate", tag="session_info_update", kw_only=True):
     """What changed in a session's description: left out stays as it was, null clears."""
 
     title: str | UnsetType | None = UNSET
     updated_at: str | UnsetType | None = UNSET
 
 
-class Cost(Model):
+class Cost(Model, kw_only=True):
     """An amount of a currency, or of the agent's own unit such as credits."""
 
     amount: float
     currency: str
 
 
-class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update"):
+class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update", kw_only=True):
     """How many tokens of the context window are `used`, and what the session has cost so far."""
 
     used: UInt64
@@ -92,7 +92,7 @@ class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update"):
     cost: Cost | None = None
 
 
-class Notice(Model, tag_field="sessionUpdate", tag="notice"):
+class Notice(Model, tag_field="sessionUpdate", tag="notice", kw_only=True):
     """A word to the user, shown once and never replayed."""
 
     severity: NoticeSeverity
@@ -100,7 +100,7 @@ class Notice(Model, tag_field="sessionUpdate", tag="notice"):
     description: str | None = None
 
 
-class CompactionUpdate(Model, tag_field="sessionUpdate", tag="compaction_update"):
+class CompactionUpdate(Model, tag_field="sessionUpdate", tag="compaction_update", kw_only=True):
     """The agent shortens its context.  Summary and error: left out stays as it was, null clears."""
 
     compaction_id: CompactionId
@@ -109,7 +109,7 @@ class CompactionUpdate(Model, tag_field="sessionUpdate", tag="compaction_update"
     error: str | UnsetType | None = UNSET
 
 
-class CompactionSummaryChunk(Model, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
+class CompactionSummaryChunk(Model, tag_field="sessionUpdate", tag="compaction_summary_chunk", kw_only=True):
     """One more block of the summary."""
 
     compaction_id: CompactionId
@@ -140,6 +140,6 @@ SessionUpdate = (
 )
 
 
-class SessionNotification(Model):
+class SessionNotification(Model, kw_only=True):
     session_id: SessionId
     update: SessionUpdate

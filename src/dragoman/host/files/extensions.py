@@ -25,7 +25,7 @@ ChangeKind = Literal["created", "modified", "deleted"]
 EntryKind = Literal["file", "directory", "symlink", "other"]
 
 
-class ReadFileRequest(Model):
+class ReadFileRequest(Model, kw_only=True):
     """Lines `start_line` to `end_line`, counted from 1, both included; all of them when not said."""
 
     session_id: SessionId
@@ -35,7 +35,7 @@ class ReadFileRequest(Model):
     end_line: Exact[UInt64 | None] = None
 
 
-class ReadFileResponse(Model):
+class ReadFileResponse(Model, kw_only=True):
     """`truncated` when there was more than one answer can hold; `total_lines` are those of the whole file."""
 
     content: str
@@ -44,7 +44,7 @@ class ReadFileResponse(Model):
     truncated: bool
 
 
-class WriteFileRequest(Model):
+class WriteFileRequest(Model, kw_only=True):
     session_id: SessionId
     path: str
     content: str
@@ -54,12 +54,12 @@ class WriteFileRequest(Model):
     expected_sha256: Exact[str | None] = None
 
 
-class WriteFileResponse(Model):
+class WriteFileResponse(Model, kw_only=True):
     bytes_written: int
     created: bool
 
 
-class ReadBinaryRequest(Model):
+class ReadBinaryRequest(Model, kw_only=True):
     """At most `length` bytes from `offset` on."""
 
     session_id: SessionId
@@ -68,14 +68,14 @@ class ReadBinaryRequest(Model):
     length: Exact[UInt64 | None] = None
 
 
-class ReadBinaryResponse(Model):
+class ReadBinaryResponse(Model, kw_only=True):
     """`data` is base64 on the wire; `size` is that of the whole file."""
 
     data: bytes
     size: int
 
 
-class WriteBinaryRequest(Model):
+class WriteBinaryRequest(Model, kw_only=True):
     session_id: SessionId
     path: str
     data: bytes
@@ -84,44 +84,44 @@ class WriteBinaryRequest(Model):
     expected_sha256: Exact[str | None] = None
 
 
-class ListDirectoryRequest(Model):
+class ListDirectoryRequest(Model, kw_only=True):
     session_id: SessionId
     path: str
     limit: Exact[UInt64 | None] = None
 
 
-class DirectoryEntry(Model):
+class DirectoryEntry(Model, kw_only=True):
     name: str
     type: EntryKind
     size: int | None = None  # of a file
 
 
-class ListDirectoryResponse(Model):
+class ListDirectoryResponse(Model, kw_only=True):
     """By name; `truncated` when there are more than were asked for, or names that are no UTF-8."""
 
     entries: Sequence[DirectoryEntry]
     truncated: bool
 
 
-class CreateDirectoryRequest(Model):
+class CreateDirectoryRequest(Model, kw_only=True):
     """Makes the directories above it as well."""
 
     session_id: SessionId
     path: str
 
 
-class CreateDirectoryResponse(Model):
+class CreateDirectoryResponse(Model, kw_only=True):
     created: bool  # false: it was there
 
 
-class Replacement(Model):
+class Replacement(Model, kw_only=True):
     """`old_text` must be in the file exactly once."""
 
     old_text: str
     new_text: str
 
 
-class WriteEdit(Model, tag_field="type", tag="write"):
+class WriteEdit(Model, tag_field="type", tag="write", kw_only=True):
     """Give a file this content, whether it is there or not."""
 
     path: str
@@ -131,7 +131,7 @@ class WriteEdit(Model, tag_field="type", tag="write"):
     expected_sha256: Exact[str | None] = None
 
 
-class ReplaceEdit(Model, tag_field="type", tag="replace"):
+class ReplaceEdit(Model, tag_field="type", tag="replace", kw_only=True):
     """Replace parts of a file, one after the other."""
 
     path: str
@@ -140,7 +140,7 @@ class ReplaceEdit(Model, tag_field="type", tag="replace"):
     expected_sha256: Exact[str | None] = None
 
 
-class DeleteEdit(Model, tag_field="type", tag="delete"):
+class DeleteEdit(Model, tag_field="type", tag="delete", kw_only=True):
     path: str
     expected_sha256: Exact[str | None] = None
 
@@ -148,25 +148,25 @@ class DeleteEdit(Model, tag_field="type", tag="delete"):
 FileEdit = WriteEdit | ReplaceEdit | DeleteEdit
 
 
-class ApplyEditsRequest(Model):
+class ApplyEditsRequest(Model, kw_only=True):
     """Changes several files: all of them, or none."""
 
     session_id: SessionId
     edits: Sequence[FileEdit]
 
 
-class EditedFile(Model):
+class EditedFile(Model, kw_only=True):
     path: str
     bytes_written: int = 0
     created: bool = False
     deleted: bool = False
 
 
-class ApplyEditsResponse(Model):
+class ApplyEditsResponse(Model, kw_only=True):
     files: Sequence[EditedFile]
 
 
-class WatchRequest(Model):
+class WatchRequest(Model, kw_only=True):
     """A directory, with all below it unless not `recursive`."""
 
     session_id: SessionId
@@ -174,32 +174,32 @@ class WatchRequest(Model):
     recursive: Exact[bool] = True
 
 
-class FileChange(Model):
+class FileChange(Model, kw_only=True):
     path: str
     type: ChangeKind
 
 
-class FilesChanged(Model):
+class FilesChanged(Model, kw_only=True):
     """`overflow` when there were more changes than are told; look for yourself."""
 
     changes: Sequence[FileChange]
     overflow: bool = False
 
 
-class WatchResponse(Model):
+class WatchResponse(Model, kw_only=True):
     watch_id: str
 
 
-class UnwatchRequest(Model):
+class UnwatchRequest(Model, kw_only=True):
     session_id: SessionId
     watch_id: str
 
 
-class UnwatchResponse(Model):
+class UnwatchResponse(Model, kw_only=True):
     ended: bool  # false: there was no such watch
 
 
-class WatchNews(Model):
+class WatchNews(Model, kw_only=True):
     """`ended` when there is nothing left to watch, and no more news."""
 
     session_id: SessionId

@@ -21,12 +21,12 @@ from ...schema.terminals import (
 from .output import StreamName
 
 
-class TerminalSize(Bare):
+class TerminalSize(Bare, kw_only=True):
     columns: int
     rows: int
 
 
-class CreateRequest(CreateTerminalRequest):
+class CreateRequest(CreateTerminalRequest, kw_only=True):
     """`timeout` ends the command; `size` makes it interactive; `push` sends what it prints as it comes."""
 
     timeout: Exact[UInt64 | None] = None
@@ -34,18 +34,18 @@ class CreateRequest(CreateTerminalRequest):
     push: Exact[bool] = False
 
 
-class CreateResponse(Model):
+class CreateResponse(Model, kw_only=True):
     """`pid` is the command's, or that of the sandbox it runs in."""
 
     terminal_id: TerminalId
     pid: int
 
 
-class WaitRequest(WaitForTerminalExitRequest):
+class WaitRequest(WaitForTerminalExitRequest, kw_only=True):
     timeout: Exact[UInt64 | None] = None
 
 
-class WaitResponse(Model):
+class WaitResponse(Model, kw_only=True):
     """`timed_out`: the command still runs, or was ended because its time was up."""
 
     output: str
@@ -55,24 +55,24 @@ class WaitResponse(Model):
     signal: str | None = None
 
 
-class KillRequest(KillTerminalRequest):
+class KillRequest(KillTerminalRequest, kw_only=True):
     """A `signal` is sent and nothing more; without one the command is ended, at once with `force`."""
 
     signal: Exact[str | None] = None
     force: Exact[bool] = False
 
 
-class KillResponse(Model):
+class KillResponse(Model, kw_only=True):
     killed: bool  # false: it had ended before
 
 
-class InputRequest(Model):
+class InputRequest(Model, kw_only=True):
     session_id: SessionId
     terminal_id: TerminalId
     text: str
 
 
-class ResizeRequest(Model):
+class ResizeRequest(Model, kw_only=True):
     session_id: SessionId
     terminal_id: TerminalId
     columns: int
@@ -83,7 +83,7 @@ class Nothing(Model):
     """Nothing to say."""
 
 
-class PushedOutput(Model):
+class PushedOutput(Model, kw_only=True):
     session_id: SessionId
     terminal_id: TerminalId
     stream: StreamName

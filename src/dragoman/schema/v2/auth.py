@@ -7,7 +7,7 @@ from ..base import Model, Nullable, Raw
 from ..terminals import EnvVariable
 
 
-class AuthMethodAgent(Model, tag_field="type", tag="agent"):
+class AuthMethodAgent(Model, tag_field="type", tag="agent", kw_only=True):
     """The agent sees to the login itself when asked with `auth/login`."""
 
     method_id: AuthMethodId
@@ -15,7 +15,7 @@ class AuthMethodAgent(Model, tag_field="type", tag="agent"):
     description: str | None = None
 
 
-class AuthMethodTerminal(Model, tag_field="type", tag="terminal"):
+class AuthMethodTerminal(Model, tag_field="type", tag="terminal", kw_only=True):
     """The client runs the agent's own program with these arguments in a terminal for the user to log in."""
 
     method_id: AuthMethodId
@@ -28,7 +28,7 @@ class AuthMethodTerminal(Model, tag_field="type", tag="terminal"):
 AuthMethod = AuthMethodTerminal | AuthMethodAgent | Raw
 
 
-class LoginAuthRequest(Model):
+class LoginAuthRequest(Model, kw_only=True):
     method_id: AuthMethodId
 
 

@@ -16,7 +16,7 @@ Positive16 = Annotated[int, Meta(ge=1, le=2**16 - 1)]
 Positive32 = Annotated[int, Meta(ge=1, le=2**32 - 1)]
 
 
-class Patch(Bare):
+class Patch(Bare, kw_only=True):
     """A change to something that has an id: what is left out stays as it was, null clears, a value replaces.
 
     A `_meta` object is the exception: it changes the keys it names and no others.

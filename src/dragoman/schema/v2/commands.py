@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ..base import Model, Raw, Sifted
 
 
-class TextCommandInput(Model, tag_field="type", tag="text"):
+class TextCommandInput(Model, tag_field="type", tag="text", kw_only=True):
     """All that follows the command's name is its input; `hint` shows while there is none."""
 
     hint: str
@@ -14,7 +14,7 @@ class TextCommandInput(Model, tag_field="type", tag="text"):
 AvailableCommandInput = TextCommandInput | Raw
 
 
-class Command(Model, tag_field="type", tag="command"):
+class Command(Model, tag_field="type", tag="command", kw_only=True):
     """A slash command, sent as the text `/name input` of a prompt."""
 
     name: str
@@ -25,5 +25,5 @@ class Command(Model, tag_field="type", tag="command"):
 AvailableCommand = Command | Raw
 
 
-class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update"):
+class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update", kw_only=True):
     available_commands: Sifted[Sequence[AvailableCommand]]

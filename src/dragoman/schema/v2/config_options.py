@@ -16,7 +16,7 @@ from ..config_options import (
 from ..protocol import SessionId
 
 
-class SessionConfigSelectGroup(Model):
+class SessionConfigSelectGroup(Model, kw_only=True):
     group_id: SessionConfigGroupId
     name: str
     options: Lenient[Annotated[Sequence[SessionConfigSelectOption], Meta(min_length=1)]]
@@ -35,7 +35,7 @@ else:
 SessionConfigSelectOptions = Sequence[SessionConfigSelectEntry]
 
 
-class _Described(Model):
+class _Described(Model, kw_only=True):
     """What every kind of option has."""
 
     config_id: SessionConfigId
@@ -44,19 +44,19 @@ class _Described(Model):
     category: SessionConfigOptionCategory | None = None
 
 
-class SessionConfigSelect(_Described, tag_field="type", tag="select"):
+class SessionConfigSelect(_Described, tag_field="type", tag="select", kw_only=True):
     current_value: SessionConfigValueId
     options: SessionConfigSelectOptions
 
 
-class SessionConfigBoolean(_Described, tag_field="type", tag="boolean"):
+class SessionConfigBoolean(_Described, tag_field="type", tag="boolean", kw_only=True):
     current_value: bool
 
 
 SessionConfigOption = SessionConfigSelect | SessionConfigBoolean | Raw
 
 
-class SetSessionConfigOptionRequest(Model):
+class SetSessionConfigOptionRequest(Model, kw_only=True):
     """A value and what it is: the id of a choice, a truth value, or what a type nobody knows yet takes."""
 
     session_id: SessionId
@@ -70,7 +70,7 @@ class SetSessionConfigOptionRequest(Model):
             raise ValidationError(f"A value of the type {self.type!r} is no {type(self.value).__name__}")
 
 
-class SetSessionConfigOptionResponse(Model):
+class SetSessionConfigOptionResponse(Model, kw_only=True):
     """All options as they are now: one setting may change the others."""
 
     config_options: Sifted[Sequence[SessionConfigOption]]

@@ -12,7 +12,7 @@ Role = Literal["assistant", "user"] | str
 IconTheme = Literal["light", "dark"] | str
 
 
-class Annotations(Model):
+class Annotations(Model, kw_only=True):
     """Hints for whoever shows a block: for whom it is, how much it matters (0 to 1), how fresh it is."""
 
     audience: Sequence[Role] | None = None
@@ -20,12 +20,12 @@ class Annotations(Model):
     priority: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
-class TextContent(Model, tag_field="type", tag="text"):
+class TextContent(Model, tag_field="type", tag="text", kw_only=True):
     text: str
     annotations: Annotations | None = None
 
 
-class ImageContent(Model, tag_field="type", tag="image"):
+class ImageContent(Model, tag_field="type", tag="image", kw_only=True):
     """A picture, base64 in `data`."""
 
     data: str
@@ -34,7 +34,7 @@ class ImageContent(Model, tag_field="type", tag="image"):
     annotations: Annotations | None = None
 
 
-class AudioContent(Model, tag_field="type", tag="audio"):
+class AudioContent(Model, tag_field="type", tag="audio", kw_only=True):
     """A sound, base64 in `data`."""
 
     data: str
@@ -42,7 +42,7 @@ class AudioContent(Model, tag_field="type", tag="audio"):
     annotations: Annotations | None = None
 
 
-class Icon(Model):
+class Icon(Model, kw_only=True):
     """A picture to show beside a link, in the sizes it is good for."""
 
     src: str
@@ -51,7 +51,7 @@ class Icon(Model):
     theme: IconTheme | None = None
 
 
-class ResourceLink(Model, tag_field="type", tag="resource_link"):
+class ResourceLink(Model, tag_field="type", tag="resource_link", kw_only=True):
     """Points at something the receiver can fetch itself."""
 
     name: str
@@ -64,13 +64,13 @@ class ResourceLink(Model, tag_field="type", tag="resource_link"):
     annotations: Annotations | None = None
 
 
-class TextResourceContents(Model):
+class TextResourceContents(Model, kw_only=True):
     uri: str
     text: str
     mime_type: MediaType | None = None
 
 
-class BlobResourceContents(Model):
+class BlobResourceContents(Model, kw_only=True):
     """Bytes of a resource, base64 in `blob`."""
 
     uri: str
@@ -86,7 +86,7 @@ else:
         """Text or bytes: nothing but the key that holds them tells the two apart."""
 
 
-class EmbeddedResource(Model, tag_field="type", tag="resource"):
+class EmbeddedResource(Model, tag_field="type", tag="resource", kw_only=True):
     """Brings the contents of a resource along."""
 
     resource: EmbeddedResourceResource

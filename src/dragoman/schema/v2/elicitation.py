@@ -27,7 +27,7 @@ ElicitationContentValue = str | Int64 | float | bool | Sequence[str] | Any
 # ── a form, in a small part of JSON Schema ────────────────────────────────────────────────────────
 
 
-class StringPropertySchema(Model, tag_field="type", tag="string"):
+class StringPropertySchema(Model, tag_field="type", tag="string", kw_only=True):
     """A line of text, or one choice out of `enum` or `one_of`."""
 
     title: str | None = None
@@ -41,11 +41,11 @@ class StringPropertySchema(Model, tag_field="type", tag="string"):
     one_of: Exact[Annotated[Sequence[EnumOption], Meta(min_length=1)] | None] = None
 
 
-class StringMultiSelectItems(Model, tag_field="type", tag="string"):
+class StringMultiSelectItems(Model, tag_field="type", tag="string", kw_only=True):
     enum: Annotated[Sequence[str], Meta(min_length=1)]
 
 
-class TitledMultiSelectItems(Model):
+class TitledMultiSelectItems(Model, kw_only=True):
     any_of: Annotated[Sequence[EnumOption], Meta(min_length=1)]
 
 
@@ -63,7 +63,7 @@ else:
         """Titled items have no `type`; a type we do not know stays a plain object."""
 
 
-class MultiSelectPropertySchema(Model, tag_field="type", tag="array"):
+class MultiSelectPropertySchema(Model, tag_field="type", tag="array", kw_only=True):
     """Any number of choices."""
 
     items: MultiSelectItems
@@ -84,7 +84,7 @@ ElicitationPropertySchema = (
 )
 
 
-class ElicitationSchema(Model):
+class ElicitationSchema(Model, kw_only=True):
     """The form: its fields by name, and which of them must be filled in."""
 
     type: ElicitationSchemaType
@@ -97,7 +97,7 @@ class ElicitationSchema(Model):
 # ── the question and its answer ───────────────────────────────────────────────────────────────────
 
 
-class _Elicitation(Model):
+class _Elicitation(Model, kw_only=True):
     """A question on behalf of a session, or of one of its tool calls, or of a request outside any session."""
 
     message: str
@@ -111,11 +111,11 @@ class _Elicitation(Model):
             raise ValidationError("Object needs `sessionId` or `requestId`")
 
 
-class FormElicitation(_Elicitation, tag_field="mode", tag="form"):
+class FormElicitation(_Elicitation, tag_field="mode", tag="form", kw_only=True):
     requested_schema: ElicitationSchema
 
 
-class UrlElicitation(_Elicitation, tag_field="mode", tag="url"):
+class UrlElicitation(_Elicitation, tag_field="mode", tag="url", kw_only=True):
     """Where secrets are asked for: what the user enters there never passes through the client."""
 
     elicitation_id: ElicitationId
@@ -125,7 +125,7 @@ class UrlElicitation(_Elicitation, tag_field="mode", tag="url"):
 CreateElicitationRequest = FormElicitation | UrlElicitation | Raw
 
 
-class ElicitationAcceptAction(Model, tag_field="action", tag="accept"):
+class ElicitationAcceptAction(Model, tag_field="action", tag="accept", kw_only=True):
     """The form's values; for a page only that the user agreed to open it."""
 
     content: Exact[Mapping[str, ElicitationContentValue] | None] = None

@@ -29,16 +29,16 @@ class TerminalAuthCapabilities(Model):
     """Marks that the client can run a login in a terminal."""
 
 
-class ClientAuthCapabilities(Model):
+class ClientAuthCapabilities(Model, kw_only=True):
     terminal: TerminalAuthCapabilities | None = None
 
 
-class ClientCapabilities(Model):
+class ClientCapabilities(Model, kw_only=True):
     auth: ClientAuthCapabilities | None = None
     elicitation: ElicitationCapabilities | None = None
 
 
-class InitializeRequest(Model):
+class InitializeRequest(Model, kw_only=True):
     """The newest version the client speaks, and who it is."""
 
     protocol_version: ProtocolVersion
@@ -61,7 +61,7 @@ class PromptEmbeddedContextCapabilities(Model):
     """Marks that a prompt may bring the contents of resources along."""
 
 
-class PromptCapabilities(Model):
+class PromptCapabilities(Model, kw_only=True):
     """What a prompt may hold besides text and links."""
 
     image: PromptImageCapabilities | None = None
@@ -81,7 +81,7 @@ class McpAcpCapabilities(Model):
     """Marks MCP servers the client itself provides.  Unstable."""
 
 
-class McpCapabilities(Model):
+class McpCapabilities(Model, kw_only=True):
     """The kinds of MCP server the agent takes."""
 
     stdio: McpStdioCapabilities | None = None
@@ -89,7 +89,7 @@ class McpCapabilities(Model):
     acp: McpAcpCapabilities | None = None
 
 
-class SessionCapabilities(Model):
+class SessionCapabilities(Model, kw_only=True):
     """Its presence promises new, list, resume, close, prompt, cancel and updates; its fields what goes beyond."""
 
     prompt: PromptCapabilities | None = None
@@ -103,17 +103,17 @@ class SessionCapabilities(Model):
     system_prompt: SessionSystemPromptCapabilities | None = None
 
 
-class AgentAuthCapabilities(Model):
+class AgentAuthCapabilities(Model, kw_only=True):
     status: AuthStatusCapabilities | None = None
 
 
-class AgentCapabilities(Model):
+class AgentCapabilities(Model, kw_only=True):
     session: SessionCapabilities | None = None
     auth: AgentAuthCapabilities | None = None
     providers: ProvidersCapabilities | None = None
 
 
-class InitializeResponse(Model):
+class InitializeResponse(Model, kw_only=True):
     """The version both will speak, and what the agent offers."""
 
     protocol_version: ProtocolVersion

@@ -8,7 +8,7 @@ from ..terminals import EnvVariable
 from .base import AbsolutePath
 
 
-class McpServerStdio(Model, tag_field="type", tag="stdio"):
+class McpServerStdio(Model, tag_field="type", tag="stdio", kw_only=True):
     """A server to start as a process."""
 
     name: str
@@ -17,7 +17,7 @@ class McpServerStdio(Model, tag_field="type", tag="stdio"):
     env: Nullable[Sequence[EnvVariable]] = []
 
 
-class McpServerHttp(Model, tag_field="type", tag="http"):
+class McpServerHttp(Model, tag_field="type", tag="http", kw_only=True):
     name: str
     url: str
     headers: Nullable[Sequence[HttpHeader]] = []

@@ -16,17 +16,17 @@ from .tools import ToolCallUpdate
 PermissionOptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str
 
 
-class PermissionOption(Model):
+class PermissionOption(Model, kw_only=True):
     option_id: PermissionOptionId
     name: str
     kind: PermissionOptionKind
 
 
-class ToolCallPermissionSubject(Model, tag_field="type", tag="tool_call"):
+class ToolCallPermissionSubject(Model, tag_field="type", tag="tool_call", kw_only=True):
     tool_call: ToolCallUpdate
 
 
-class CommandPermissionSubject(Model, tag_field="type", tag="command"):
+class CommandPermissionSubject(Model, tag_field="type", tag="command", kw_only=True):
     command: str
     cwd: AbsolutePath
     tool_call_id: ToolCallId | None = None
@@ -36,7 +36,7 @@ class CommandPermissionSubject(Model, tag_field="type", tag="command"):
 RequestPermissionSubject = ToolCallPermissionSubject | CommandPermissionSubject | Raw
 
 
-class RequestPermissionRequest(Model):
+class RequestPermissionRequest(Model, kw_only=True):
     session_id: SessionId
     title: str
     options: Annotated[Sequence[PermissionOption], Meta(min_length=1)]
@@ -52,5 +52,5 @@ class CancelledPermissionOutcome(Model, tag_field="outcome", tag="cancelled"):
 RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcome | Raw
 
 
-class RequestPermissionResponse(Model):
+class RequestPermissionResponse(Model, kw_only=True):
     outcome: RequestPermissionOutcome

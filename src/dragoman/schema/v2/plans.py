@@ -10,13 +10,13 @@ PlanEntryPriority = Literal["high", "medium", "low"] | str
 PlanEntryStatus = Literal["pending", "in_progress", "completed", "cancelled"] | str
 
 
-class PlanEntry(Model):
+class PlanEntry(Model, kw_only=True):
     content: str
     priority: PlanEntryPriority
     status: PlanEntryStatus
 
 
-class PlanItems(Model, tag_field="type", tag="items"):
+class PlanItems(Model, tag_field="type", tag="items", kw_only=True):
     plan_id: PlanId
     entries: Sifted[Sequence[PlanEntry]]
 
@@ -24,7 +24,7 @@ class PlanItems(Model, tag_field="type", tag="items"):
 PlanUpdateContent = PlanItems | PlanFile | PlanMarkdown | Raw
 
 
-class PlanUpdate(Model, tag_field="sessionUpdate", tag="plan_update"):
+class PlanUpdate(Model, tag_field="sessionUpdate", tag="plan_update", kw_only=True):
     """Creates the plan of that id or replaces it."""
 
     plan: PlanUpdateContent

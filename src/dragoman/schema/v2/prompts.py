@@ -10,20 +10,20 @@ from ..protocol import MessageId, SessionId
 from .content import ContentBlock
 
 
-class PromptRequest(Model):
+class PromptRequest(Model, kw_only=True):
     """A word to the agent; what it does about it shows in `state_update`."""
 
     session_id: SessionId
     prompt: Annotated[Sequence[ContentBlock], Meta(min_length=1)]
 
 
-class PromptResponse(Model):
+class PromptResponse(Model, kw_only=True):
     """The prompt is part of the conversation now, under this id."""
 
     message_id: MessageId
 
 
-class CancelSessionNotification(Model):
+class CancelSessionNotification(Model, kw_only=True):
     """Ends the work in the foreground and takes back prompts not yet in the conversation."""
 
     session_id: SessionId

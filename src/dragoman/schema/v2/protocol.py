@@ -15,14 +15,14 @@ from .base import RequestId
 ErrorCode = Literal[-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002, -32022] | Int32
 
 
-class UnsupportedProtocolVersionErrorData(Model):
+class UnsupportedProtocolVersionErrorData(Model, kw_only=True):
     """What goes with -32022."""
 
     requested: ProtocolVersion
     supported: Sequence[ProtocolVersion]
 
 
-class SessionNotFoundErrorData(Model):
+class SessionNotFoundErrorData(Model, kw_only=True):
     """What goes with -32002 where a session was not found."""
 
     session_id: SessionId
@@ -32,7 +32,7 @@ class SessionNotFoundErrorData(Model):
 ErrorData = UnsupportedProtocolVersionErrorData | SessionNotFoundErrorData | Any
 
 
-class Error(Bare):
+class Error(Bare, kw_only=True):
     """Why a request failed."""
 
     code: ErrorCode
@@ -40,7 +40,7 @@ class Error(Bare):
     data: ErrorData | None = None
 
 
-class CancelRequestNotification(Model):
+class CancelRequestNotification(Model, kw_only=True):
     """Takes back a request its sender made; the request is still answered."""
 
     request_id: RequestId

@@ -15,21 +15,21 @@ from .states import StateUpdate
 SessionListCursor = str
 
 
-class SystemPrompt(Model):
+class SystemPrompt(Model, kw_only=True):
     """Text for the agent's system prompt, added to it or put in its place.  Unstable."""
 
     mode: SystemPromptMode
     content: Sequence[ContentBlock]
 
 
-class _Opened(Model):
+class _Opened(Model, kw_only=True):
     """What the client learns of a session it opened."""
 
     config_options: Sequence[SessionConfigOption] = []
     available_commands: Sequence[AvailableCommand] = []
 
 
-class NewSessionRequest(Model):
+class NewSessionRequest(Model, kw_only=True):
     """`cwd` and the additional directories are the roots the agent works in."""
 
     cwd: AbsolutePath
@@ -38,7 +38,7 @@ class NewSessionRequest(Model):
     system_prompt: Exact[SystemPrompt | None] = None
 
 
-class NewSessionResponse(_Opened):
+class NewSessionResponse(_Opened, kw_only=True):
     session_id: SessionId
 
 
@@ -49,7 +49,7 @@ class ReplayFromStart(Model, tag_field="type", tag="start"):
 ReplayFrom = ReplayFromStart | Raw
 
 
-class ResumeSessionRequest(Model):
+class ResumeSessionRequest(Model, kw_only=True):
     """Opens a past session; with `replay_from` the agent repeats what was said from there on, then answers."""
 
     session_id: SessionId
@@ -64,7 +64,7 @@ class ResumeSessionResponse(_Opened):
     """The session is open."""
 
 
-class ForkSessionRequest(Model):
+class ForkSessionRequest(Model, kw_only=True):
     """Opens a new session that remembers what this one does.  Unstable."""
 
     session_id: SessionId
@@ -74,11 +74,11 @@ class ForkSessionRequest(Model):
     system_prompt: Exact[SystemPrompt | None] = None
 
 
-class ForkSessionResponse(_Opened):
+class ForkSessionResponse(_Opened, kw_only=True):
     session_id: SessionId
 
 
-class ListSessionsRequest(Model):
+class ListSessionsRequest(Model, kw_only=True):
     """One page of the sessions there are; `cursor` is the `next_cursor` of the page before."""
 
     cwd: Exact[AbsolutePath | None] = None
@@ -86,7 +86,7 @@ class ListSessionsRequest(Model):
     archived: Exact[SessionArchiveFilter | None] = None
 
 
-class SessionInfo(Model):
+class SessionInfo(Model, kw_only=True):
     session_id: SessionId
     cwd: AbsolutePath
     additional_directories: Nullable[Sequence[AbsolutePath]] = []
@@ -95,12 +95,12 @@ class SessionInfo(Model):
     archived: bool | None = None
 
 
-class ListSessionsResponse(Model):
+class ListSessionsResponse(Model, kw_only=True):
     sessions: Lenient[Sequence[SessionInfo]]
     next_cursor: Exact[SessionListCursor | None] = None
 
 
-class SessionStatusResponse(Model):
+class SessionStatusResponse(Model, kw_only=True):
     """Whether a session is open, and what it does if the agent can tell.  Unstable."""
 
     status: SessionStatus

@@ -11,15 +11,15 @@ from ..tools import ToolCallId
 from .protocol import Error
 
 
-class BackgroundTerminal(Model, tag_field="type", tag="terminal"):
+class BackgroundTerminal(Model, tag_field="type", tag="terminal", kw_only=True):
     terminal_id: TerminalId
 
 
-class BackgroundToolCall(Model, tag_field="type", tag="tool_call"):
+class BackgroundToolCall(Model, tag_field="type", tag="tool_call", kw_only=True):
     tool_call_id: ToolCallId
 
 
-class BackgroundSubagent(Model, tag_field="type", tag="subagent"):
+class BackgroundSubagent(Model, tag_field="type", tag="subagent", kw_only=True):
     """A child session at work.  Unstable."""
 
     session_id: SessionId
@@ -28,7 +28,7 @@ class BackgroundSubagent(Model, tag_field="type", tag="subagent"):
 BackgroundWork = BackgroundTerminal | BackgroundToolCall | BackgroundSubagent | Raw
 
 
-class _Foreground(Model):
+class _Foreground(Model, kw_only=True):
     """`background` is all that runs apart from it; None is not told, an empty list is nothing."""
 
     background: Whole[Sequence[BackgroundWork] | None] = None
@@ -38,7 +38,7 @@ class RunningStateUpdate(_Foreground, tag_field="state", tag="running"):
     """Works on something."""
 
 
-class IdleStateUpdate(_Foreground, tag_field="state", tag="idle"):
+class IdleStateUpdate(_Foreground, tag_field="state", tag="idle", kw_only=True):
     """Waits for a prompt; says why it stopped, and what went wrong if that was an error."""
 
     # One struct: the schema tells these by the value of stopReason, null and unknown values included.
@@ -59,7 +59,7 @@ StateUpdate = RunningStateUpdate | IdleStateUpdate | RequiresActionStateUpdate |
 
 
 # As a session update it has two tags, and a struct can have one: the second is a field here.
-class StateUpdated(_Foreground, tag_field="sessionUpdate", tag="state_update"):
+class StateUpdated(_Foreground, tag_field="sessionUpdate", tag="state_update", kw_only=True):
     """A StateUpdate sent as a session update; the fields of idle are there for idle alone."""
 
     state: Literal["running", "idle", "requires_action", "unknown"] | str

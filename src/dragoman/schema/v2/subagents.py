@@ -10,7 +10,7 @@ from .content import ContentBlock
 from .states import StateUpdate
 
 
-class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
+class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update", kw_only=True):
     """Announces a child on its parent's session, or changes what is known of it."""
 
     session_id: SessionId
@@ -22,7 +22,7 @@ class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
     additional_directories: Exact[Sequence[AbsolutePath] | UnsetType | None] = UNSET
 
 
-class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
+class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message", kw_only=True):
     """A message between sessions, as the transcript of one of them shows it."""
 
     message_id: MessageId
@@ -33,7 +33,7 @@ class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
     content: Sequence[ContentBlock] | UnsetType | None = UNSET
 
 
-class SessionMessageChunk(Model, tag_field="sessionUpdate", tag="session_message_chunk"):
+class SessionMessageChunk(Model, tag_field="sessionUpdate", tag="session_message_chunk", kw_only=True):
     """One more block of such a message."""
 
     message_id: MessageId

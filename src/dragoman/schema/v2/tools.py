@@ -17,25 +17,25 @@ DiffFileType = Literal["text", "binary", "directory", "symlink"] | str
 DiffPatchFormat = Literal["git_patch"] | str
 
 
-class ToolCallLocation(Model):
+class ToolCallLocation(Model, kw_only=True):
     """A place the tool works on, so that an editor can follow along; lines count from 1."""
 
     path: AbsolutePath
     line: Positive32 | None = None
 
 
-class Content(Model, tag_field="type", tag="content"):
+class Content(Model, tag_field="type", tag="content", kw_only=True):
     content: ContentBlock
 
 
-class DiffPatch(Model):
+class DiffPatch(Model, kw_only=True):
     """The changes as text to show."""
 
     format: DiffPatchFormat
     text: str
 
 
-class _DiffChange(Model):
+class _DiffChange(Model, kw_only=True):
     """What happened to one file."""
 
     path: AbsolutePath
@@ -55,13 +55,13 @@ class DiffModify(_DiffChange, tag_field="operation", tag="modify"):
     """The file holds something else."""
 
 
-class DiffMove(_DiffChange, tag_field="operation", tag="move"):
+class DiffMove(_DiffChange, tag_field="operation", tag="move", kw_only=True):
     """The file has another path."""
 
     old_path: AbsolutePath
 
 
-class DiffCopy(_DiffChange, tag_field="operation", tag="copy"):
+class DiffCopy(_DiffChange, tag_field="operation", tag="copy", kw_only=True):
     """The file is there twice."""
 
     old_path: AbsolutePath
@@ -70,7 +70,7 @@ class DiffCopy(_DiffChange, tag_field="operation", tag="copy"):
 DiffChange = DiffAdd | DiffDelete | DiffModify | DiffMove | DiffCopy | Raw
 
 
-class Diff(Model, tag_field="type", tag="diff"):
+class Diff(Model, tag_field="type", tag="diff", kw_only=True):
     """The files that changed, and perhaps how, as text."""
 
     changes: Sifted[Sequence[DiffChange]]
@@ -84,13 +84,13 @@ class ToolCallCancelCapabilities(Model):
     """Marks that the client may cancel the tool call."""
 
 
-class ToolCallCapabilities(Model):
+class ToolCallCapabilities(Model, kw_only=True):
     """What the client may do to a tool call; nothing unless it says so."""
 
     cancel: ToolCallCancelCapabilities | None = None
 
 
-class ToolCallUpdate(Patch):
+class ToolCallUpdate(Patch, kw_only=True):
     """Announces a tool call, or changes what is known of it; a list replaces the whole list."""
 
     tool_call_id: ToolCallId
@@ -110,14 +110,14 @@ class ToolCallUpdated(ToolCallUpdate, tag_field="sessionUpdate", tag="tool_call_
     """A ToolCallUpdate sent as a session update."""
 
 
-class ToolCallContentChunk(Model, tag_field="sessionUpdate", tag="tool_call_content_chunk"):
+class ToolCallContentChunk(Model, tag_field="sessionUpdate", tag="tool_call_content_chunk", kw_only=True):
     """One more item of what a tool call shows."""
 
     tool_call_id: ToolCallId
     content: ToolCallContent
 
 
-class CancelToolCallRequest(Model):
+class CancelToolCallRequest(Model, kw_only=True):
     """Stops a tool call; its final status comes as an update."""
 
     session_id: SessionId

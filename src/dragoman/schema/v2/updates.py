@@ -17,7 +17,7 @@ from .terminals import TerminalOutputChunk, TerminalUpdate
 from .tools import ToolCallContentChunk, ToolCallUpdated
 
 
-class ContentChunk(Model):
+class ContentChunk(Model, kw_only=True):
     """One more block of the message of that id."""
 
     message_id: MessageId
@@ -37,7 +37,7 @@ class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thou
     """Thought by the agent."""
 
 
-class _Message(Patch):
+class _Message(Patch, kw_only=True):
     """A whole message, new or in place of the one of that id; later chunks add to it."""
 
     message_id: MessageId
@@ -56,20 +56,20 @@ class AgentThought(_Message, tag_field="sessionUpdate", tag="agent_thought"):
     """Thought by the agent."""
 
 
-class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update"):
+class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update", kw_only=True):
     """All options as they are now."""
 
     config_options: Sifted[Sequence[SessionConfigOption]]
 
 
-class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update"):
+class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update", kw_only=True):
     """What changed in a session's description."""
 
     title: str | UnsetType | None = UNSET
     updated_at: str | UnsetType | None = UNSET
 
 
-class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update"):
+class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update", kw_only=True):
     """How many tokens of the context window are `used`; a cost left out stays as it was, null clears it."""
 
     used: UInt64
@@ -77,7 +77,7 @@ class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update"):
     cost: Cost | UnsetType | None = UNSET
 
 
-class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"):
+class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update", kw_only=True):
     """The agent shortens its context."""
 
     compaction_id: CompactionId
@@ -86,7 +86,7 @@ class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"
     error: str | UnsetType | None = UNSET
 
 
-class CompactionSummaryChunk(Model, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
+class CompactionSummaryChunk(Model, tag_field="sessionUpdate", tag="compaction_summary_chunk", kw_only=True):
     """One more block of the summary."""
 
     compaction_id: CompactionId
@@ -121,6 +121,6 @@ SessionUpdate = (
 )
 
 
-class UpdateSessionNotification(Model):
+class UpdateSessionNotification(Model, kw_only=True):
     session_id: SessionId
     update: SessionUpdate
