@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 from websockets.asyncio.client import connect as dial
@@ -9,7 +10,10 @@ from websockets.exceptions import ConnectionClosed as Closed
 from websockets.exceptions import InvalidStatus
 
 from dragoman import Agent, ConnectionClosed, connect
+from dragoman.agent import serve_on
 from dragoman.testing import Testy
+from dragoman.transports.asgi import Endpoint, endpoint
+from dragoman.transports.server import listening
 from dragoman.transports.websocket import dial_websocket
 
 from .serving import served
@@ -66,9 +70,6 @@ async def test_what_is_not_allowed_in_is_refused_before_the_upgrade():
 
 
 async def test_a_message_that_is_too_large_ends_the_connection_and_says_why():
-    from dragoman.transports.asgi import endpoint
-    from dragoman.transports.server import listening
-
     agents = endpoint(Testy)
     async with listening(agents, limit=10_000) as server:
         async with dial(server.url(websocket=True)) as socket:
@@ -117,3 +118,37 @@ async def test_an_agent_that_hangs_up_is_not_a_drop():
         session = await client.new_session("/")
         with pytest.raises(ConnectionClosed, match="the agent hung up"):
             await session.prompt("go")
+
+
+@asynccontextmanager
+async def sending_away(code, why):
+    """A server whose agent is told to send its client away: yields its URL, and what does so."""
+    wires = []
+
+    async def serve(wire):
+        wires.append(wire)
+        await serve_on(Testy, wire)
+
+    agents = Endpoint(serve)
+    async with asyncio.timeout(10), listening(agents) as server:
+        yield server.url(websocket=True), lambda: wires[0].end(why, code)
+        await agents.close()
+
+
+async def test_a_client_that_is_sent_away_is_told_the_code_and_why():
+    async with sending_away(4401, "revoked") as (url, send_away), dial(url) as socket:
+        await socket.send(INITIALIZE)
+        await socket.recv()
+        send_away()
+        with pytest.raises(Closed):
+            await socket.recv()
+        assert (socket.close_code, socket.close_reason) == (4401, "revoked")
+
+
+async def test_a_client_that_was_sent_away_does_not_come_back():
+    async with sending_away(4401, "revoked") as (url, send_away), connect(url) as client:
+        session = await client.new_session("/")
+        pending = session.prompt("wait")
+        send_away()
+        with pytest.raises(ConnectionClosed, match=r"code 4401: revoked"):
+            await pending

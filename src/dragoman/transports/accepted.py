@@ -26,6 +26,7 @@ MAX_PENDING = 256 * 1024  # frames the agent has not taken, though its client sh
 BATCH = 256 * 1024  # bytes handed to the server at once
 STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
 ROOM = LOW_WATER + ACKNOWLEDGE_EVERY
+HUNG_UP = 1000  # the code a WebSocket is closed with when all was said
 
 
 class Request(Struct, frozen=True):
@@ -82,6 +83,11 @@ class Stream:
         if not self._waiting and not self.is_closed and self.acknowledge is None:
             await self._more.wait()
 
+    def discard(self) -> None:
+        """What waits is not to be heard any more."""
+        self._waiting.clear()
+        self.size = 0
+
     def wake(self) -> None:
         self._more.set()
 
@@ -116,6 +122,7 @@ class AcceptedTransport:
         self._pending: deque[tuple[bytes, asyncio.Future[None] | None]] = deque()  # arrived while held
         self._taken = asyncio.Event()
         self._why: str | None = None
+        self.close_code = HUNG_UP
         self._routes: dict[bytes, tuple[str | None, str | None]] = {}  # answers: their stream, what they wait for
         self._loose: set[str] = set()  # sessions whose client does not say that it reads them
         self._leaving: asyncio.TimerHandle | None = None
@@ -164,7 +171,7 @@ class AcceptedTransport:
                     self.end("the client does not read what it is sent")
 
     async def why_ended(self) -> Exception:
-        return ConnectionClosed(self._why or "the connection is closed")
+        return ConnectionClosed(self.why)
 
     async def close(self) -> None:
         """Let the readers have what waits, if they still take it, and end."""
@@ -183,14 +190,23 @@ class AcceptedTransport:
     def is_over(self) -> bool:
         return self._why is not None
 
-    def end(self, why: str) -> None:
-        """The client is gone for good."""
+    @property
+    def why(self) -> str:
+        """Why it is over, in a few words."""
+        return self._why or "the connection is closed"
+
+    def end(self, why: str, code: int = HUNG_UP) -> None:
+        """The client is gone for good; one that is sent away gets a code, which its WebSocket is closed with, and
+        nothing more.
+        """
         if self._why is not None:
             return
-        self._why = why
+        self._why, self.close_code = why, code
         if self._leaving:
             self._leaving.cancel()
         for stream in self._all():
+            if code != HUNG_UP:
+                stream.discard()
             stream.close()
         self._taken.set()
         self._hear_pending()
@@ -201,9 +217,11 @@ class AcceptedTransport:
 
     async def accept(self, frame: bytes) -> None:
         """Hand the agent a frame; returns when it was taken."""
+        if self._why is not None:
+            return
         if self._hear and not self._held and not self._pending:
             self._hear([frame])
-        elif self._why is None:
+        else:
             taken = self._loop.create_future()
             self._pending.append((frame, taken))
             await taken
@@ -214,6 +232,8 @@ class AcceptedTransport:
         What it does not take now waits here, unacknowledged, so the client stops by itself.  Not to read from it
         would not do, because its own acknowledgements come the same way.
         """
+        if self._why is not None:
+            return
         self.heard.count += len(frames)
         if self._hear and not self._held and not self._pending:
             self._hear([*frames])

@@ -14,7 +14,7 @@ from .. import codec
 from ..envelope import NULL, read_envelope
 from ..framing import MAX_FRAME
 from . import Transport
-from .accepted import MAX_STREAMS, AcceptedTransport, Request, Stream
+from .accepted import HUNG_UP, MAX_STREAMS, AcceptedTransport, Request, Stream
 from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION
 from .asgi_streams import EVENTS, Receive, Refused, Scope, Send, converse, refuse, respond, stream_events
 from .glance import Glance, failure, glance
@@ -254,7 +254,7 @@ class Endpoint:
             code = await converse(wire, stream, receive, send, batches)
         finally:
             wire.detach(stream)
-            if not wire.resumes or code == 1000:
+            if not wire.resumes or code == HUNG_UP:
                 wire.end("the client hung up")
 
     async def _live(self, receive: Receive, send: Send) -> None:

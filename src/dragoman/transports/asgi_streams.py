@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..errors import Error
-from .accepted import AcceptedTransport, Stream
+from .accepted import HUNG_UP, AcceptedTransport, Stream
 from .replay import read_number
 from .sse import KEEP_ALIVE, in_ascii, write_events
 
@@ -82,8 +82,9 @@ async def converse(wire: AcceptedTransport, stream: Stream, receive: Receive, se
             return code
         if writing.exception() is not None:
             return 1006
-        await send({"type": "websocket.close", "code": 1000})
-        return 1000
+        reason = {} if wire.close_code == HUNG_UP else {"reason": wire.why}
+        await send({"type": "websocket.close", "code": wire.close_code, **reason})
+        return wire.close_code
 
 
 @contextlib.asynccontextmanager

@@ -30,7 +30,7 @@ from .websocket_socket import WebSocketSocket
 
 log = logging.getLogger("dragoman")
 
-FINAL_CODES = {1000, 1002, 1003, 1007, 1008, 1009}  # closed on purpose, or would be closed again
+FINAL_CODES = {1000, 1002, 1003, 1007, 1008, 1009, 4401}  # closed on purpose, or would be closed again
 ROOM = LOW_WATER + ACKNOWLEDGE_EVERY  # unacknowledged bytes at which a sender goes on
 
 
