@@ -15,6 +15,7 @@ from ..config_options import (
     SessionConfigGroupId, SessionConfigId, SessionConfigOptionCategory, SessionConfigSelectOption,
     SessionConfigValueId,
 )
+from ..content import BlobResourceContents, EmbeddedResourceResource, TextResourceContents
 from ..elicitation import (
     BooleanPropertySchema, CompleteElicitationNotification, ElicitationCancel, ElicitationDecline,
     ElicitationId, ElicitationSchemaType, EnumOption, IntegerPropertySchema, NumberPropertySchema,
@@ -42,7 +43,7 @@ from ..providers import (
 from ..proxies import ProxySuccessorNotification, ProxySuccessorRequest, ProxySuccessorResponse
 from ..sessions import (
     ArchiveSessionRequest, ArchiveSessionResponse, CloseSessionRequest, CloseSessionResponse,
-    DeleteSessionRequest, DeleteSessionResponse, SessionArchiveFilter, SessionStatus,
+    DeleteSessionRequest, DeleteSessionResponse, ListSessionsRequest, SessionArchiveFilter, SessionStatus,
     SessionStatusRequest, SetSessionTitleRequest, SetSessionTitleResponse, SystemPromptMode,
     UnarchiveSessionRequest, UnarchiveSessionResponse,
 )
@@ -64,9 +65,8 @@ from .config_options import (
     SetSessionConfigOptionResponse,
 )
 from .content import (
-    Annotations, AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource,
-    EmbeddedResourceResource, Icon, IconTheme, ImageContent, ResourceLink, Role, TextContent,
-    TextResourceContents,
+    Annotations, AudioContent, ContentBlock, EmbeddedResource, Icon, IconTheme, ImageContent, ResourceLink,
+    Role, TextContent,
 )
 from .elicitation import (
     CreateElicitationRequest, CreateElicitationResponse, ElicitationAcceptAction, ElicitationContentValue,
@@ -94,7 +94,7 @@ from .protocol import (
 )
 from .proxies import InitializeProxyRequest, InitializeProxyResponse
 from .sessions import (
-    ForkSessionRequest, ForkSessionResponse, ListSessionsRequest, ListSessionsResponse, NewSessionRequest,
+    ForkSessionRequest, ForkSessionResponse, ListSessionsResponse, NewSessionRequest,
     NewSessionResponse, ReplayFrom, ReplayFromStart, ResumeSessionRequest, ResumeSessionResponse,
     SessionInfo, SessionListCursor, SessionStatusResponse, SystemPrompt,
 )

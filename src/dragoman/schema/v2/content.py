@@ -1,11 +1,12 @@
 """What is said: blocks of text, pictures, sound and files, shaped as MCP shapes them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ..base import Model, Raw, Shape, UInt64
+from ..base import Model, Raw, UInt64
+from ..content import EmbeddedResourceResource
 from .base import MediaType
 
 Role = Literal["assistant", "user"] | str
@@ -62,28 +63,6 @@ class ResourceLink(Model, tag_field="type", tag="resource_link", kw_only=True):
     mime_type: MediaType | None = None
     size: UInt64 | None = None
     annotations: Annotations | None = None
-
-
-class TextResourceContents(Model, kw_only=True):
-    uri: str
-    text: str
-    mime_type: MediaType | None = None
-
-
-class BlobResourceContents(Model, kw_only=True):
-    """Bytes of a resource, base64 in `blob`."""
-
-    uri: str
-    blob: str
-    mime_type: MediaType | None = None
-
-
-if TYPE_CHECKING:
-    EmbeddedResourceResource = TextResourceContents | BlobResourceContents
-else:
-
-    class EmbeddedResourceResource(Shape, keys={"text": TextResourceContents, "blob": BlobResourceContents}):
-        """Text or bytes: nothing but the key that holds them tells the two apart."""
 
 
 class EmbeddedResource(Model, tag_field="type", tag="resource", kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..base import Exact, Lenient, Model, Nullable, Raw
 from ..protocol import SessionId
-from ..sessions import SessionArchiveFilter, SessionStatus, SystemPromptMode
+from ..sessions import SessionStatus, SystemPromptMode
 from .base import AbsolutePath
 from .commands import AvailableCommand
 from .config_options import SessionConfigOption
@@ -76,14 +76,6 @@ class ForkSessionRequest(Model, kw_only=True):
 
 class ForkSessionResponse(_Opened, kw_only=True):
     session_id: SessionId
-
-
-class ListSessionsRequest(Model, kw_only=True):
-    """One page of the sessions there are; `cursor` is the `next_cursor` of the page before."""
-
-    cwd: Exact[AbsolutePath | None] = None
-    cursor: Exact[SessionListCursor | None] = None
-    archived: Exact[SessionArchiveFilter | None] = None
 
 
 class SessionInfo(Model, kw_only=True):

@@ -34,17 +34,21 @@ class _Foreground(Model, kw_only=True):
     background: Whole[Sequence[BackgroundWork] | None] = None
 
 
+# One struct: the schema tells these by the value of stopReason, null and unknown values included.
+class _Idle(_Foreground, kw_only=True):
+    """Why the work stopped, and what went wrong if that was an error."""
+
+    stop_reason: StopReason | Literal["error"] | str | None = None
+    error: Error | None = None
+    usage: Usage | None = None
+
+
 class RunningStateUpdate(_Foreground, tag_field="state", tag="running"):
     """Works on something."""
 
 
-class IdleStateUpdate(_Foreground, tag_field="state", tag="idle", kw_only=True):
-    """Waits for a prompt; says why it stopped, and what went wrong if that was an error."""
-
-    # One struct: the schema tells these by the value of stopReason, null and unknown values included.
-    stop_reason: StopReason | Literal["error"] | str | None = None
-    error: Error | None = None
-    usage: Usage | None = None
+class IdleStateUpdate(_Idle, tag_field="state", tag="idle"):
+    """Waits for a prompt."""
 
 
 class RequiresActionStateUpdate(_Foreground, tag_field="state", tag="requires_action"):
@@ -59,10 +63,7 @@ StateUpdate = RunningStateUpdate | IdleStateUpdate | RequiresActionStateUpdate |
 
 
 # As a session update it has two tags, and a struct can have one: the second is a field here.
-class StateUpdated(_Foreground, tag_field="sessionUpdate", tag="state_update", kw_only=True):
+class StateUpdated(_Idle, tag_field="sessionUpdate", tag="state_update", kw_only=True):
     """A StateUpdate sent as a session update; the fields of idle are there for idle alone."""
 
     state: Literal["running", "idle", "requires_action", "unknown"] | str
-    stop_reason: StopReason | Literal["error"] | str | None = None
-    error: Error | None = None
-    usage: Usage | None = None
