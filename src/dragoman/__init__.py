@@ -1,40 +1,41 @@
 """Dragoman: the complete Agent Client Protocol for Python.
 
-Names are loaded when they are first used: `import dragoman` alone costs nothing, and the command line answers
-`--help` without having loaded an event loop.
+All but the errors is loaded when it is first used: `import dragoman` alone costs nothing, and the command line
+answers `--help` without having loaded an event loop.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .errors import (
+    AgentExited,
+    AgentStartError,
+    AuthRequired,
+    ConnectionClosed,
+    Error,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    McpBackendFailed,
+    McpLimitExceeded,
+    McpServerUnavailable,
+    MethodNotFound,
+    NotOffered,
+    Overloaded,
+    ParseError,
+    ProtocolError,
+    RemoteProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    ResourceNotFound,
+    RpcError,
+    UnsupportedVersion,
+)
+
 if TYPE_CHECKING:
     from .agent import Agent, serve, serve_on
     from .client import Client, connect
-    from .errors import (
-        AgentExited,
-        AgentStartError,
-        AuthRequired,
-        ConnectionClosed,
-        Error,
-        InternalError,
-        InvalidParams,
-        InvalidRequest,
-        LocalProtocolError,
-        McpBackendFailed,
-        McpLimitExceeded,
-        McpServerUnavailable,
-        MethodNotFound,
-        NotOffered,
-        Overloaded,
-        ParseError,
-        ProtocolError,
-        RemoteProtocolError,
-        RequestCancelled,
-        RequestTimeout,
-        ResourceNotFound,
-        RpcError,
-        UnsupportedVersion,
-    )
     from .proxy import Proxy, compose
     from .roles import AgentRole, ClientRole, extension
     from .session import Prompt, Session
@@ -46,31 +47,6 @@ __version__ = "0.1.0"
 _HOMES = {
     "agent": ("Agent", "serve", "serve_on"),
     "client": ("Client", "connect"),
-    "errors": (
-        "AgentExited",
-        "AgentStartError",
-        "AuthRequired",
-        "ConnectionClosed",
-        "Error",
-        "InternalError",
-        "InvalidParams",
-        "InvalidRequest",
-        "LocalProtocolError",
-        "McpBackendFailed",
-        "McpLimitExceeded",
-        "McpServerUnavailable",
-        "MethodNotFound",
-        "NotOffered",
-        "Overloaded",
-        "ParseError",
-        "ProtocolError",
-        "RemoteProtocolError",
-        "RequestCancelled",
-        "RequestTimeout",
-        "ResourceNotFound",
-        "RpcError",
-        "UnsupportedVersion",
-    ),
     "proxy": ("Proxy", "compose"),
     "roles": ("AgentRole", "ClientRole", "extension"),
     "session": ("Prompt", "Session"),
