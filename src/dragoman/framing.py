@@ -21,7 +21,8 @@ class Oversize(Struct, frozen=True):
 class LineFramer:
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
-        self._line = bytearray()  # what there is of the line that has no end yet
+        self._pieces: list[bytes] = []  # of the line that has no end yet; the first two hold `HEAD` bytes
+        self._crumbs = bytearray()  # what came after them in reads so small that an object for each would be dear
         self._size = 0  # of that line, also of what was thrown away
 
     def feed(self, data: bytes) -> list[bytes | Oversize]:
@@ -52,15 +53,19 @@ class LineFramer:
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size <= self.limit:
-            self._line += part
+        if self._size > self.limit:
+            first = (*self._pieces[:2], self._crumbs, part)
+            self._pieces, self._crumbs = [b"".join(piece[:HEAD] for piece in first)[:HEAD]], bytearray()
+        elif len(part) < HEAD:
+            self._crumbs += part
         else:
-            self._line = (self._line + part)[:HEAD] if len(self._line) < HEAD else self._line[:HEAD]
+            self._pieces += filter(None, (bytes(self._crumbs), part))
+            self._crumbs.clear()
 
     def _finish(self) -> bytes | Oversize:
-        line, size = bytes(self._line), self._size
-        self._line, self._size = bytearray(), 0
-        return line if size <= self.limit else Oversize(line[:HEAD], size)
+        line, size = b"".join((*self._pieces, self._crumbs)), self._size
+        self._pieces, self._crumbs, self._size = [], bytearray(), 0
+        return line if size <= self.limit else Oversize(line, size)
 
 
 def join_lines(frames: Iterable[bytes]) -> bytes:
