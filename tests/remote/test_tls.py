@@ -1,13 +1,16 @@
 """Encrypted wires: trusted ones work in the newest version both speak, others are refused in one line."""
 
+import asyncio
 import shutil
 import ssl
 import subprocess
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from dragoman import AgentStartError, connect
 from dragoman.testing import Testy
+from dragoman.transports.certificates import reload_certificate
 from dragoman.transports.http import dial_http
 
 from .serving import WIRES, dial, served
@@ -15,16 +18,20 @@ from .serving import WIRES, dial, served
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate")
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A certificate for this machine that nobody but the test trusts."""
-    folder = tmp_path_factory.mktemp("tls")
+def make_certificate(folder):
+    """A certificate for this machine, and its key, as files."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
     options = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     files = ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run(["openssl", "req", *options, *subject, *files], check=True, capture_output=True)
     return str(certificate), str(key)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate that nobody but the test trusts."""
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
@@ -56,3 +63,52 @@ async def test_a_certificate_nobody_trusts_is_refused(wire, server_tls):
     async with served(Testy, tls=server_tls) as server:
         with pytest.raises(AgentStartError, match=r"certificate is not trusted: self-signed certificate"):
             await dial(wire, server.url())
+
+
+@asynccontextmanager
+async def turns_on(wires, server, tls):
+    """Clients on each wire in the middle of a turn; all of them go on to its end."""
+    async with AsyncExitStack() as stack:
+        sessions = []
+        for wire in wires:
+            client = await stack.enter_async_context(connect(await dial(wire, server.url(), tls=tls, patience=0)))
+            sessions.append(await client.new_session("/"))
+        turns = [session.prompt("wait") for session in sessions]
+        yield
+        for session, turn in zip(sessions, turns, strict=True):
+            session.cancel()
+            assert (await turn).stop_reason == "cancelled"
+
+
+async def test_a_renewed_certificate_is_for_those_who_come_and_the_others_stay(
+    certificate, server_tls, tmp_path, nothing_left
+):
+    renewed = make_certificate(tmp_path)
+    new = ssl.create_default_context(cafile=renewed[0])
+    both = ssl.create_default_context(cafile=renewed[0])
+    both.load_verify_locations(certificate[0])
+    async with asyncio.timeout(30), served(Testy, tls=server_tls) as server, turns_on(WIRES, server, both):
+        reload_certificate(server_tls, *renewed)
+        for wire in WIRES:
+            with pytest.raises(AgentStartError, match="certificate is not trusted"):
+                await dial(wire, server.url(), tls=ssl.create_default_context(cafile=certificate[0]))
+            async with connect(await dial(wire, server.url(), tls=new)) as client:
+                assert (await (await client.new_session("/")).prompt("echo hello")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("missing", ["key", "certificate", "both"])
+async def test_half_a_renewed_certificate_changes_nothing(missing, certificate, server_tls, tmp_path, nothing_left):
+    renewed = make_certificate(tmp_path)
+    half = {
+        "key": (renewed[0], certificate[1]),
+        "certificate": (certificate[0], renewed[1]),
+        "both": ("/no", "/no"),
+    }
+    with pytest.raises(OSError, match=r"(?i)mismatch|No such file"):
+        reload_certificate(server_tls, *half[missing])
+    trusted = ssl.create_default_context(cafile=certificate[0])
+    async with (
+        served(Testy, tls=server_tls) as server,
+        connect(await dial("http/2", server.url(), tls=trusted)) as c,
+    ):
+        assert (await (await c.new_session("/")).prompt("echo hello")).stop_reason == "end_turn"

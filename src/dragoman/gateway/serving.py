@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..errors import Error
+from ..transports.certificates import reload_certificate
 from .admin import admin_socket
 from .admission import Admission, Signed
 from .checks import Checks
@@ -191,8 +192,8 @@ def _reload_on_hangup(context: ssl.SSLContext, files: tuple[str, str]) -> None:
 
     def reload() -> None:
         try:
-            context.load_cert_chain(*files)
-        except (OSError, ssl.SSLError) as exc:
+            reload_certificate(context, *files)
+        except OSError as exc:
             log.error("the new certificate cannot be used: %s", exc)
 
     with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):

@@ -60,6 +60,9 @@ class TranslatingTransport:
         said: list[bytes] = []
         back: list[Message] = []
         for frame in frames:
+            if (quick := self.translator.quick_outward(frame)) is not None:
+                said.append(quick)
+                continue
             message = _read(frame)
             if message is None:
                 said.append(frame)
@@ -172,6 +175,11 @@ class TranslatingTransport:
     def _translated(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
         heard: list[bytes | Oversize] = []
         for frame in frames:
+            if self.translator is not None and not isinstance(frame, Oversize):
+                quick = self.translator.quick_inward(frame)
+                if quick is not None:
+                    heard.append(quick)
+                    continue
             message = _read(frame)
             if self._second_greeting is not None and message and _answers(message, self._second_greeting):
                 message = self._second_answer(message)
