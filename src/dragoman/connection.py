@@ -21,6 +21,7 @@ from .errors import (
 )
 from .framing import Oversize
 from .rpc import Call, Cancel, Event, Method, Noise, Note, Peer, Reply, State
+from .schema.base import RequestId
 from .transports import HIGH_WATER, Transport
 
 log = logging.getLogger("dragoman")
@@ -254,6 +255,15 @@ class Connection:
         task = asyncio.current_task()
         assert task
         self._afterwards.setdefault(task, []).append(callback)
+
+    @property
+    def request_id(self) -> RequestId:
+        """The id, as the peer wrote it, of the request being answered in this task."""
+        task = asyncio.current_task()
+        for key, answering in self._tasks.items():
+            if answering is task:
+                return self.peer.id_of(key)
+        raise LocalProtocolError("no request is being answered in this task")
 
     def _report(self, call: Call, exc: BaseException) -> str:
         """Log what a handler raised; gives the id under which it is found."""

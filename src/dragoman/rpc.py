@@ -193,6 +193,10 @@ class Peer:
         if method.opens:
             self.state = State.OPEN
 
+    def id_of(self, key: int) -> RequestId:
+        """The id under which the peer knows a call that is owed an answer."""
+        return self._owed[key][0]
+
     def fail(self, key: int, error: RpcError) -> None:
         """Answer a call with an error; the second answer to the same call is nothing."""
         if owed := self._owed.pop(key, None):

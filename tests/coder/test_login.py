@@ -16,7 +16,7 @@ from dragoman import schema as s
 from dragoman.coder import Coder
 from dragoman.coder.choice import chosen
 from dragoman.coder.login import keys_file, store_keys, stored_keys
-from dragoman.errors import AuthRequired, InvalidParams, InvalidRequest
+from dragoman.errors import AuthRequired, InvalidParams
 from dragoman.testing import RecordingClient, pair
 
 from .desk import BareClient, DiskClient, said, updates
@@ -96,10 +96,11 @@ async def test_a_model_without_its_key_asks_to_log_in(tmp_path: Path) -> None:
 class Browsing(DiskClient):
     """A client whose user opens the page and enters a key there."""
 
+    question: s.UrlElicitation
     tries: list[int]
 
     async def open_url(self, question: s.UrlElicitation) -> bool:
-        parts = urlsplit(question.url)
+        self.question, parts = question, urlsplit(question.url)
         assert parts.hostname == "127.0.0.1"
         self.tries = [
             await self._visit(parts.netloc, "/guess", None),
@@ -129,12 +130,9 @@ async def test_a_key_entered_on_the_page_is_kept_and_used(tmp_path: Path, monkey
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.environ["ANTHROPIC_BASE_URL"])
         client = Browsing()
         async with pair(lambda remote: Coder(remote, model=server.name), client):
-            with pytest.raises(InvalidRequest, match="open a session first"):
-                await client.authenticate("key")
+            await client.authenticate("key")  # no session is needed for it
+            assert client.question.session_id is None and client.question.request_id == 2  # our second request
             session = await client.new_session(tmp_path)
-            with pytest.raises(AuthRequired):
-                await session.prompt("Go")
-            await client.authenticate("key")
             await session.prompt("Go")
             assert client.tries == [404, 404, 200, 400, 200]
             assert stat.S_IMODE(keys_file().stat().st_mode) == 0o600
@@ -148,9 +146,8 @@ async def test_a_key_entered_on_the_page_is_kept_and_used(tmp_path: Path, monkey
     assert len(client.notifications) == 1  # that the page is done with
 
 
-async def test_a_page_nobody_opens_is_no_way_in(tmp_path: Path) -> None:
+async def test_a_page_nobody_opens_is_no_way_in() -> None:
     async with pair(Coder, DiskClient(visits=False)) as client:
-        await client.new_session(tmp_path)
         with pytest.raises(AuthRequired, match="no key was entered"):
             await client.authenticate("key")
 

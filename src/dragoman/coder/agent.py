@@ -68,7 +68,8 @@ class Coder(Agent):
     ) -> None:
         for id in list(self._talks):
             await self._let_go(id)
-        await self.models.close()
+        if "models" in vars(self):  # else nothing of it was loaded
+            await self.models.close()
         if self._reviewer:
             await self._reviewer.__aexit__(None, None, None)
 
@@ -109,16 +110,13 @@ class Coder(Agent):
     async def _enter_key(self) -> None:
         from .login import KeyPage
 
-        session = next(iter(self.sessions), None)
-        if session is None:
-            raise InvalidRequest("open a session first, or log in from a terminal")
         page = KeyPage()
         url = await page.open()
         id = new_id("ask")
         try:
             question = s.UrlElicitation(
                 message="Enter a provider's key on this page of your own machine.",
-                session_id=session,
+                request_id=self.client.wire.request_id,
                 url=url,
                 elicitation_id=id,
             )
