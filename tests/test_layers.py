@@ -66,6 +66,7 @@ MAY_PRINT = ("cli/", "ui/headless")
 # What comes with an extra may load its libraries: the files' prefix, the libraries.
 EXTRAS: dict[str, set[str]] = {
     "coder/providers": {"pydantic", "pydantic_ai"},
+    "gateway/tracing": {"opentelemetry"},
     "transports/http": {"h11", "h2"},
     "transports/server": {"h11", "h2", "websockets"},
     "transports/websocket": {"websockets"},

@@ -6,7 +6,9 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,9 +18,12 @@ from dragoman import connect
 from dragoman.errors import Error
 from dragoman.gateway.records import Ended, Prompted, read_own, update_params
 from dragoman.gateway.serving import LOCAL_TOKEN
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.sqlite import FILE, SqliteEngine
 
 from .house import PATIENCE, Watcher
+
+GATEWAYS = 2  # killed side by side: while one starts, another works
+SESSION_CYCLES = 20  # after which there is a new session
 
 
 class Nursery:
@@ -27,18 +32,36 @@ class Nursery:
     def __init__(self, process: asyncio.subprocess.Process, directory: Path, port: int) -> None:
         self._process, self._directory = process, directory
         self.url = f"ws://127.0.0.1:{port}/acp"
-        self.pid = 0
+        self._pidfd = -1
 
     async def start(self) -> None:
+        """Start the next gateway, once the one before is gone."""
         assert self._process.stdin and self._process.stdout
+        await self.gone()
         async with asyncio.timeout(PATIENCE):
-            while self.pid and os.path.exists(f"/proc/{self.pid}"):  # noqa: ASYNC110 - it was killed a moment ago
-                await asyncio.sleep(0.002)
             self._process.stdin.write(b"\n")
-            self.pid = int(await self._process.stdout.readline())
+            self._pidfd = os.pidfd_open(int(await self._process.stdout.readline()))
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        os.kill(self.pid, number)
+        signal.pidfd_send_signal(self._pidfd, number)
+
+    async def gone(self) -> None:
+        """Wait until the gateway that was told to end has ended."""
+        if self._pidfd < 0:
+            return
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._pidfd, ended.set)  # a pidfd can be read once its process is gone
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await ended.wait()
+        finally:
+            loop.remove_reader(self._pidfd)
+            self.forget()
+
+    def forget(self) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     @property
     def headers(self) -> dict[str, str]:
@@ -70,54 +93,76 @@ async def nursery(directory: Path, target: str = "class") -> AsyncIterator[Nurse
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        house.forget()
         await process.wait()
         process._transport.close()  # type: ignore[attr-defined]
 
 
-async def kill_in_the_middle(directory: Path, cycles: int, seed: int) -> dict[str, int]:
-    """Kill a gateway in the middle of turns; each time, what a client was told is told again, byte for byte.
+async def kill_in_the_middle(directory: Path, cycles: int, seed: int) -> Counter[str]:
+    """Kill gateways in the middle of turns, some side by side; what a client was told it is told again each time.
 
-    Every prompt has exactly one outcome, and no number is ever used twice.
+    That is byte for byte and in order; every prompt has exactly one outcome, and no number is ever used twice.
     """
-    dice = random.Random(seed)
-    figures = {"cycles": 0, "received": 0, "replayed": 0, "interrupted": 0, "answered": 0}
-    session_id, received = "", []  # what was told, in order
-    async with nursery(directory) as house:
-        for cycle in range(cycles):
-            await house.start()
-            client = Watcher(client="the same")
-            async with house.visit(client):
-                if cycle % 20 == 0:
-                    session, received = await client.new_session(directory), []
-                    session_id = session.id
-                else:
-                    session = await client.load_session(session_id, directory)
-                    figures["replayed"] += _check_replay(client.told.get(session_id, []), received)
-                    received = list(client.told.get(session_id, []))
-                    numbers = client.numbers(session_id)
-                    assert numbers == sorted(set(numbers))
-                before = len(received)
-                prompt = asyncio.ensure_future(_outcome(session, dice.choice((5, 50, 2000))))
-                wanted = dice.randrange(60)
-                with contextlib.suppress(Error):
-                    while not prompt.done() and len(client.told.get(session_id, [])) - before < wanted:
-                        client.changed.clear()
-                        changed = asyncio.ensure_future(client.changed.wait())
-                        await asyncio.wait({changed, prompt}, return_when=asyncio.FIRST_COMPLETED)
-                        changed.cancel()
-                house.kill()
-                await asyncio.sleep(0)
-                client.connection.hang_up()
-                figures["answered" if await prompt else "interrupted"] += 1
-                received = list(client.told.get(session_id, received))
-            figures["cycles"] += 1
-            figures["received"] += len(received) - before
-    figures["prompts"] = await _check_outcomes(directory)
+    shares = [len(range(number, cycles, GATEWAYS)) for number in range(GATEWAYS)]
+    figures: Counter[str] = Counter()
+    async with asyncio.TaskGroup() as group:
+        for number, share in enumerate(shares):
+            lineage = Lineage(directory / str(number), random.Random(seed + number), figures)
+            group.create_task(lineage.live(share))
     return figures
+
+
+class Lineage:
+    """Gateways that follow one another in one directory, and the client that comes back to each."""
+
+    def __init__(self, directory: Path, dice: random.Random, figures: Counter[str]) -> None:
+        self._directory, self._dice, self._figures = directory, dice, figures
+        self._session = ""
+        self._received: list[bytes] = []  # what was told of the session, in order
+
+    async def live(self, cycles: int) -> None:
+        self._directory.mkdir()
+        async with nursery(self._directory) as house:
+            for cycle in range(cycles):
+                if cycle % SESSION_CYCLES == 0:
+                    self._session = ""
+                await house.start()
+                client = Watcher(client="the same")
+                async with house.visit(client):
+                    await self._meet(client, house)
+                self._figures["cycles"] += 1
+            await house.gone()
+        prompts = await _check_outcomes(self._directory)
+        self._figures["prompts"] += prompts
+
+    async def _meet(self, client: Watcher, house: Nursery) -> None:
+        """Hear what was told before, ask for more, and have the gateway killed somewhere in it."""
+        if self._session:
+            session = await client.load_session(self._session, self._directory)
+            self._figures["replayed"] += _check_replay(client.told.get(session.id, []), self._received)
+            numbers = client.numbers(session.id)
+            assert numbers == sorted(set(numbers))
+        else:
+            session = await client.new_session(self._directory)
+        self._session = session.id
+        before = len(client.told.get(session.id, []))
+        wanted = before + self._dice.randrange(60)
+        prompt = asyncio.ensure_future(_outcome(session, self._dice.choice((5, 50, 2000))))
+        prompt.add_done_callback(lambda _: client.changed.set())
+        await client.until(lambda: prompt.done() or len(client.told.get(session.id, [])) >= wanted)
+        house.kill()
+        await asyncio.sleep(0)
+        client.connection.hang_up()
+        is_answered = await prompt
+        self._figures["answered" if is_answered else "interrupted"] += 1
+        self._received = list(client.told.get(session.id, []))
+        self._figures["received"] += len(self._received) - before
 
 
 async def _check_outcomes(directory: Path) -> int:
     """Every prompt in every log has one outcome, but for the last of a session nobody has opened since."""
+    with contextlib.closing(sqlite3.connect(directory / FILE)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     engine = SqliteEngine(directory)
     prompts = 0
     try:

@@ -5,6 +5,7 @@ once clients can come.  TARGET is the agent: `class` for one in the gateway's pr
 """
 
 import asyncio
+import gc
 import os
 import shlex
 import signal
@@ -33,14 +34,14 @@ class Counter(Agent):
 def main() -> None:
     directory, port, target = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     hosted = Hosted(target=Counter if target == "class" else shlex.split(target), preset="allow-all")
-    order = Order(agents={"counter": hosted}, state=directory, port=port)
+    order = Order(agents={"counter": hosted}, state=directory, port=port, drain=0.1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that were killed
+    gc.freeze()  # what is shared with those that are forked stays shared
     for _ in sys.stdin:
-        if (pid := os.fork()) == 0:
+        if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             asyncio.run(serve(order, lambda url: print(os.getpid(), flush=True)))
             os._exit(0)
-        del pid
 
 
 if __name__ == "__main__":

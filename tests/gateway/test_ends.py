@@ -27,8 +27,8 @@ async def outcome(session: Any, text: str, key: str = "") -> Any:
 
 
 async def test_a_gateway_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
-    figures = await kill_in_the_middle(tmp_path, cycles=30, seed=1)
-    assert figures["cycles"] == 30
+    figures = await kill_in_the_middle(tmp_path, cycles=100, seed=1)
+    assert figures["cycles"] == 100
     assert figures["replayed"] > 0 and figures["interrupted"] > 0
 
 
@@ -143,8 +143,6 @@ async def test_a_gateway_that_is_told_to_stop_writes_down_how_its_turns_ended(tm
             await ann.until(lambda: len(ann.told.get(session.id, [])) > 5)
             house.kill(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE):
-                while Path(f"/proc/{house.pid}").exists():  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
                 await house.start()
                 with pytest.raises(InternalError, match="the gateway stopped"):
                     await running

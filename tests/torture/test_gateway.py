@@ -19,7 +19,7 @@ REQUESTS = int(os.environ.get("DRAGOMAN_REQUESTS", "100000"))
 
 async def test_ten_thousand_kills_of_the_gateway(tmp_path: Path) -> None:
     figures = await kill_in_the_middle(tmp_path, cycles=KILLS, seed=7)
-    print(f"\nkills of the gateway: {figures}")
+    print(f"\nkills of the gateway: {dict(figures)}")
     assert figures["cycles"] == KILLS
 
 

@@ -29,6 +29,7 @@ def add_to(commands: Any) -> None:
     add("--mcp-command", action="append", default=[], metavar="HASH", help="an MCP server that may be started")
     add("--max-sessions", type=int, default=100, metavar="N", help="open sessions of one principal")
     add("--max-turn", type=float, default=3600.0, metavar="SECONDS", help="how long a turn may take")
+    add("--drain", type=float, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
     add("--durability", choices=("process", "power"), default="process", help="what a record survives")
     add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
     serve.set_defaults(command=_serve)
@@ -84,6 +85,7 @@ def _order(arguments: argparse.Namespace) -> Any:
         mcp_commands=arguments.mcp_command,
         limits=Limits(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
         level=arguments.durability,
+        drain=arguments.drain,
     )
 
 

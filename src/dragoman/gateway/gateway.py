@@ -86,11 +86,9 @@ class Gateway:
     async def drain(self, patience: float) -> None:
         """Take nothing new, and give what runs some time to finish."""
         self.is_draining = True
-        deadline = asyncio.get_running_loop().time() + patience
-        while any(shared.turns.is_busy for shared in self.live.values()):
-            if asyncio.get_running_loop().time() > deadline:
-                return
-            await asyncio.sleep(0.05)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await asyncio.gather(*(shared.turns.finished() for shared in self.live.values()))
 
     # Agents
 

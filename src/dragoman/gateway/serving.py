@@ -31,7 +31,6 @@ from .web import Web, local_names
 
 log = logging.getLogger("dragoman")
 
-DRAIN = 3.0  # seconds for turns to finish when the gateway is told to stop
 LOCAL_TOKEN = "local.token"  # the token of whoever runs the gateway, in its directory
 KEPT_BACK = ("DRAGOMAN_TOKEN",)  # of our environment from agents
 
@@ -54,6 +53,7 @@ class Order(Struct, kw_only=True):
     mcp_commands: Sequence[str] = ()
     limits: Limits = Limits()
     level: Literal["process", "power"] = "process"
+    drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop
 
 
 def environment() -> dict[str, str]:
@@ -77,7 +77,7 @@ async def serve(order: Order, ready: Callable[[str], None]) -> None:
         ready(url)
         await stopping.wait()
         log.info("stopping: nothing new is taken")
-        await gateway.drain(DRAIN)
+        await gateway.drain(order.drain)
 
 
 @asynccontextmanager

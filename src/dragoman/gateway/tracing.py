@@ -1,23 +1,17 @@
 """Spans for OpenTelemetry, where it is installed; nothing where it is not."""
 
 import contextlib
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-
-@functools.cache
-def _tracer() -> Any:
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        return None
-    return trace.get_tracer("dragoman.gateway")
+try:
+    from opentelemetry import trace
+except ImportError:
+    trace = None  # type: ignore[assignment]
 
 
 def span(name: str, attributes: Mapping[str, str]) -> contextlib.AbstractContextManager[Any]:
     """Have a block traced."""
-    tracer = _tracer()
-    if tracer is None:
+    if trace is None:
         return contextlib.nullcontext()
-    return tracer.start_as_current_span(name, attributes=dict(attributes))  # type: ignore[no-any-return]
+    return trace.get_tracer("dragoman.gateway").start_as_current_span(name, attributes=dict(attributes))

@@ -123,6 +123,11 @@ class Turns:
         assert isinstance(ended, Ended)
         return ended
 
+    async def finished(self) -> None:
+        """Wait until no prompt runs or waits."""
+        while self._open:
+            await asyncio.wait([turn.outcome for turn in self._open.values()])
+
     # Cancelling
 
     def cancel(self, visitor: Visitor) -> None:
