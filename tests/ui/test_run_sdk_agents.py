@@ -56,11 +56,13 @@ def test_an_agent_that_needs_permission_gets_none_where_nobody_can_be_asked(gree
 def test_somebody_at_a_terminal_is_asked_what_the_agent_asks_and_what_the_host_does(greeting: Path) -> None:
     editing = ["run", "--agent", peer("sdk_editor"), "--permissions", "allow-reads"]
     with AtTerminal(*editing, "good day", cwd=greeting.parent) as run:
-        assert "+good day" in run.see("The agent asks for permission")
-        assert "newText" not in run.see("Press a key:")
+        run.see("The agent asks for permission")
+        asked = run.see("Press a key:")
+        assert f"{greeting}\n" in asked and "-hello\n" in asked and "+good day\n" in asked
+        assert "newText" not in asked
         run.press("y")
-        run.see("Write a file?")
-        run.see("Press a key:")
+        assert "+good day" not in run.see("Write a file?")  # which has been seen
+        assert "+good day" in run.see("Press a key:")
         run.press("y")
         run.see("Run a command?")
         run.see("Press a key:")

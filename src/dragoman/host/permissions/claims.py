@@ -12,7 +12,7 @@ from ... import schema as s
 from ..diffs import unified
 from ..display import visible
 from .approvals import Scope
-from .questions import DENY_ONCE, DENY_TURN, Option, Question
+from .questions import DENY_ONCE, DENY_TURN, DETAIL_LIMIT, Option, Question
 
 MAX_OPTIONS = 16
 _OURS = "agent_"  # what the ids begin with that we give the agent's options
@@ -37,7 +37,8 @@ def about_claim(params: s.RequestPermissionRequest) -> Question:
         title="The agent asks for permission",
         text="\n".join(lines) or "It does not say what for.",
         options=(*options, DENY_TURN),
-        detail=visible("\n".join(map(unified, _diffs(call))), limit=64_000, lines=True),
+        tool_call_id=call.tool_call_id,
+        detail="\n".join(map(_change, _diffs(call))),
         warnings=("These are the agent's own words; what it is going to do cannot be checked.",),
         key=hashlib.sha256(msgspec.json.encode(params)).hexdigest(),
     )
@@ -45,6 +46,12 @@ def about_claim(params: s.RequestPermissionRequest) -> Question:
 
 def _diffs(call: s.ToolCallUpdate) -> list[s.Diff]:
     return [content for content in (call.content or ())[:20] if isinstance(content, s.Diff)]
+
+
+def _change(diff: s.Diff) -> str:
+    """A diff under the name of its file."""
+    new = " (new)" if diff.old_text is None else ""
+    return f"{visible(diff.path)}{new}\n{visible(unified(diff), limit=DETAIL_LIMIT, lines=True)}"
 
 
 def _shown(content: s.ToolCallContent) -> tuple[str, str]:

@@ -21,6 +21,7 @@ log = logging.getLogger("dragoman")
 MAX_WAITING = 32  # questions of one session behind the one that is shown
 MAX_OPEN = 256  # questions of all sessions: an agent may invent sessions
 MAX_EARLY = 3  # answers that come too soon to have been meant
+DETAIL_LIMIT = 64_000  # characters shown of a diff
 
 
 class Option(Struct, frozen=True):
@@ -44,6 +45,7 @@ class Question(Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     warnings: tuple[str, ...] = ()
     operation: Operation | None = None
+    tool_call_id: str = ""  # of the call the agent asks about, where it asks
     detail: str = ""  # such as a diff
     key: str = ""  # equal for questions that are the same
 
@@ -94,7 +96,7 @@ def about(
         options=(*(_ALLOW[scope] for scope in offered), DENY_ONCE, DENY_TURN),
         warnings=tuple(dict.fromkeys(visible(warning) for warning in (*warnings, *_warnings(operation)))),
         operation=operation,
-        detail=visible(detail, limit=64_000, lines=True),
+        detail=visible(detail, limit=DETAIL_LIMIT, lines=True),
         key=f"{operation.kind} {operation.fingerprint()}",
     )
 

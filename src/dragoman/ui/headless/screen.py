@@ -18,11 +18,11 @@ from .outcome import Outcome
 
 INDENT = "  "
 SHOWN_LINES = 12  # of what a tool has to say
-DIFF_LINES, ASKED_LINES = 400, 4000
+DIFF_LINES = 400
 MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
 COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
-DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
+DIFF_COLOURS = {"+": ["green"], "-": ["red"], "@": ["cyan"], "\\": ["dim"]}
 DOINGS = {
     "file_read": "read {path}",
     "file_write": "write {path}",
@@ -38,7 +38,7 @@ class _Shown:
     def __init__(self) -> None:
         self.line = ""
         self.ended = False
-        self.diffs: set[int] = set()  # their hashes
+        self.diffs: set[int] = set()  # by `_diffs`
 
 
 class Screen:
@@ -56,7 +56,6 @@ class Screen:
         self._topic = ""  # what the last lines were about
         self._tools: dict[str, _Shown] = {}
         self._last_tool: str | None = None  # whose line is the last one there is
-        self._claimed = False  # whether the diffs of the question that comes have been shown
         self._steps: dict[str, str] = {}
         self._block: list[str] = []  # the steps of the plan that were shown last
         self._terminals: dict[str, tuple[str, Lines]] = {}
@@ -95,14 +94,9 @@ class Screen:
                 self._state(event)
 
     def asked_about(self, call: s.ToolCallUpdate) -> None:
-        """The agent asks about a tool call: show what it would do, which it may not have told yet."""
+        """The agent asks about a tool call: take in what it would do, which it may not have told yet."""
         fields = {name: getattr(call, name) for name in call.__struct_fields__}
-        entry = self._transcript.apply(s.ToolCallUpdated(**fields))
-        if isinstance(entry, ToolCallEntry):
-            shown = self._tools.setdefault(entry.id, _Shown())
-            shown.diffs.clear()  # once more, where the question comes
-            self._diffs(entry, most=ASKED_LINES)
-            self._claimed = bool(shown.diffs)
+        self._transcript.apply(s.ToolCallUpdated(**fields))
 
     def question(self, question: Question, keys: Mapping[str, Option]) -> None:
         """Put a question, to be answered with one of these keys."""
@@ -110,9 +104,9 @@ class Screen:
         self._line("question", style(f"? {question.title}", "yellow", "bold"))
         self._lines(f"{indent}{line}" for line in question.text.split("\n"))
         self._lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
-        if question.detail and not self._claimed:
+        if question.detail:
             self._lines(self._coloured(question.detail.split("\n")))  # all of it
-        self._claimed = False
+            self._mark_diffs(question.tool_call_id)
         for key, option in keys.items():
             self._lines([f"{indent}{style(key, 'bold', 'green' if option.allows else 'red')}  {option.label}"])
 
@@ -207,7 +201,7 @@ class Screen:
             self._begin("tool")
             self._lines([f"\x1b[1A\r\x1b[2K{line}" if in_place else line])
             self._last_tool, shown.line = call.id, line
-        self._diffs(call)
+        self._show_diffs(call)
         if shown.ended:
             self._tell(call)
 
@@ -222,26 +216,30 @@ class Screen:
         title = one_line(call.title or call.name or call.kind, columns - 2)
         return f"{self.style(MARKS[call.status], COLOURS[call.status])} {title}"
 
-    def _diffs(self, call: ToolCallEntry, most: int = DIFF_LINES) -> None:
-        shown = self._tools.setdefault(call.id, _Shown())
-        for content in call.content:
-            if isinstance(content, s.Diff):
-                change = hash((content.path, content.old_text, content.new_text))
-                if change not in shown.diffs:
-                    shown.diffs.add(change)
-                    self._diff(content, most)
+    def _mark_diffs(self, call_id: str) -> None:
+        """A question has shown what a call would change."""
+        for call in self._transcript.tool_calls:
+            if call.id == call_id:
+                self._tools.setdefault(call_id, _Shown()).diffs.update(_diffs(call))
 
-    def _diff(self, diff: s.Diff, most: int) -> None:
+    def _show_diffs(self, call: ToolCallEntry) -> None:
+        shown = self._tools.setdefault(call.id, _Shown())
+        for change, diff in _diffs(call).items():
+            if change not in shown.diffs:
+                shown.diffs.add(change)
+                self._diff(diff)
+
+    def _diff(self, diff: s.Diff) -> None:
         new = " (new)" if diff.old_text is None else ""
         path = diff.path.removeprefix(f"{self._cwd}/") if self._cwd else diff.path
         self._line("tool", self.style(f"{INDENT}{one_line(path)}{new}", "bold"))
         lines = unified(diff).split("\n")
-        self._lines([*self._coloured(lines[:most]), *self._more(len(lines) - most)])
+        self._lines(self._coloured(map(legible, lines[:DIFF_LINES])))
+        self._lines(self._more(len(lines) - DIFF_LINES))
 
     def _coloured(self, lines: Iterable[str]) -> list[str]:
-        """The lines of a diff in its colours."""
-        shown = [(legible(line), DIFF_COLOURS.get(line[:1])) for line in lines]
-        return [f"{INDENT}{self.style(line, colour) if colour else line}" for line, colour in shown]
+        """The lines of a diff, which can be shown as they are, in its colours."""
+        return [f"{INDENT}{self.style(line, *DIFF_COLOURS.get(line[:1], ()))}" for line in lines]
 
     def _tell(self, call: ToolCallEntry) -> None:
         """What a tool had to say for itself."""
@@ -353,6 +351,12 @@ class Screen:
         for line in lines:
             self._aside.write(f"{line}\n")
         self._aside.flush()
+
+
+def _diffs(call: ToolCallEntry) -> dict[int, s.Diff]:
+    """What a call changes, by what stays the same when it is told again."""
+    diffs = [content for content in call.content if isinstance(content, s.Diff)]
+    return {hash((diff.path, diff.old_text, diff.new_text)): diff for diff in diffs}
 
 
 def _doing(event: Mapping[str, Any]) -> str:

@@ -1,0 +1,51 @@
+"""What is shown of a question, whatever else is going on."""
+
+from io import StringIO
+from pathlib import Path
+
+from dragoman import schema as s
+from dragoman.host.operations import FileWrite
+from dragoman.host.permissions.claims import about_claim
+from dragoman.host.permissions.questions import about
+from dragoman.ui.headless.screen import Screen
+
+CALL = s.ToolCallUpdate(
+    tool_call_id="call_1",
+    title="Edit",
+    content=[s.Diff(path="/a.txt", old_text="old", new_text="new"), s.Diff(path="/b.txt", new_text="b\u202ea")],
+)
+CLAIM = s.RequestPermissionRequest(
+    session_id="s",
+    tool_call=CALL,
+    options=[s.PermissionOption(option_id="y", name="Yes", kind="allow_once")],
+)
+
+
+def screen_and_words() -> tuple[Screen, StringIO]:
+    words = StringIO()
+    return Screen(StringIO(), words), words
+
+
+def test_a_change_is_shown_though_the_agent_asks_about_another_one_at_the_same_time(tmp_path: Path) -> None:
+    screen, words = screen_and_words()
+    screen.asked_about(CALL)
+    write = FileWrite(path=str(tmp_path / "c.txt"), digest="0")
+    screen.question(about(write, "s", detail="-what is there\n+what will be"), {})
+    assert "+what will be" in words.getvalue()
+
+
+def test_what_a_question_has_shown_is_not_shown_again_when_the_call_goes_on() -> None:
+    screen, words = screen_and_words()
+    screen.asked_about(CALL)
+    screen.question(about_claim(CLAIM), {})
+    screen.show(s.ToolCallUpdated(tool_call_id="call_1", status="completed"))
+    assert words.getvalue().count("+new") == 1
+    assert "✓ Edit" in words.getvalue()
+
+
+def test_each_change_stands_under_its_file_with_what_hides_in_it_written_out_once() -> None:
+    screen, words = screen_and_words()
+    screen.question(about_claim(CLAIM), {})
+    asked = words.getvalue()
+    assert asked.index("/a.txt\n") < asked.index("+new") < asked.index("/b.txt (new)\n")
+    assert "+b\\u{202e}a" in asked
