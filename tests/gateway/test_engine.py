@@ -130,9 +130,11 @@ async def test_what_is_forgotten_is_found_nowhere(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path)
     lease = await engine.acquire("s", "us", 60)
     await engine.append(lease, [Entry("agent", b"watermark-%d" % n * 50) for n in range(200)], after=0)
+    await engine.read("s")
+    assert b"watermark" in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     await engine.forget("s")
-    await engine.close()
     assert b"watermark" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    await engine.close()
 
 
 async def test_a_file_of_a_newer_layout_or_none_at_all_is_refused_in_words(tmp_path: Path) -> None:

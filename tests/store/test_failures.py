@@ -69,6 +69,18 @@ async def test_a_full_disk_ends_the_turn_with_an_error_and_is_no_problem_once_th
     assert await told(notebook, session.id) == live
 
 
+async def test_what_a_full_disk_did_not_take_is_not_missed_later(tmp_path: Path) -> None:
+    async with Store(tmp_path) as store, connect(durable(Notebook, store)) as client:
+        session = await client.new_session()
+        await heard(session, "say before")
+        await store.run(pages(1))
+        _, failure = await heard(session, "many 20000")
+        assert failure
+        await session.close()
+    with contextlib.closing(Database(tmp_path)) as db:
+        assert list(db.verify()) == []
+
+
 async def test_a_session_that_cannot_be_stored_is_not_made(store: Store, notebook: type[Agent]) -> None:
     async with connect(notebook) as client:
         session = await client.new_session()

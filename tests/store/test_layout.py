@@ -65,3 +65,8 @@ async def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path, monkeypa
 
 def test_an_ordinary_directory_is_not_on_the_network(tmp_path: Path) -> None:
     assert not is_remote(tmp_path)
+
+
+async def test_a_store_may_be_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "what? #1 100%20 'é'"
+    assert await texts(path, await kept(path)) == ["kept"]

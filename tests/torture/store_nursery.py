@@ -67,7 +67,7 @@ class Nursery:
 
 
 def _main(path: str, level: str) -> None:
-    from dragoman.store import database, reading, writer  # noqa: F401  loaded once, here
+    from dragoman.store import database, reading, thread  # noqa: F401  loaded once, here
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     control = socket.socket(fileno=os.dup(0))

@@ -5,23 +5,21 @@ Reading has a connection and a thread of its own, so that a long history holds u
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import os
-import queue
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 
-from msgspec import Struct
-
-from ..errors import Error
+from ..store.connecting import Level, all_or_nothing, configure, connect
+from ..store.thread import DatabaseThread
 from .engine import Conflict, EngineFailure, Entry, Fact, Fenced, Lease, Record
 
 T = TypeVar("T")
-Job = Callable[[sqlite3.Connection], Any]
 
 FILE = "gateway.db"
 PIECE = 256 * 1024  # bytes of a blob handed out at once
@@ -41,123 +39,67 @@ CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL);
 """
 
 
-class _Task(Struct):
-    job: Job
-    future: "asyncio.Future[Any]"
-    loop: asyncio.AbstractEventLoop
+class _File:
+    """The gateway's database, as the thread that has it needs it."""
 
+    def __init__(self, path: Path, level: Level) -> None:
+        self.path, self._level = path, level
+        self._open()
 
-class _Thread:
-    """One thread with one connection: it does what it is given in order, all that waits in one transaction."""
+    def _open(self) -> None:
+        try:
+            self.db = connect(self.path)
+            configure(self.db, self.path, self._level)
+            (layout,) = self.db.execute("PRAGMA user_version").fetchone()
+            if layout == 0:
+                self.db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {LAYOUT}; COMMIT;")
+        except (sqlite3.Error, OSError) as exc:
+            raise EngineFailure(f"{self.path} cannot be used: {exc}") from exc
+        if layout > LAYOUT:
+            raise EngineFailure(f"{self.path} was written by a newer version of this program; use that one")
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], name: str, begin: str) -> None:
-        self._connect, self._begin = connect, begin
-        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+    def transaction(self) -> AbstractContextManager[None]:
+        return all_or_nothing(self.db)
 
-    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Have something done; returns when it is committed."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._tasks.put(_Task(job, future, loop))
-        return await future
+    def mend(self, why: Exception) -> bool:
+        return False  # what is damaged here is for whoever runs the gateway to see to
+
+    def reopen(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self.db.close()
+        self._open()
 
     def close(self) -> None:
-        self._tasks.put(None)
-        self._thread.join()
+        self.db.close()
 
-    def _work(self) -> None:
-        db: sqlite3.Connection | None = None
-        is_over = False
-        while not is_over:
-            waiting = [self._tasks.get()]
-            while not self._tasks.empty():
-                waiting.append(self._tasks.get_nowait())
-            is_over = waiting[-1] is None  # nothing comes after it
-            db = self._do([task for task in waiting if task], db)
-        if db is not None:
-            db.close()
-
-    def _do(self, tasks: list[_Task], db: sqlite3.Connection | None) -> sqlite3.Connection | None:
-        """Do some tasks and tell everybody; gives the connection to go on with."""
-        try:
-            if db is None:
-                db = self._connect()
-            outcomes = _commit(db, [task.job for task in tasks], self._begin)
-        except (sqlite3.Error, OSError) as exc:
-            outcomes = [EngineFailure(f"the gateway's log cannot be written: {exc}")] * len(tasks)
-            with contextlib.suppress(sqlite3.Error):
-                if db is not None:
-                    db.close()
-            db = None  # the next task starts again from what is on the disk
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
-                task.loop.call_soon_threadsafe(_settle, task.future, outcome)
-        return db
-
-
-def _commit(db: sqlite3.Connection, jobs: Sequence[Job], begin: str) -> list[Any]:
-    """Do jobs in one transaction; one that is refused leaves the others as they are."""
-    outcomes: list[Any] = []
-    db.execute(f"BEGIN {begin}")
-    try:
-        for job in jobs:
-            db.execute("SAVEPOINT job")
-            try:
-                outcomes.append(job(db))
-            except Error as exc:
-                db.execute("ROLLBACK TO job")
-                outcomes.append(exc)
-            db.execute("RELEASE job")
-        db.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-        raise
-    return outcomes
-
-
-def _settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+    def leave_no_trace(self) -> None:
+        """Give back what is no longer used, and empty the log, which still has it."""
+        self.db.execute("PRAGMA incremental_vacuum").fetchall()
+        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 class SqliteEngine:
     """Keeps everything in one directory; one process at a time has it."""
 
-    def __init__(self, directory: str | os.PathLike[str], level: Literal["process", "power"] = "process") -> None:
+    def __init__(self, directory: str | os.PathLike[str], level: Level = "process") -> None:
         self.path = Path(directory) / FILE
-        self._synchronous = {"process": "NORMAL", "power": "FULL"}[level]
         self._listeners: dict[str, set[Callable[[], None]]] = {}
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._connect().close()  # what is wrong with it is wrong now
-        self._writer = _Thread(self._connect, "gateway log", "IMMEDIATE")
-        self._reader = _Thread(self._connect, "gateway history", "DEFERRED")  # never waits for who writes
-
-    def _connect(self) -> sqlite3.Connection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        try:
-            db = sqlite3.connect(self.path, isolation_level=None, timeout=5, check_same_thread=False)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute(f"PRAGMA synchronous = {self._synchronous}")
-            db.execute("PRAGMA secure_delete = ON")
-            (layout,) = db.execute("PRAGMA user_version").fetchone()
-            if layout == 0:
-                db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {LAYOUT}; COMMIT;")
-        except sqlite3.Error as exc:
-            raise EngineFailure(f"{self.path} cannot be used: {exc}") from exc
-        if layout > LAYOUT:
-            raise EngineFailure(f"{self.path} was written by a newer version of this program; use that one")
-        return db
+        opened = functools.partial(_File, self.path, level)
+        opened().close()  # what is wrong with it is wrong now
+        self._writer = DatabaseThread(opened, "gateway log", _failure)
+        self._reader = DatabaseThread(opened, "gateway history", _failure)  # never waits for who writes
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._reader.close)
+
+    async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Have something done; returns when it is committed, with all that waited beside it."""
+        return await self._writer.run(lambda file: job(file.db), shares=True)
+
+    async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._reader.run(lambda file: job(file.db), shares=False)
 
     # Logs
 
@@ -182,7 +124,7 @@ class SqliteEngine:
                 raise Fenced(f"the log of {lease.name} has grown behind its writer's back")
             db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-        await self._writer.run(job)
+        await self._write(job)
         for wake in tuple(self._listeners.get(lease.name, ())):
             wake()
 
@@ -202,10 +144,10 @@ class SqliteEngine:
                     break
             return found
 
-        return await self._reader.run(job)
+        return await self._read(job)
 
     async def last(self, session: str) -> int:
-        return await self._reader.run(lambda db: _last(db, session))
+        return await self._read(lambda db: _last(db, session))
 
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
         self._listeners.setdefault(session, set()).add(wake)
@@ -223,7 +165,8 @@ class SqliteEngine:
             db.execute("DELETE FROM records WHERE session = ?", (session,))
             db.execute("DELETE FROM leases WHERE name = ?", (session,))
 
-        await self._writer.run(job)
+        await self._write(job)
+        await self._writer.run(_File.leave_no_trace, shares=False)
 
     # Leases
 
@@ -238,21 +181,21 @@ class SqliteEngine:
             )
             return Lease(name, owner, epoch)
 
-        return await self._writer.run(job)
+        return await self._write(job)
 
     async def renew(self, lease: Lease, seconds: float) -> None:
         def job(db: sqlite3.Connection) -> None:
             _must_hold(db, lease)
             db.execute("UPDATE leases SET expires = ? WHERE name = ?", (time.time() + seconds, lease.name))
 
-        await self._writer.run(job)
+        await self._write(job)
 
     async def release(self, lease: Lease) -> None:
         def job(db: sqlite3.Connection) -> None:
             where = (lease.name, lease.owner, lease.epoch)
             db.execute("UPDATE leases SET expires = 0 WHERE name = ? AND owner = ? AND epoch = ?", where)
 
-        await self._writer.run(job)
+        await self._write(job)
 
     # Facts
 
@@ -261,7 +204,7 @@ class SqliteEngine:
             row = db.execute("SELECT value, revision FROM facts WHERE kind = ? AND key = ?", (kind, key)).fetchone()
             return Fact(*row) if row else None
 
-        return await self._reader.run(job)
+        return await self._read(job)
 
     async def facts(self, kind: str, prefix: str = "") -> Mapping[str, Fact]:
         def job(db: sqlite3.Connection) -> dict[str, Fact]:
@@ -271,7 +214,7 @@ class SqliteEngine:
             )
             return {key: Fact(value, revision) for key, value, revision in rows}
 
-        return await self._reader.run(job)
+        return await self._read(job)
 
     async def put_fact(self, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
         def job(db: sqlite3.Connection) -> int:
@@ -282,10 +225,10 @@ class SqliteEngine:
             db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", (kind, key, value, found + 1))
             return found + 1
 
-        return await self._writer.run(job)
+        return await self._write(job)
 
     async def drop_fact(self, kind: str, key: str) -> None:
-        await self._writer.run(
+        await self._write(
             lambda db: db.execute("DELETE FROM facts WHERE kind = ? AND key = ?", (kind, key)) and None
         )
 
@@ -293,9 +236,7 @@ class SqliteEngine:
 
     async def put_blob(self, data: bytes) -> str:
         name = hashlib.sha256(data).hexdigest()
-        await self._writer.run(
-            lambda db: db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (name, data)) and None
-        )
+        await self._write(lambda db: db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (name, data)) and None)
         return name
 
     async def blob(self, name: str) -> AsyncIterator[bytes]:
@@ -311,7 +252,11 @@ class SqliteEngine:
                 raise EngineFailure(f"there is no blob {name}")
             return bytes(row[0])
 
-        return await self._reader.run(job)
+        return await self._read(job)
+
+
+def _failure(why: str) -> EngineFailure:
+    return EngineFailure(f"the gateway's log cannot be written: {why}")
 
 
 def _must_hold(db: sqlite3.Connection, lease: Lease) -> None:

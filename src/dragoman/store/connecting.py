@@ -1,7 +1,9 @@
-"""Connections to a store's database: one that writes, any number that read."""
+"""Connections to a database: one that writes, any number that read."""
 
+import contextlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -10,34 +12,48 @@ from .places import is_remote
 
 Level = Literal["process", "power"]
 
-FILE = "sessions.db"
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """The store's database, made if it is not there."""
-    os.close(opened_file(path / FILE))
-    db = sqlite3.connect(path / FILE, isolation_level=None, timeout=5, check_same_thread=False)
+def connect(file: Path) -> sqlite3.Connection:
+    """A connection for who writes; the file is made, its owner's alone, if it is not there."""
+    os.close(opened_file(file))
+    db = sqlite3.connect(file, isolation_level=None, timeout=5, check_same_thread=False)
     db.text_factory = _text
     return db
 
 
-def configure(db: sqlite3.Connection, path: Path, level: Level) -> None:
+def configure(db: sqlite3.Connection, file: Path, level: Level) -> None:
     """Make a connection what every writer wants."""
-    if not (path / FILE).stat().st_size:
+    if not file.stat().st_size:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if is_remote(path) else 'WAL'}").fetchall()
+    db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if is_remote(file) else 'WAL'}").fetchall()
     db.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
     db.execute("PRAGMA secure_delete = ON").fetchall()
-    db.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # `transaction` does it, under the lock
     db.execute("PRAGMA temp_store = MEMORY")
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
-    """The same, for reading alone, beside a writer that is open."""
-    db = sqlite3.connect(f"file:{path / FILE}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+def connect_reader(file: Path) -> sqlite3.Connection:
+    """A connection for who only reads, beside a writer that is open."""
+    uri = f"{file.absolute().as_uri()}?mode=ro"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     db.text_factory = _text
     return db
+
+
+@contextlib.contextmanager
+def all_or_nothing(db: sqlite3.Connection) -> Iterator[None]:
+    """A transaction; within another, a part of it that can be undone by itself."""
+    is_part = db.in_transaction
+    db.execute("SAVEPOINT part" if is_part else "BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("RELEASE part" if is_part else "COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):  # SQLite may have undone everything itself
+            for undo in ("ROLLBACK TO part", "RELEASE part") if is_part else ("ROLLBACK",):
+                db.execute(undo)
+        raise
 
 
 def _text(data: bytes) -> str:

@@ -1,39 +1,32 @@
-"""The sessions in SQLite: who holds them, what they say, and the one transaction at a time that changes them.
+"""The sessions in SQLite: who holds them, what they say, and what changes them.
 
-Several processes may have a store open.  Whoever writes or checkpoints does so under one lock, so that there is one
-writer at any moment; a session has one holder, and a holder that died is no holder.
+A session has one holder, and a holder that died is no holder.
 """
 
 import contextlib
-import copy
 import logging
-import os
 import shutil
 import sqlite3
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Raw, Struct
 
-from . import migrations
-from .connecting import FILE, Level, configure, connect
+from .connecting import Level
 from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
+from .file import HOLDERS, StoreFile
 from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own
-from .locks import Claim, Lock, is_alive, opened_file
-from .rebuilding import QUARANTINE, clear_up, is_damage, rebuild
+from .locks import is_alive
+from .rebuilding import QUARANTINE
 from .records import Damage, fold_all, head_checksum, packed, read, read_head, start_of, state_checksum
-from .salvage import salvage
 
 log = logging.getLogger("dragoman")
 
 Entry = tuple[str, bytes]  # a session and a line for its log
 
-CHECKPOINT = 8 * 1024 * 1024  # bytes of the write-ahead log after which it is written back
 _state = msgspec.json.Decoder(dict[str, Raw])
-_TIP = struct.Struct("<Q")
 
 
 class Summary(Struct, frozen=True):
@@ -44,130 +37,58 @@ class Summary(Struct, frozen=True):
     suspect: str | None = None  # what may be wrong with it
 
 
-class Database:
-    """A store's files, opened; used by one thread at a time."""
+class Database(StoreFile):
+    """The sessions of a store; used by one thread at a time."""
 
     def __init__(self, path: Path, level: Level = "process") -> None:
-        self.path = path
-        self._level = level
         self._heads: dict[str, Head] = {}  # of the sessions we hold
         self._owners: dict[str, object] = {}
-        self._logged = 0  # bytes since the last checkpoint
-        self._number: int | None = None  # the record written last
-        made = not path.exists()
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if made:
-            path.chmod(0o700)  # whatever the umask says
-        self._files = contextlib.ExitStack()  # what is to be closed
-        try:
-            self._lock = self._files.enter_context(contextlib.closing(Lock(path / "lock")))
-            self._presence = self._files.enter_context(contextlib.closing(Lock(path / "presence")))
-            with self._lock.held():
-                self._presence.share()
-                self._claim = self._files.enter_context(contextlib.closing(Claim(path / "holders")))
-                self._tip = opened_file(path / "tip")
-                self._files.callback(os.close, self._tip)
-                self._connect()
-        except BaseException:
-            self._files.close()
-            raise
+        super().__init__(path, level)
 
-    def _connect(self) -> None:
-        try:
-            self._open()
-        except sqlite3.DatabaseError as exc:
-            if not is_damage(exc):
-                raise
-            self._rebuild(exc)
-
-    def _open(self) -> None:
-        clear_up(self.path / FILE)
-        self.db = connect(self.path)
-        configure(self.db, self.path, self._level)
-        migrations.bring_up_to_date(self.db, self.path)
-        self._look_for_losses()
-
-    def _rebuild(self, why: object) -> None:
-        if not self._presence.alone():
-            raise StoreFailure(f"{self.path} is damaged and in use by another process; end that, then try again")
-        try:
-            found = salvage(self.path / FILE)  # before it is closed, which may be the end of its log
-            with contextlib.suppress(sqlite3.Error):
-                self.db.close()
-            rebuild(self.path / FILE, found, self._known_tip(), why)
-            self._open()
-            for id in self._owners:
-                self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
-        finally:
-            self._presence.share()
-
-    def mend(self, why: object = None) -> bool:
-        """Make the database anew if it is damaged; false when it is not."""
-        with self._lock.held():
-            if why is None:
-                try:
-                    found = [row[0] for row in self.db.execute("PRAGMA quick_check").fetchall()]
-                    if found == ["ok"]:
-                        return False
-                    why = found[0]
-                except sqlite3.DatabaseError as exc:
-                    why = exc
-            self._rebuild(why)
-            self._heads = {id: self._read_head(id) for id in self._heads if self._is_ours(id)}
-        return True
-
-    def reopen(self) -> None:
-        """Start again from what is on the disk: after an error nothing in memory is to be believed."""
-        with self._lock.held():
-            with contextlib.suppress(sqlite3.Error):
-                self.db.close()
-            self._connect()
-            self._heads = {id: self._read_head(id) for id in self._heads if self._is_ours(id)}
+    def _came_back(self) -> None:
+        for id in self._owners:  # a database that was made anew has no holders
+            self.db.execute(
+                "UPDATE sessions SET holder = ? WHERE id = ? AND holder IS NULL", (self._claim.name, id)
+            )
+        self._owners = {id: owner for id, owner in self._owners.items() if self._is_ours(id)}
+        self._heads = {id: self._read_head(id) for id in self._owners}
 
     def close(self) -> None:
-        """Let go of everything; a store nobody uses is one file."""
-        with self._files, self._lock.held():
-            self._let_go(list(self._owners))
-            with contextlib.suppress(sqlite3.Error):
-                self._checkpoint("TRUNCATE")
-            self.db.close()
+        with (
+            contextlib.suppress(sqlite3.Error, StoreFailure),
+            self.transaction(),
+        ):  # who is gone holds nothing anyway
+            for id, owner in self._owners.copy().items():
+                self.release([id], owner)
+        super().close()
 
     # Writing
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and nobody else meanwhile."""
-        with self._lock.held():
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.db
-                self.db.execute("COMMIT")
-                self._note_tip()
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self.db.execute("ROLLBACK")
-                raise
-            if self._logged > CHECKPOINT:
-                self._checkpoint("PASSIVE")
+    def transaction(self) -> Iterator[None]:
+        heads, owners = self._heads.copy(), self._owners.copy()
+        try:
+            with super().transaction():
+                yield
+        except BaseException:
+            self._heads, self._owners = heads, owners
+            raise
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Add lines to sessions we hold: all of them, or none and an error."""
         by_session: dict[str, list[bytes]] = {}
         for id, line in entries:
-            by_session.setdefault(id, []).append(line)
+            if id in self._heads:  # not deleted meanwhile
+                by_session.setdefault(id, []).append(line)
         if not by_session:
             return
-        changed = {}
         with self.transaction():
             for id, lines in by_session.items():
-                if id not in self._heads:  # deleted meanwhile
-                    continue
-                changed[id] = copy.copy(self._heads[id])
-                changed[id].config = dict(changed[id].config)
-                self._write(id, changed[id], lines)
-        self._heads.update(changed)
+                self._heads[id] = self._write(id, self._heads[id], lines)
 
-    def _write(self, id: str, head: Head, lines: list[bytes]) -> None:
+    def _write(self, id: str, before: Head, lines: list[bytes]) -> Head:
+        """Write lines behind what there is; gives the new head, and leaves the one before as it is."""
+        head = before.copied()
         first = head.last + 1
         if any(line.startswith(STATE) for line in lines):
             for line in lines:
@@ -183,6 +104,7 @@ class Database:
             self._logged += len(row[3]) + 8192
         body = msgspec.json.encode(head)
         self.db.execute("UPDATE sessions SET head = ?, crc = ? WHERE id = ?", (body, head_checksum(id, body), id))
+        return head
 
     def _write_state(self, id: str, changed: Mapping[str, Raw]) -> None:
         for key, raw in changed.items():
@@ -196,22 +118,19 @@ class Database:
 
     def add(self, id: str, line: bytes, owner: object) -> None:
         """Add a line to a session that is not open."""
-        self.acquire(id, owner)
-        try:
+        with self.transaction():
+            self.acquire(id, owner)
             self.append([(id, line)])
-        finally:
             self.release([id], owner)
 
     # A session's life
 
     def create(self, id: str, opened: Opened, owner: object) -> Head:
         """Make a session and hold it."""
-        head = Head()
         with self.transaction():
             self._insert(id, self._claim.name)
-            self._write(id, head, [own(opened)])
-        self._heads[id], self._owners[id] = head, owner
-        return head
+            self._heads[id], self._owners[id] = self._write(id, Head(), [own(opened)]), owner
+        return self._heads[id]
 
     def _insert(self, id: str, holder: str | None, suspect: str | None = None) -> None:
         empty = msgspec.json.encode(Head())
@@ -230,8 +149,8 @@ class Database:
                 self._heads[id] = self._read_head(id)
                 self.db.execute("UPDATE sessions SET holder = ? WHERE id = ?", (self._claim.name, id))
             self._owners[id] = owner
-        if row[0] != self._claim.name:
-            self.append([(id, line) for line in self.closing(id)])
+            if row[0] != self._claim.name:
+                self.append([(id, line) for line in self.closing(id)])
         return Summary(id, self._heads[id], row[1])
 
     def closing(self, id: str) -> list[bytes]:
@@ -247,24 +166,24 @@ class Database:
         if holder == self._claim.name:
             if self._owners.get(id, owner) is not owner:
                 raise SessionBusy(id, "in another connection")
-        elif holder and is_alive(self.path / "holders", holder):
+        elif holder and is_alive(self.path / HOLDERS, holder):
             raise SessionBusy(id, f"in another process ({holder.partition('-')[0]})")
 
     def release(self, ids: Sequence[str], owner: object) -> None:
         """Let go of sessions, as far as they are this owner's."""
         theirs = [id for id in ids if self._owners.get(id) is owner]
-        if theirs:
-            with self.transaction():
-                self._let_go(theirs)
-
-    def _let_go(self, ids: Sequence[str]) -> None:
-        for id in ids:
-            with contextlib.suppress(sqlite3.Error):
+        if not theirs:
+            return
+        with self.transaction():
+            for id in theirs:
                 self.db.execute(
                     "UPDATE sessions SET holder = NULL WHERE id = ? AND holder = ?", (id, self._claim.name)
                 )
-            self._heads.pop(id, None)
-            self._owners.pop(id, None)
+                self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        self._heads.pop(id, None)
+        self._owners.pop(id, None)
 
     def delete(self, id: str, owner: object = None) -> bool:
         """Forget a session so that none of its bytes is left in any file of the store."""
@@ -275,8 +194,7 @@ class Database:
                 self._count(-1)
             for table, column in (("sessions", "id"), ("records", "session"), ("states", "session")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
-            self._heads.pop(id, None)
-            self._owners.pop(id, None)
+            self._forget(id)
         for kept in self.path.glob(f"{QUARANTINE}*"):
             shutil.rmtree(kept)  # who knows what of it is in there
         with self._lock.held():
@@ -295,13 +213,12 @@ class Database:
                 raise self._unknown(id)
             source = self._read_head(id)
             self._insert(new_id, self._claim.name, row[0])
-            head = Head()
-            self._write(new_id, head, [own(opened)])
+            head = self._write(new_id, Head(), [own(opened)])
             for part in read(self.db, id, 2, source.last):
-                self._write(new_id, head, part if isinstance(part, list) else [damage_line(part)])
+                head = self._write(new_id, head, part if isinstance(part, list) else [damage_line(part)])
             self._write_state(new_id, {key: Raw(value) for key, value in self.states(id).items()})
-        self._heads[new_id], self._owners[new_id] = head, owner
-        self.append([(new_id, line) for line in self.closing(new_id)])
+            self._heads[new_id], self._owners[new_id] = head, owner
+            self.append([(new_id, line) for line in self.closing(new_id)])
         return Summary(new_id, self._heads[new_id], row[0])
 
     def adopt(self, id: str, lines: list[bytes]) -> str:
@@ -392,28 +309,3 @@ class Database:
             )
         for path in sorted(self.path.glob(f"{QUARANTINE}*")):
             yield "", f"damaged files of an earlier day are in {path}"
-
-    # The disk
-
-    def _note_tip(self) -> None:
-        """Write down, outside of the database, how far it has got: should its log go missing, it shows."""
-        if self._number is not None:
-            os.pwrite(self._tip, _TIP.pack(self._number), 0)
-            self._number = None
-
-    def _known_tip(self) -> int:
-        tip = os.pread(self._tip, _TIP.size, 0)
-        number: int = _TIP.unpack(tip)[0] if len(tip) == _TIP.size else 0
-        return number
-
-    def _look_for_losses(self) -> None:
-        row = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-        reached, known = row[0] if row else 0, self._known_tip()
-        if type(reached) is not int or known > reached:
-            raise sqlite3.DatabaseError(f"its records end at {reached}, not at {known}")
-
-    def _checkpoint(self, how: str) -> bool:
-        """Write the log back; false when readers kept it from being done to the end."""
-        (is_busy, _, _) = self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
-        self._logged = 0
-        return not is_busy

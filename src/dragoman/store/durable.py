@@ -110,7 +110,7 @@ class _Durable(Agent):
             try:
                 if self._saved:
                     ids = list(self._saved)
-                    await self.store.run(lambda db: db.release(ids, self))
+                    await self.store.commit(lambda db: db.release(ids, self))
             except Exception as failure:
                 log.error("sessions were not let go of: %s", failure)
             finally:
@@ -170,7 +170,7 @@ class _Durable(Agent):
                 additional_directories=session.additional_directories,
                 at=now(),
             )
-            await self.store.run(lambda db: db.create(session.id, made, self))
+            await self.store.commit(lambda db: db.create(session.id, made, self))
             self._keep(session, {})
         else:
             self._restore(session, *back)
@@ -194,7 +194,7 @@ class _Durable(Agent):
         self._check(params)
         id = params.session_id
         self.store.check_age(id, await self._known(id))
-        held = await self.store.run(lambda db: db.acquire(id, self))
+        held = await self.store.commit(lambda db: db.acquire(id, self))
         if id in self._turns:  # the running turn has the session; it goes on with it
             return self.session(id), held.head, held.suspect
         return await self._reopened(id, params, held.head), held.head, held.suspect
@@ -209,7 +209,7 @@ class _Durable(Agent):
         try:
             return await self.open_session(id, params)
         except BaseException:
-            await self.store.run(lambda db: db.release([id], self))
+            await self.store.commit(lambda db: db.release([id], self))
             raise
         finally:
             del self._back[id]
@@ -251,7 +251,7 @@ class _Durable(Agent):
             forked_from=params.session_id,
             at=now(),
         )
-        forked = await self.store.run(lambda db: db.fork(params.session_id, id, made, self))
+        forked = await self.store.commit(lambda db: db.fork(params.session_id, id, made, self))
         session = await self._reopened(id, params, forked.head)
         return s.ForkSessionResponse(
             session_id=id, modes=self.mode_state(session), config_options=self.option_state(session)
@@ -270,7 +270,7 @@ class _Durable(Agent):
             await self._stored(id)
         self._gate.forget(id)
         self._saved.pop(id, None)
-        await self.store.run(lambda db: db.release([id], self))
+        await self.store.commit(lambda db: db.release([id], self))
         return response
 
     async def _close_if_open(self, session_id: str) -> None:
@@ -324,7 +324,7 @@ class _Durable(Agent):
             self._record(id, event)
             await self._stored(id)
         else:
-            await self.store.run(lambda db: db.add(id, own(event), self))
+            await self.store.commit(lambda db: db.add(id, own(event), self))
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
         response = await super().set_mode(params)

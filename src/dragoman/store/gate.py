@@ -7,6 +7,7 @@ committed in large ones.
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -151,11 +152,7 @@ class Gate:
             self._committed(frames, [], None)
             return
         self._in_flight = frames
-        self._store.append(lines, lambda failure: self._tell(frames, lines, failure))
-
-    def _tell(self, frames: list[bytes], lines: list[tuple[str, bytes]], failure: Exception | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
-            self._loop.call_soon_threadsafe(self._committed, frames, lines, failure)
+        self._store.append(lines, functools.partial(self._committed, frames, lines))
 
     def _committed(self, frames: list[bytes], lines: list[tuple[str, bytes]], failure: Exception | None) -> None:
         self._in_flight = None

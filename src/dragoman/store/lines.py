@@ -8,6 +8,7 @@
 A `Head` is the fold of a log: what a list of sessions shows and what bringing one back needs.
 """
 
+import copy
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -94,6 +95,12 @@ class Head(Struct, rename="camel", omit_defaults=True):
     config: dict[str, str | bool] = {}
     turn: str | None = None  # the one that has not ended
     since: int = 0  # and the line that began it
+
+    def copied(self) -> "Head":
+        """Another head like this one, which folds on its own."""
+        head = copy.copy(self)
+        head.config = dict(self.config)
+        return head
 
     def fold(self, lines: Iterable[bytes]) -> None:
         """Take more lines in."""

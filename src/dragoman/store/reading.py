@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from .connecting import connect_reader
+from .file import FILE
 from .records import Damage, read
 
 AT_ONCE = 8  # records for which a thread is entered
@@ -13,7 +14,7 @@ AT_ONCE = 8  # records for which a thread is entered
 
 async def pieces(path: Path, id: str, first: int, last: int) -> AsyncGenerator[list[bytes] | Damage | None, None]:
     """The records of a log from a line on; None, and then no more, when the database is too damaged to go on."""
-    db = await asyncio.to_thread(connect_reader, path)
+    db = await asyncio.to_thread(connect_reader, path / FILE)
     try:
         parts = read(db, id, first, last)
         while some := await asyncio.to_thread(_several, parts):

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from .errors import SessionCorrupted, SessionExpired
+from .errors import SessionCorrupted, SessionExpired, StoreFailure
 from .lines import Head, now
 from .places import default_path
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .connecting import Level
     from .database import Database, Entry
     from .records import Damage
-    from .writer import Done, Writer
+    from .thread import DatabaseThread
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Store:
         self._level = level
         self._max_age = max_age
         self._users = 0
-        self._writer: Writer | None = None
+        self._thread: DatabaseThread[Database] | None = None
 
     async def __aenter__(self) -> Self:
         self._users += 1
@@ -47,30 +47,34 @@ class Store:
 
     async def __aexit__(self, *_: object) -> None:
         self._users -= 1
-        if not self._users and self._writer:
-            writer, self._writer = self._writer, None
-            await asyncio.to_thread(writer.close)
+        if not self._users and self._thread:
+            thread, self._thread = self._thread, None
+            await asyncio.to_thread(thread.close)
 
     async def run(self, job: "Callable[[Database], T]") -> T:
         """Have something done with the database, in its own thread and in turn."""
-        # Shielded: whoever no longer waits must not undo what has been asked for.
-        return await asyncio.shield(asyncio.wrap_future(self._opened().run(job)))
+        return await self._opened().run(job, shares=False)
 
-    def append(self, entries: "list[Entry]", done: "Done") -> None:
-        """Have lines stored; `done` is called, in another thread, when they are or cannot be."""
-        self._opened().append(entries, done)
+    async def commit(self, job: "Callable[[Database], T]") -> T:
+        """The same for something that changes it: it is committed with whatever waits beside it."""
+        return await self._opened().run(job, shares=True)
+
+    def append(self, entries: "list[Entry]", told: "Callable[[Exception | None], None]") -> None:
+        """Have lines stored; `told` is called when they are, or with the reason why they cannot be."""
+        self._opened().submit(lambda db: db.append(entries), told, shares=True)
 
     def warm_up(self) -> None:
         """Begin to open it, for whoever comes next."""
-        self._opened().run(lambda db: None)
+        self._opened().submit(lambda db: None, lambda outcome: None, shares=False)
 
-    def _opened(self) -> "Writer":
-        if self._writer is None:
+    def _opened(self) -> "DatabaseThread[Database]":
+        if self._thread is None:
             from .database import Database  # SQLite is loaded when it is needed, after `initialize` was answered
-            from .writer import Writer
+            from .thread import DatabaseThread
 
-            self._writer = Writer(functools.partial(Database, self.path, self._level))
-        return self._writer
+            opened = functools.partial(Database, self.path, self._level)
+            self._thread = DatabaseThread(opened, "session store", _failure)
+        return self._thread
 
     def check_age(self, id: str, head: Head) -> None:
         """Refuse a session that was not used for too long."""
@@ -101,3 +105,7 @@ class Store:
                 raise SessionCorrupted(id, "it cannot be read, not even after it was mended")
             is_mended = True
             await self.run(lambda db: db.mend())
+
+
+def _failure(why: str) -> StoreFailure:
+    return StoreFailure(f"The session cannot be stored: {why}")
