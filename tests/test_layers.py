@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "dragoman"
 
 # Each may import what stands above it.  Parts and programs do not import each other.
 LAYERS = (
-    {"errors"},
+    {"errors", "names", "directories"},
     {"schema"},
     {"codec", "framing", "envelope"},
     {"dialects"},

@@ -4,8 +4,7 @@ All but the errors is loaded when it is first used: `import dragoman` alone cost
 answers `--help` without having loaded an event loop.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import (
     AgentExited,
@@ -32,6 +31,7 @@ from .errors import (
     RpcError,
     UnsupportedVersion,
 )
+from .names import loading as _loading
 
 if TYPE_CHECKING:
     from .agent import Agent, serve, serve_on
@@ -43,17 +43,6 @@ if TYPE_CHECKING:
     from .turn import AgentSession, Permission, TerminalRun, ToolRun, Turn
 
 __version__ = "0.1.0"
-
-_HOMES = {
-    "agent": ("Agent", "serve", "serve_on"),
-    "client": ("Client", "connect"),
-    "proxy": ("Proxy", "compose"),
-    "roles": ("AgentRole", "ClientRole", "extension"),
-    "session": ("Prompt", "Session"),
-    "transcript": ("Transcript",),
-    "turn": ("AgentSession", "Permission", "TerminalRun", "ToolRun", "Turn"),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -99,13 +88,18 @@ __all__ = [
     "serve_on",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = _loading(
+    __name__,
+    {
+        "agent": ("Agent", "serve", "serve_on"),
+        "client": ("Client", "connect"),
+        "proxy": ("Proxy", "compose"),
+        "roles": ("AgentRole", "ClientRole", "extension"),
+        "session": ("Prompt", "Session"),
+        "transcript": ("Transcript",),
+        "turn": ("AgentSession", "Permission", "TerminalRun", "ToolRun", "Turn"),
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -50,8 +50,9 @@ def _state(agent: "Launch") -> tuple[str, str]:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from ..directories import config_directory
     from ..errors import Error
-    from ..host.processes import config_directory, known_agents
+    from ..host.processes import known_agents
     from ..ui.legible import one_line
 
     try:

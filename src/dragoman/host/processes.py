@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ..directories import config_directory
 from ..errors import AgentStartError
 from ..schema.base import Bare
 
@@ -69,12 +70,6 @@ class Launch(Bare, kw_only=True):
     def described(self) -> str:
         """Where it leads, in one line."""
         return self.url or shlex.join([self.command, *self.args])
-
-
-def config_directory() -> Path:
-    """Where the user's files are."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(base, "dragoman")
 
 
 def known_agents(user_file: Path | None = None) -> dict[str, Launch]:

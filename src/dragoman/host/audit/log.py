@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ...directories import state_directory
 from ...errors import Error
 from .chain import (
     MAX_LINE,
@@ -191,9 +192,8 @@ class AuditLog:
 
 
 def default_path() -> Path:
-    """Where the user's log is: in the state directory of the XDG rules."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return Path(base if base.startswith("/") else Path.home() / ".local/state", "dragoman", "audit.jsonl")
+    """Where the user's log is."""
+    return state_directory() / "audit.jsonl"
 
 
 def cleaned(event: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

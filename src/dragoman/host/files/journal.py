@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from ...directories import state_directory
 from .paths import DIRECTORY, MAX_TRIES, components
 from .writing import remove
 
@@ -30,12 +31,6 @@ log = logging.getLogger("dragoman")
 KEPT = 30 * 24 * 3600  # seconds for which a change that cannot be undone (a disk not mounted) is kept in mind
 _NEW = "new-"
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
-
-
-def state_directory() -> str:
-    """Where the user's programs keep what outlives them."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(home, "dragoman")
 
 
 class Record:

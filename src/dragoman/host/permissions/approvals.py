@@ -19,6 +19,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ...directories import state_directory
 from ...errors import Error
 
 log = logging.getLogger("dragoman")
@@ -192,6 +193,5 @@ def _lock(fd: int) -> None:
 
 
 def default_path() -> Path:
-    """Where approvals are kept: in the state directory of the XDG rules."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return Path(base if base.startswith("/") else Path.home() / ".local/state", "dragoman", "approvals.json")
+    """Where approvals are kept."""
+    return state_directory() / "approvals.json"

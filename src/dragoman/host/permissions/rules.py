@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
+from ...directories import config_directory
 from ...errors import Error
 from ..operations import Operation
 from .launchers import why_not_open
@@ -109,9 +110,8 @@ class Rules:
 
 
 def user_file() -> Path:
-    """Where the user's rules are: in the configuration directory of the XDG rules."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return Path(base if base.startswith("/") else Path.home() / ".config", "dragoman", "permissions.toml")
+    """Where the user's rules are."""
+    return config_directory() / "permissions.toml"
 
 
 def workspace_file(root: str | os.PathLike[str]) -> Path:

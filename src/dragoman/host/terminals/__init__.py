@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..names import loading
+from ...names import loading
 
 if TYPE_CHECKING:
     from .limits import Limits

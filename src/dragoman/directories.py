@@ -1,0 +1,19 @@
+"""Where the user's own files are, by the XDG rules: a base that is no absolute path is none."""
+
+import os
+from pathlib import Path
+
+
+def config_directory() -> Path:
+    """What the user writes: settings, rules, keys."""
+    return _in("XDG_CONFIG_HOME", ".config")
+
+
+def state_directory() -> Path:
+    """What our programs write and outlives them: sessions, approvals, logs."""
+    return _in("XDG_STATE_HOME", ".local/state")
+
+
+def _in(variable: str, usual: str) -> Path:
+    base = os.environ.get(variable, "")
+    return Path(base if os.path.isabs(base) else Path.home() / usual, "dragoman")
