@@ -1,5 +1,6 @@
 """`dragoman sessions`, as a shell runs it."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -100,6 +101,37 @@ def test_an_exported_session_that_is_not_whole_is_refused(kept: tuple[Path, str]
     again = run("import", "-", "--store", str(path), input=exported)
     assert b"already" in again.stderr
     assert run("import", "-", "--id", "sess_copy", "--store", str(path), input=exported).returncode == 0
+
+
+IMPORTING = """
+import resource, sys
+from dragoman.cli import main
+code = main(["sessions", "import", "-", "--store", sys.argv[1]])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+sys.exit(code)
+"""
+
+
+def test_a_long_session_is_imported_in_little_memory(tmp_path: Path) -> None:
+    exported, digest = tmp_path / "exported", hashlib.sha256()
+    chunk = '{"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"}}}' % (
+        "x" * 20_000
+    )
+    lines = ['{"event":{"event":"opened","agent":"Notebook","cwd":"/"}}', *[chunk] * 2_000]
+    with exported.open("w") as file:
+        file.write('{"dragomanSession":1,"sessionId":"sess_long"}\n')
+        for line in lines:
+            digest.update(line.encode())
+            file.write(f"{line}\n")
+        file.write(json.dumps({"lines": len(lines), "sha256": digest.hexdigest()}) + "\n")
+    argv = [sys.executable, "-c", IMPORTING, str(tmp_path / "store")]
+    with subprocess.Popen(["cat", exported], stdout=subprocess.PIPE) as cat:  # a pipe cannot be read twice
+        done = subprocess.run(argv, stdin=cat.stdout, capture_output=True, text=True, timeout=60, check=True)
+    id, megabytes = done.stdout.split()
+    assert id == "sess_long"
+    assert int(megabytes) < 55  # the session alone has 40
+    (line,) = run("list", "--json", "--store", str(tmp_path / "store")).stdout.splitlines()
+    assert json.loads(line)["lines"] == 2_001
 
 
 def test_a_store_is_verified(kept: tuple[Path, str]) -> None:

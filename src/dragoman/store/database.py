@@ -20,7 +20,7 @@ from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own
 from .locks import is_alive
 from .rebuilding import QUARANTINE
-from .records import Damage, fold_all, head_checksum, packed, read, read_head, start_of, state_checksum
+from .records import Damage, fold_all, head_checksum, packed, portions, read, read_head, start_of, state_checksum
 
 log = logging.getLogger("dragoman")
 
@@ -221,13 +221,15 @@ class Database(StoreFile):
             self.append([(new_id, line) for line in self.closing(new_id)])
         return Summary(new_id, self._heads[new_id], row[0])
 
-    def adopt(self, id: str, lines: list[bytes]) -> str:
+    def adopt(self, id: str, lines: Iterable[bytes]) -> str:
         """Take in a session that was exported; nobody holds it then."""
         with self.transaction():
             if self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (id,)).fetchone():
                 raise StoreFailure(f"there is a session {id} already; import it under another id")
             self._insert(id, None)
-            self._write(id, Head(), lines)
+            head = Head()
+            for some in portions(lines):
+                head = self._write(id, head, some)
         return id
 
     # Reading

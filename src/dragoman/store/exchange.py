@@ -1,7 +1,13 @@
 """Sessions as files: one JSON object a line; the first says what it is, the last that it is whole."""
 
+import collections
+import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,6 +19,7 @@ from .lines import OWN, STATE, WHOLE, event_of
 from .records import Damage
 
 FORMAT = 1
+LONGEST = 64 * 1024 * 1024  # bytes of a line; four times what one update may have
 _NAMES = {OWN: "event", WHOLE: "notification", STATE: "state"}
 _MARKS = {name: mark for mark, name in _NAMES.items()} | {"update": b""}
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -55,29 +62,61 @@ def _outward(line: bytes) -> bytes:
     return b'{"%s":%s}' % (_NAMES[mark].encode(), line[1:]) if mark in _NAMES else b'{"update":%s}' % line
 
 
-def imported(db: Database, source: Iterable[bytes], id: str | None = None) -> str:
-    """Take a session in, under its own id or another; all of it, or nothing and an error that says why."""
-    lines = (line.rstrip(b"\r\n") for line in source)
+def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
+    """Take a session in, under its own id or another; all of it, or nothing and an error that says why.
+
+    It is read twice and never held in memory, so that whoever else writes waits for the disk and not for a sender.
+    """
+    with _readable_twice(source, db.path) as file:
+        start = file.tell()
+        own_id = _read_first(file).session_id
+        collections.deque(_taken(file), maxlen=0)
+        file.seek(start)
+        _read_first(file)
+        return db.adopt(id or own_id, _taken(file))
+
+
+@contextlib.contextmanager
+def _readable_twice(source: BinaryIO, directory: Path) -> Iterator[BinaryIO]:
+    if source.seekable():
+        yield source
+        return
+    with tempfile.TemporaryFile(dir=directory) as file:
+        shutil.copyfileobj(source, file)
+        file.seek(0)
+        yield file
+
+
+def _read_first(file: BinaryIO) -> _First:
     try:
-        first = msgspec.json.decode(next(lines, b""), type=_First)
+        first = msgspec.json.decode(file.readline(LONGEST), type=_First)
     except msgspec.DecodeError:
         raise StoreFailure("this is no exported session: its first line does not say so") from None
     if first.dragoman_session > FORMAT:
         raise StoreFailure(f"the session was exported by a newer Dragoman (format {first.dragoman_session})")
-    digest, taken, last = hashlib.sha256(), list[bytes](), None
-    for number, line in enumerate(lines, 2):
+    return first
+
+
+def _taken(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a session behind the first of its export; fails at its end when that is not whole."""
+    digest, count, last = hashlib.sha256(), 0, None
+    for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 2):
+        line = whole.rstrip(b"\r\n")
         if last is not None:
-            raise StoreFailure(f"line {number}: there is something behind the end")
+            raise StoreFailure(f"line {number}: there is something behind the end; nothing was taken")
+        if len(whole) == LONGEST:
+            raise StoreFailure(f"line {number} is longer than any of a session; nothing was taken")
         if line.startswith(b'{"lines":'):
             last = _last(number, line)
             continue
         digest.update(line)
-        taken.append(_inward(number, line))
-    if last is None or last.lines != len(taken) or last.sha256 != digest.hexdigest():
+        count += 1
+        if taken := _inward(number, line):
+            yield taken
+    if last is None or last.lines != count or last.sha256 != digest.hexdigest():
         raise StoreFailure(
             "the exported session is not whole: its end is missing or does not fit; nothing was taken"
         )
-    return db.adopt(id or first.session_id, [line for line in taken if line])
 
 
 def _last(number: int, line: bytes) -> _Last:

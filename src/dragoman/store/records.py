@@ -50,16 +50,23 @@ def state_checksum(id: str, key: str, value: bytes) -> int:
 
 def packed(session: str, first: int, lines: Iterable[bytes]) -> Iterator[tuple[str, int, int, bytes, int]]:
     """Lines as rows of the table, each row of a bearable size."""
-    run: list[bytes] = []
-    size = 0
-    for line in lines:
-        run.append(line)
-        size += len(line)
-        if size >= RECORD_SIZE:
-            yield _row(session, first, run)
-            first, run, size = first + len(run), [], 0
-    if run:
+    for run in portions(lines, RECORD_SIZE):
         yield _row(session, first, run)
+        first += len(run)
+
+
+def portions(lines: Iterable[bytes], size: int = 32 * RECORD_SIZE) -> Iterator[list[bytes]]:
+    """Lines in lists of about so many bytes."""
+    portion: list[bytes] = []
+    length = 0
+    for line in lines:
+        portion.append(line)
+        length += len(line)
+        if length >= size:
+            yield portion
+            portion, length = [], 0
+    if portion:
+        yield portion
 
 
 def _row(session: str, first: int, run: list[bytes]) -> tuple[str, int, int, bytes, int]:
