@@ -3,10 +3,13 @@
 import base64
 import sys
 from pathlib import Path
+from typing import Annotated
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Elicit, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ImageContent, ToolAnnotations
+from pydantic import BaseModel
 
 server = MCPServer("scribe")
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -35,6 +38,20 @@ def fail() -> str:
 def draw() -> ImageContent:
     """Draw a pixel."""
     return ImageContent(type="image", data=PIXEL, mime_type="image/png")
+
+
+class Colour(BaseModel):
+    colour: str
+
+
+async def wanted() -> Elicit[Colour]:
+    return Elicit("Which colour?", Colour)
+
+
+@server.tool()
+def paint(chosen: Annotated[Colour, Resolve(wanted)]) -> str:
+    """Paint in a colour the user is asked for."""
+    return f"all {chosen.colour}"
 
 
 if __name__ == "__main__":

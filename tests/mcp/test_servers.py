@@ -6,16 +6,25 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from dragoman import schema as s
-from dragoman.mcp import Failure, Server, connected
+from dragoman.mcp import Failure, Server, connected, servers
+from dragoman.roles import RemoteClient, Wire
+from dragoman.turn import AgentSession
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 SCRIBE = str(Path(__file__).with_name("scribe.py"))
+PEN = s.McpServerStdio(name="pen", command=sys.executable, args=[str(Path(__file__).with_name("pen.py"))], env=[])
 STDIO = s.McpServerStdio(name="scribe", command=sys.executable, args=[SCRIBE], env=[])
+
+
+def session(cwd: Path) -> AgentSession:
+    """A session of a client that offers nothing and is not there."""
+    return AgentSession(RemoteClient(cast("Wire", None)), "s", str(cwd))
 
 
 @contextlib.asynccontextmanager
@@ -50,7 +59,7 @@ async def _answers(port: int) -> bool:
 @contextlib.asynccontextmanager
 async def reached(config: s.McpServer, cwd: Path) -> AsyncIterator[Server]:
     async with asyncio.timeout(30):
-        server = await connected(config, str(cwd))
+        server = await connected(config, session(cwd))
         try:
             yield server
         finally:
@@ -63,6 +72,7 @@ async def check(server: Server, cwd: Path) -> None:
         "write": False,
         "fail": False,
         "draw": False,
+        "paint": False,
     }
     greet = next(tool for tool in server.tools if tool.name == "greet")
     assert greet.description == "Greet somebody."
@@ -107,15 +117,22 @@ async def test_calls_run_beside_each_other(tmp_path: Path) -> None:
         (s.McpServerStdio(name="x", command=sys.executable, args=["-c", "exit('no luck')"], env=[]), "no luck"),
         (s.McpServerHttp(name="x", url="http://127.0.0.1:9/mcp", headers=[]), "cannot be used"),
         (s.McpServerSse(name="x", url="http://127.0.0.1:9/sse", headers=[]), "cannot be used"),
-        (s.McpServerAcp(name="x", server_id="1"), "of a kind"),
     ],
 )
 async def test_a_server_that_cannot_be_used_fails_with_one_line(
     config: s.McpServer, why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Failure, match=why) as caught:
-        await connected(config, str(tmp_path))
+        await connected(config, session(tmp_path))
     assert "\n" not in str(caught.value)
+
+
+async def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "CONNECT", 0.5)
+    silent = s.McpServerStdio(name="x", command=sys.executable, args=["-c", "import sys; sys.stdin.read()"], env=[])
+    async with asyncio.timeout(20):
+        with pytest.raises(Failure, match="does not answer"):
+            await connected(silent, session(tmp_path))
 
 
 async def test_a_server_that_dies_fails_the_call_and_the_next_ones(tmp_path: Path) -> None:
@@ -130,7 +147,7 @@ async def test_a_server_that_dies_fails_the_call_and_the_next_ones(tmp_path: Pat
 
 
 async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path) -> None:
-    async with reached(STDIO, tmp_path) as server:
+    async with reached(PEN, tmp_path) as server:
         calling = asyncio.create_task(server.call("greet", {"name": "Ada"}))
         await asyncio.sleep(0)
         calling.cancel()
@@ -140,6 +157,6 @@ async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path)
 
 
 async def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp.client.session", None)
+    monkeypatch.setitem(sys.modules, "mcp.client.client", None)
     with pytest.raises(Failure, match=r"pip install 'dragoman\[mcp\]'"):
-        await connected(STDIO, str(tmp_path))
+        await connected(STDIO, session(tmp_path))

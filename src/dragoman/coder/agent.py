@@ -36,7 +36,16 @@ class Coder(Agent):
     """
 
     info = s.Implementation(name="dragoman-coder", title="Dragoman Coder", version=__version__)
-    accepts = ("image", "audio", "embedded_context", "http", "sse", "additional_directories", "system_prompt")
+    accepts = (
+        "image",
+        "audio",
+        "embedded_context",
+        "http",
+        "sse",
+        "acp",
+        "additional_directories",
+        "system_prompt",
+    )
     modes = tuple(mode.described for mode in MODES.values())
     auth_methods = (
         s.AuthMethodAgent(

@@ -101,7 +101,7 @@ class Conversation:
         """Reach the session's MCP servers; one that cannot be reached is told of and done without."""
         from ..mcp import connected
 
-        trying = [asyncio.create_task(connected(config, self.session.cwd)) for config in self.session.mcp_servers]
+        trying = [asyncio.create_task(connected(config, self.session)) for config in self.session.mcp_servers]
         try:
             await asyncio.wait(trying)
         except asyncio.CancelledError:

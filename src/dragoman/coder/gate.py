@@ -19,10 +19,11 @@ from msgspec import Struct
 
 from .. import schema as s
 from ..errors import Error
+from ..host.addresses import origin
 from ..host.display import visible
 from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..host.permissions import scrutiny
-from ..host.permissions.matching import Place, is_in, origin
+from ..host.permissions.matching import Place, is_in
 from ..host.permissions.rules import Rules, Verdict, user_file
 from ..turn import AgentSession, ToolRun, Turn
 from .modes import MODES

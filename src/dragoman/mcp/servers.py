@@ -4,9 +4,8 @@ The library that speaks MCP is loaded when the first server is connected to.
 """
 
 import asyncio
-import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from msgspec import Struct
@@ -14,6 +13,9 @@ from msgspec import Struct
 from .. import __version__
 from .. import schema as s
 from ..errors import Error
+from ..turn import AgentSession
+from .questions import Questions
+from .wires import streams
 
 INSTALL = "pip install 'dragoman[mcp]'"
 CONNECT = 30.0  # seconds a server may take to be ready
@@ -47,17 +49,20 @@ class Content(Struct, frozen=True):
 class Server:
     """A server that is connected; `close` lets go of it."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, config: s.McpServer, session: AgentSession) -> None:
+        self.name = config.name
         self.tools: Sequence[ToolInfo] = ()
-        self._session: Any = None
+        self._config = config
+        self._session = session
+        self._questions = Questions(config.name, session)
+        self._library: Any = None  # its client, while connected
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._owner: asyncio.Task[None] | None = None
 
-    async def start(self, config: s.McpServer, cwd: str) -> None:
+    async def start(self) -> None:
         """Connect and learn the server's tools; raises Failure."""
-        self._owner = asyncio.create_task(self._own(config, cwd), name=f"mcp {self.name}")
+        self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
         try:
             async with asyncio.timeout(CONNECT):
                 await asyncio.shield(self._ready)
@@ -70,12 +75,13 @@ class Server:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> list[Content]:
         """Call a tool; raises Failure with what the server said when it failed."""
-        if self._session is None:
+        if self._library is None:
             raise Failure(f"the MCP server {self.name!r} is gone")
-        asking = asyncio.ensure_future(self._session.call_tool(tool, dict(arguments), read_timeout_seconds=CALL))
+        asking = asyncio.ensure_future(self._library.call_tool(tool, dict(arguments), read_timeout_seconds=CALL))
         assert self._owner
         try:
-            await asyncio.wait([asking, self._owner], return_when=asyncio.FIRST_COMPLETED)
+            with self._questions.welcome():
+                await asyncio.wait([asking, self._owner], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise Failure(f"the MCP server {self.name!r} hung up")
             answer = asking.result()
@@ -94,16 +100,19 @@ class Server:
         """Hang up; a server that was started here ends."""
         self._closing.set()
         if self._owner:
+            if not self._ready.done():  # it waits for the server, not for us
+                self._owner.cancel()
             await asyncio.wait([self._owner])
 
-    async def _own(self, config: s.McpServer, cwd: str) -> None:
+    async def _own(self) -> None:
         """Hold the connection open from its beginning to its end, in one task."""
         with tempfile.TemporaryFile("w+", errors="replace") as stderr:
             try:
-                async with _session(config, cwd, stderr) as session:
-                    await session.initialize()
-                    self.tools = await _tools(session)
-                    self._session = session
+                # In a thread: the library takes a second to load.
+                library = await asyncio.to_thread(_load)
+                async with library(**self._settings(stderr)) as client:
+                    self.tools = await _tools(client)
+                    self._library = client
                     self._ready.set_result(None)
                     await self._closing.wait()
             except asyncio.CancelledError:
@@ -112,77 +121,38 @@ class Server:
                 if not self._ready.done():
                     self._ready.set_exception(Failure(_why(self.name, exc, stderr)))
             finally:
-                self._session = None
+                self._library = None
+
+    def _settings(self, stderr: IO[str]) -> Mapping[str, Any]:
+        from mcp_types import Implementation
+
+        asked = {"elicitation_callback": self._questions.ask, "message_handler": self._questions.hear}
+        return {
+            "server": streams(self._config, self._session, stderr),
+            "client_info": Implementation(name="dragoman", version=__version__),
+            "cache": None,
+            **(asked if self._questions.can_be_asked else {}),
+        }
 
 
-async def connected(config: s.McpServer, cwd: str) -> Server:
+async def connected(config: s.McpServer, session: AgentSession) -> Server:
     """Start or reach a server of a session."""
-    server = Server(config.name)
-    await server.start(config, cwd)
+    server = Server(config, session)
+    await server.start()
     return server
 
 
-@contextlib.asynccontextmanager
-async def _session(config: s.McpServer, cwd: str, stderr: IO[str]) -> AsyncIterator[Any]:
-    try:
-        # In a thread: the library takes a second to load.
-        client, types = await asyncio.to_thread(_library)
-    except ImportError as exc:
-        raise Failure(f"the library that speaks MCP is not installed ({exc.name}): {INSTALL}") from exc
-    info = types.Implementation(name="dragoman", version=__version__)
-    async with (
-        _streams(config, cwd, stderr) as (receiving, sending),
-        client(receiving, sending, client_info=info) as session,
-    ):
-        yield session
+def _load() -> Any:
+    from mcp.client.client import Client
+
+    return Client
 
 
-def _library() -> tuple[Any, Any]:
-    import mcp_types
-    from mcp.client.session import ClientSession
-
-    return ClientSession, mcp_types
-
-
-@contextlib.asynccontextmanager
-async def _streams(config: s.McpServer, cwd: str, stderr: IO[str]) -> AsyncIterator[tuple[Any, Any]]:
-    match config:
-        case s.McpServerStdio(command=command, args=args, env=env):
-            from mcp.client.stdio import StdioServerParameters, stdio_client
-
-            variables = {variable.name: variable.value for variable in env}
-            started = StdioServerParameters(command=command, args=list(args), env=variables, cwd=cwd)
-            async with stdio_client(started, errlog=stderr) as streams:  # type: ignore[arg-type]
-                yield streams
-        case s.McpServerHttp(url=url, headers=headers):
-            from mcp.client.streamable_http import streamable_http_client
-            from mcp.shared._httpx_utils import create_mcp_http_client
-
-            async with (
-                create_mcp_http_client(headers=_headers(headers)) as http,
-                streamable_http_client(url, http_client=http) as streams,
-            ):
-                yield streams
-        case s.McpServerSse(url=url, headers=headers):
-            from mcp.client.sse import sse_client
-
-            async with sse_client(url, headers=_headers(headers)) as streams:
-                yield streams
-        case _:
-            raise Failure(f"the MCP server {config.name!r} is of a kind this agent does not speak to")
-
-
-def _headers(headers: Sequence[s.HttpHeader]) -> dict[str, str]:
-    return {header.name: header.value for header in headers}
-
-
-async def _tools(session: Any) -> list[ToolInfo]:
-    from mcp_types import PaginatedRequestParams
-
+async def _tools(client: Any) -> list[ToolInfo]:
     found: list[ToolInfo] = []
     cursor = None
     for _ in range(MAX_PAGES):
-        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+        page = await client.list_tools(cursor=cursor)
         found += [_info(tool) for tool in page.tools]
         cursor = page.next_cursor
         if not cursor or len(found) >= MAX_TOOLS:
@@ -213,6 +183,8 @@ def _content(block: Any) -> Content:
 
 
 def _why(name: str, exc: BaseException, stderr: IO[str]) -> str:
+    if isinstance(exc, ImportError):
+        return f"the library that speaks MCP is not installed ({exc.name}): {INSTALL}"
     stderr.seek(0)
     said = " ".join(stderr.read()[-LAST_WORDS:].split())
     return f"the MCP server {name!r} cannot be used: {_line(exc)}{f'; it said: {said}' if said else ''}"
