@@ -174,9 +174,9 @@ def test_a_log_emptied_in_place_is_found(path):
 def test_a_log_held_by_somebody_else_is_an_error_after_a_while(path, monkeypatch):
     import fcntl
 
-    from dragoman.host.audit import chain
+    from dragoman.host import disk
 
-    monkeypatch.setattr(chain, "PATIENCE", 0.05)
+    monkeypatch.setattr(disk, "PATIENCE", 0.05)
     written(path, 1)
     with open(seal_path(path)) as other, AuditLog(path) as log:
         fcntl.flock(other, fcntl.LOCK_EX)

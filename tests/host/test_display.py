@@ -8,7 +8,8 @@ import unicodedata
 import pytest
 from torture.host_display import SEQUENCES, is_safe, read_back, show_all, strings
 
-from dragoman.host.display import host_warning, is_elided, quoted, scripts, shown_command, visible
+from dragoman.host.addresses import host_warning
+from dragoman.host.display import is_elided, quoted, scripts, shown_command, visible
 
 
 def test_nothing_shown_is_hidden_and_everything_can_be_read_back():

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from torture.shell_tricks import BENIGN, CWD, RULES
 
+from dragoman.host.addresses import origin
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
 from dragoman.host.permissions import Rules, RulesError, user_file, workspace_file
 from dragoman.host.permissions.launchers import program, why_not_open
-from dragoman.host.permissions.matching import Place, name_fits, origin, path_fits
+from dragoman.host.permissions.matching import Place, name_fits, path_fits
 
 ROOT = "/home/ada/project"
 HERE = Place(ROOT, "claude", time.time())

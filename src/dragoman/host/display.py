@@ -6,11 +6,9 @@ characters it is made of are written out themselves where the text has them.  So
 whole are alike.
 """
 
-import ipaddress
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from urllib.parse import urlsplit
 
 LIMIT = 4000  # characters shown of one text
 COMMAND_LIMIT = 16_000
@@ -28,7 +26,6 @@ _RUNS = re.compile(r"(.)\1*", re.DOTALL)
 _HARMLESS = re.compile(r"[ -~]*")
 _SUSPECT = re.compile(r" {9}|\\u\{")
 _BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 
 _LEFT_OUT = "⟨… "
 
@@ -150,53 +147,7 @@ def _joined(words: list[str], limit: int) -> str:
     return " ".join([*start, *reversed(end)])
 
 
-def host_warning(url: str) -> str | None:
-    """What is misleading about the host a URL, or a bare host name, leads to; None when nothing is."""
-    try:
-        parts = urlsplit(url if "//" in url else f"//{url}")
-        host, port_is_legal = parts.hostname or "", parts.port is None or parts.port >= 0
-    except ValueError:
-        return "this is no address a browser and a program would read alike"
-    shown = visible(host)
-    if not host or not port_is_legal or re.search(r"[\s\\\x00-\x20\x7f]", url):
-        return "this is no address a browser and a program would read alike"
-    if parts.username is not None or parts.password is not None:
-        return f"what stands before the @ is a user name: this leads to {shown}"
-    if not host.isascii():
-        return f"the host is written in {' and '.join(scripts(host))} letters; its real name is {_ascii(host)}"
-    if "xn--" in host:
-        return f"{shown} is shown by browsers as {visible(_readable(host))}"
-    return _oddly_spelt(host)
-
-
-def _oddly_spelt(host: str) -> str | None:
-    try:
-        ipaddress.ip_address(host)
-        return None
-    except ValueError:
-        labels = host.removesuffix(".").split(".")
-    if re.fullmatch(r"0x[0-9a-f]*|[0-9]+", labels[-1]):
-        return f"{visible(host)} is an IP address in an unusual spelling"
-    if not all(_LABEL.fullmatch(label) for label in labels):
-        return f"{visible(host)} is not a host name"
-    return None
-
-
 def scripts(text: str) -> list[str]:
     """The scripts the letters of a text belong to, such as LATIN and CYRILLIC."""
     found = (unicodedata.name(char, "UNKNOWN").split()[0] for char in text if char.isalpha())
     return sorted(set(found))
-
-
-def _ascii(host: str) -> str:
-    try:
-        return host.encode("idna").decode()
-    except UnicodeError:
-        return "no legal host name"
-
-
-def _readable(host: str) -> str:
-    try:
-        return host.encode().decode("idna")
-    except UnicodeError:
-        return "nothing legal"

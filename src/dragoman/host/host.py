@@ -154,8 +154,7 @@ class Host(Lender):
     @contextlib.contextmanager
     def _offer(self, cwd: Path, options: SessionOptions) -> Iterator[Loan]:
         """Open what a session is to be lent; it is closed again should the session not come about."""
-        trusted = self.store.trusts if self.store else _trust_nothing
-        rules = Rules.load(None, workspace_file(cwd), trusted)
+        rules = Rules.load(None, workspace_file(cwd), self.store.trusts if self.store else None)
         try:
             workspace = Workspace(
                 cwd,
@@ -305,7 +304,3 @@ def _approval_store(
 
 def _in(state: Path | None, name: str) -> str | None:
     return None if state is None else os.path.join(state, name)
-
-
-def _trust_nothing(path: str, digest: str) -> bool:
-    return False

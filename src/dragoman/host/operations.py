@@ -11,7 +11,7 @@ from ..schema.base import Bare
 class _Operation(Bare):
     @property
     def kind(self) -> str:
-        """One of the six words rules are written in."""
+        """One of `KINDS`."""
         return str(self.__struct_config__.tag)
 
     @property
@@ -24,8 +24,8 @@ class _Operation(Bare):
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
 
 
-class FileRead(_Operation, tag_field="operation", tag="file_read", kw_only=True):
-    """Read a file; `path` is where the opened descriptor really is."""
+class FileOperation(_Operation, kw_only=True):
+    """Done to one file; `path` is where the opened descriptor really is."""
 
     path: str
 
@@ -34,24 +34,19 @@ class FileRead(_Operation, tag_field="operation", tag="file_read", kw_only=True)
         return self.path
 
 
-class FileWrite(_Operation, tag_field="operation", tag="file_write", kw_only=True):
+class FileRead(FileOperation, tag_field="operation", tag="file_read"):
+    """Read a file."""
+
+
+class FileWrite(FileOperation, tag_field="operation", tag="file_write", kw_only=True):
     """Replace or create a file with exactly this content."""
 
-    path: str
     digest: str  # of the bytes that will be written
     creates: bool = False
 
-    @property
-    def subject(self) -> str:
-        return self.path
 
-
-class FileDelete(_Operation, tag_field="operation", tag="file_delete", kw_only=True):
-    path: str
-
-    @property
-    def subject(self) -> str:
-        return self.path
+class FileDelete(FileOperation, tag_field="operation", tag="file_delete"):
+    """Remove a file."""
 
 
 class Execute(_Operation, tag_field="operation", tag="terminal_execute", kw_only=True):
@@ -89,4 +84,5 @@ class McpTool(_Operation, tag_field="operation", tag="mcp_tool", kw_only=True):
         return f"{self.server}/{self.tool}"
 
 
+KINDS = ("file_read", "file_write", "file_delete", "terminal_execute", "network_access", "mcp_tool")
 Operation = FileRead | FileWrite | FileDelete | Execute | NetworkAccess | McpTool

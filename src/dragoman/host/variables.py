@@ -1,4 +1,4 @@
-"""Variables that make a loader, an interpreter, a shell or a tool run or trust what was not shown."""
+"""What the name of a variable tells: that it changes what runs or is trusted unseen, or that it holds a secret."""
 
 import functools
 import re
@@ -28,6 +28,7 @@ HARMLESS = (
     *("PYTHONFAULTHANDLER", "NODE_ENV", "NODE_NO_WARNINGS", "RUST_BACKTRACE", "RUST_LOG", "GOMAXPROCS"),
     *("CARGO_TERM_COLOR",),
 )
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|COOKIE", re.IGNORECASE)
 EXPORTED_FUNCTION = "()"  # what a value begins with that old shells run
 
 
@@ -35,6 +36,11 @@ def is_dangerous(name: str, value: str) -> bool:
     """Whether setting this changes what a program runs, loads or trusts."""
     known = name.upper()  # npm and the proxies are read in either case
     return (matches(known, DANGEROUS) and known not in HARMLESS) or value.startswith(EXPORTED_FUNCTION)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, a header or a field of this name holds a secret."""
+    return _SECRET.search(name) is not None
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

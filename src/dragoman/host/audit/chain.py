@@ -15,20 +15,19 @@ import fcntl
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
+from ..disk import lock
 from ..display import visible
 
 GENESIS = "0" * 64  # what the first line of the first file names as the line before it
 MAX_LINE = 256 * 1024
 OWN_FIELDS = ("seq", "time", "prev", "hash")
 OWN_EVENTS = ("start", "repaired")
-PATIENCE = 5.0  # seconds another process may hold the log
 _HASH = b',"hash":"'
 _TAIL = len(_HASH) + 64 + len(b'"}\n')
 _SEAL_SIZE = 20 + 1 + 64 + 1
@@ -172,19 +171,6 @@ def _snapshot(path: Path) -> tuple[Seal | None, int | None]:
         return read_seal(fd), None
     finally:
         os.close(fd)
-
-
-def lock(fd: int, kind: int) -> bool:
-    """Lock a file as soon as nobody else holds it; false when that takes too long."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(fd, kind | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.001)
 
 
 def _older(path: Path) -> Path | None:

@@ -21,25 +21,19 @@ from typing import Any
 
 from ...directories import state_directory
 from ...errors import Error
+from ..disk import lock, sync_directory
 from .chain import (
     MAX_LINE,
     OWN_EVENTS,
     OWN_FIELDS,
-    Problem,
     Seal,
     last_record,
     line_of,
-    lock,
     read_line,
     read_seal,
     seal_path,
-    shown,
-    verified,
-    verify,
 )
 from .redaction import Redactor
-
-__all__ = ["AuditError", "AuditLog", "Problem", "Redactor", "default_path", "shown", "verified", "verify"]
 
 MAX_TEXT, MAX_RECORD, MAX_ITEMS, MAX_DEPTH = 4000, 16_000, 256, 12  # what is kept of a value
 
@@ -106,7 +100,7 @@ class AuditLog:
         while True:
             if self._seal_fd < 0:
                 self._seal_fd = _open(seal, os.O_RDWR)
-            if not lock(self._seal_fd, fcntl.LOCK_EX):
+            if not lock(self._seal_fd):
                 raise AuditError(f"another process holds the audit log {self.path}")
             if _is_at(self._seal_fd, seal):
                 break
@@ -248,7 +242,7 @@ def _open(path: Path, flags: int) -> int:
         fd = os.open(path, flags)
     except FileNotFoundError:
         fd = os.open(path, flags | os.O_CREAT, 0o600)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(fd)
@@ -256,14 +250,6 @@ def _open(path: Path, flags: int) -> int:
     if status.st_mode & 0o077:
         os.fchmod(fd, 0o600)
     return fd
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _is_at(fd: int, path: Path) -> bool:

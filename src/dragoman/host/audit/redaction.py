@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from ..variables import is_secret_name
+
 REDACTED = "[redacted]"
 SHORTEST = 6  # a known value of fewer characters would also take out innocent text
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|COOKIE", re.IGNORECASE)
 _VALUE = r"\"[^\"]*+\"?|'[^']*+'?|[^\s'\"&;|,]+"  # a quote that is never closed runs to the end
 # A name and its value, as variables, headers, JSON and options write them.  Every pattern here takes linear time,
 # for the text is the agent's.
@@ -91,11 +92,6 @@ class Redactor:
             clean.append(REDACTED if follows and isinstance(item, str) else self.value(item))
             follows = isinstance(item, str) and item.startswith("-") and "=" not in item and is_secret_name(item)
         return clean
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable, a header or a field of this name holds a secret."""
-    return _SECRET.search(name) is not None
 
 
 def _without_value(found: re.Match[str]) -> str:

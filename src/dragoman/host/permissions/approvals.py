@@ -6,10 +6,8 @@ revoked in one is revoked in all.  A file that cannot be read, or that others ca
 """
 
 import contextlib
-import fcntl
 import logging
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -21,12 +19,12 @@ from msgspec import Struct
 
 from ...directories import state_directory
 from ...errors import Error
+from ..disk import lock, replace
 
 log = logging.getLogger("dragoman")
 
 Scope = Literal["once", "session", "workspace", "always"]
 LIFETIME = 30 * 24 * 3600.0  # seconds an approval is remembered
-PATIENCE = 5.0  # seconds another process may hold the file
 MAX_APPROVALS = 10_000
 MAX_FILE = 16 * 1024 * 1024
 
@@ -149,10 +147,11 @@ class ApprovalStore:
         """What the file holds, while nobody else changes it."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = self.path.with_name(f"{self.path.name}.lock")
-            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+            turn = self.path.with_name(f"{self.path.name}.lock")
+            fd = os.open(turn, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
             try:
-                _lock(fd)
+                if not lock(fd):
+                    raise ApprovalsError(f"another process holds {self.path}")
                 yield self._current()
             finally:
                 os.close(fd)
@@ -160,36 +159,7 @@ class ApprovalStore:
             raise ApprovalsError(f"{self.path} cannot be written: {exc.strerror or exc}") from exc
 
     def _replace(self, contents: _Contents) -> None:
-        """Put a whole new file in the place of the old one."""
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with open(fd, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(contents), indent=1))
-                file.flush()
-                os.fsync(fd)
-            os.rename(temporary, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-
-
-def _lock(fd: int) -> None:
-    """Wait for whoever else changes the file, but not for ever."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.001)
+        replace(self.path, msgspec.json.format(msgspec.json.encode(contents), indent=1))
 
 
 def default_path() -> Path:

@@ -30,15 +30,13 @@ from msgspec import Struct
 
 from ... import schema as s
 from ..display import visible
-from ..operations import Execute, Operation
+from ..operations import KINDS, Execute, FileOperation, Operation
 from . import claims, scrutiny
 from .approvals import LIFETIME, Approval, ApprovalsError, ApprovalStore, Scope, default_path
 from .matching import Place, is_in
 from .protected import has_other_names, protected_twin
-from .questions import CANCELLED, Asker, Option, Question, Questions, about
+from .questions import CANCELLED, Asker, Questions, about
 from .rules import Rules, Verdict, user_file
-
-__all__ = ["PRESETS", "Approval", "ApprovalStore", "Decision", "Option", "Permissions", "Question"]
 
 log = logging.getLogger("dragoman")
 
@@ -50,9 +48,7 @@ _ALLOWED_BY: dict[Preset, frozenset[str]] = {
     "ask": frozenset(),
     "allow-reads": frozenset({"file_read"}),
     "allow-edits": frozenset({"file_read", "file_write"}),
-    "allow-all": frozenset(
-        {"file_read", "file_write", "file_delete", "terminal_execute", "network_access", "mcp_tool"}
-    ),
+    "allow-all": frozenset(KINDS),
     "deny": frozenset(),
 }
 
@@ -270,9 +266,8 @@ class Permissions:
         place = Place(roots[0] if workspace else None, self.agent, time.time())
         names = scrutiny.names(operation)
         doubts = [doubt for name in names for doubt in scrutiny.doubts(name, self._protected)]
-        path: str = getattr(operation, "path", "")
-        is_shared = not doubts and has_other_names(path)
-        if is_shared and (twin := await asyncio.to_thread(protected_twin, path, roots)):
+        is_shared = not doubts and isinstance(operation, FileOperation) and has_other_names(operation.path)
+        if is_shared and (twin := await asyncio.to_thread(protected_twin, operation.subject, roots)):
             doubts.append(f"this file is also {visible(twin)}, which is protected")
         return _Situation(session_id, names, place, roots, tuple(dict.fromkeys(doubts)))
 
@@ -304,8 +299,8 @@ class Permissions:
             return False
         if self.preset == "allow-all" or not situation.roots:
             return True
-        path: str = getattr(situation.names[-1], "path", "")
-        return any(is_in(path, root) for root in situation.roots)
+        real = situation.names[-1]  # the presets between all and nothing are about files
+        return any(is_in(real.subject, root) for root in situation.roots)
 
     def _judged(self, situation: _Situation) -> Verdict | None:
         """What the rules say of an operation under the name it was given and under its real one."""

@@ -4,23 +4,18 @@ Nothing here takes more than linear time in either side, for neither a workspace
 ours.
 """
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
+from ..addresses import Origin, origin
+from ..operations import Execute, FileOperation, McpTool, NetworkAccess, Operation
 from .launchers import is_launcher, is_risky_option, program
 from .protected import folded
 
 Effect = Literal["allow", "ask", "deny"]
-
-_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
 def name_fits(glob: str, name: str) -> bool:
@@ -66,65 +61,6 @@ def is_in(path: str, root: str) -> bool:
     return path == root or path.startswith(root + "/")
 
 
-class Origin(Struct, frozen=True):
-    """Where a URL leads; in a rule, what is left out may be anything, and a host may begin with `*.`"""
-
-    scheme: str
-    host: str
-    port: int | None
-
-    def fits(self, wanted: "Origin") -> bool:
-        return (
-            wanted.scheme in ("", self.scheme)
-            and wanted.port in (None, self.port)
-            and (wanted.host == self.host or (wanted.host[:2] == "*." and self.host.endswith(wanted.host[1:])))
-        )
-
-
-def origin(url: str) -> Origin | None:
-    """Where a URL leads; None when two programs might not agree on it."""
-    if re.search(r"[\x00-\x20\x7f\\]", url) or not url.isascii():
-        return None
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").removesuffix("."), parts.port
-    except ValueError:
-        return None
-    if parts.username is not None or parts.password is not None or not is_host(host):
-        return None
-    return Origin(parts.scheme, host, port or _PORTS.get(parts.scheme))
-
-
-def is_host(host: str) -> bool:
-    """Whether this is a host name, or an IP address as it is always written."""
-    labels = host.split(".")
-    if ":" not in host and not _NUMBER.fullmatch(labels[-1]):
-        return all(_LABEL.fullmatch(label) for label in labels)
-    try:
-        return str(ipaddress.ip_address(host)) == host
-    except ValueError:
-        return False
-
-
-def host_pattern(text: str, *, exact: bool) -> Origin | None:
-    """A host as a rule names it: `example.com`, `*.example.com`, `http://localhost:8080`; None when it is not one.
-
-    An exact one means https and its usual port where it does not say otherwise.
-    """
-    scheme, _, rest = text.casefold().rpartition("://")
-    try:
-        parts = urlsplit(f"//{rest}")
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return None
-    if parts.netloc != rest or parts.username is not None or not is_host(host.removeprefix("*.")):
-        return None
-    if exact:
-        scheme = scheme or "https"
-        port = port or _PORTS.get(scheme)
-    return Origin(scheme, host, port)
-
-
 class Place(Struct, frozen=True):
     """What an operation is judged against besides itself: real paths, and when."""
 
@@ -157,7 +93,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         if operation.kind not in self.operations or not self._holds(place):
             return False
         match operation:
-            case FileRead() | FileWrite() | FileDelete():
+            case FileOperation():
                 return not self.paths or any(self._fits_path(glob, operation.path, place) for glob in self.paths)
             case Execute():
                 return self._fits_command(operation, place)

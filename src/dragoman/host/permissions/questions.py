@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..display import host_warning, is_elided, scripts, shown_command, visible
-from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
+from ..addresses import host_warning
+from ..display import is_elided, scripts, shown_command, visible
+from ..operations import Execute, FileOperation, FileWrite, McpTool, NetworkAccess, Operation
 from .approvals import Scope
 
 log = logging.getLogger("dragoman")
@@ -107,7 +108,7 @@ def _text(operation: Operation) -> str:
             return shown_command(operation.argv, operation.env, operation.cwd, operation.shell)
         case FileWrite():
             return f"{visible(operation.path)}\n{'a new file' if operation.creates else 'replaces what is there'}"
-        case FileRead() | FileDelete():
+        case FileOperation():
             return visible(operation.path)
         case NetworkAccess():
             return visible(operation.url)

@@ -32,12 +32,12 @@ from msgspec import Struct
 
 from ...directories import config_directory
 from ...errors import Error
-from ..operations import Operation
+from ..addresses import Origin, host_pattern
+from ..operations import KINDS, Operation
 from .launchers import why_not_open
-from .matching import Effect, Origin, Place, Rule, host_pattern
+from .matching import Effect, Place, Rule
 
 EFFECTS: tuple[Effect, ...] = ("deny", "ask", "allow")  # the stronger first
-KINDS = ("file_read", "file_write", "file_delete", "terminal_execute", "network_access", "mcp_tool")
 MAX_FILE = 256 * 1024
 MAX_RULES = 1000
 _MATCHERS = {
@@ -78,17 +78,18 @@ class Rules:
         cls,
         user: str | os.PathLike[str] | None = None,
         workspace: str | os.PathLike[str] | None = None,
-        trusted: Callable[[str, str], bool] = lambda path, digest: False,
+        trusted: Callable[[str, str], bool] | None = None,
     ) -> "Rules":
         """Read the user's file and a workspace's; a file that is not there has no rules.
 
-        `trusted` says whether the user trusts a workspace's file, known by its real path and its digest.
+        `trusted` says whether the user trusts a workspace's file, known by its real path and its digest; without
+        it none is.
         """
         rules = cls(_read(Path(user), own=True)[0] if user else ())
         if workspace:
             theirs, digest = _read(Path(workspace), own=False)
             path = os.path.realpath(workspace)
-            if not trusted(path, digest):
+            if not (trusted and trusted(path, digest)):
                 rules.ignored = tuple(rule for rule in theirs if rule.effect == "allow")
                 rules.untrusted = (path, digest) if rules.ignored else None
             rules.rules += tuple(rule for rule in theirs if rule not in rules.ignored)

@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from ..display import host_warning, visible
-from ..operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
+from ..addresses import host_warning, origin
+from ..display import visible
+from ..operations import Execute, FileOperation, FileWrite, McpTool, NetworkAccess, Operation
 from ..variables import is_dangerous
-from .matching import origin
 from .protected import protected_by
 
 
 def impossible(operation: Operation) -> str | None:
     """Why an operation cannot be what it says; None when it can."""
     match operation:
-        case FileRead(path=path) | FileWrite(path=path) | FileDelete(path=path):
+        case FileOperation(path=path):
             if not path.startswith("/") or "\0" in path:
                 return "the path is not an absolute one"
             if isinstance(operation, FileWrite) and not operation.digest:
@@ -38,7 +38,7 @@ def impossible(operation: Operation) -> str | None:
 def names(operation: Operation) -> tuple[Operation, ...]:
     """An operation under the path it was given and, where it differs, under the real one, which comes last."""
     match operation:
-        case FileRead(path=path) | FileWrite(path=path) | FileDelete(path=path):
+        case FileOperation(path=path):
             real = os.path.realpath(path)
             return (operation,) if real == path else (operation, msgspec.structs.replace(operation, path=real))
         case Execute(cwd=cwd):
@@ -51,7 +51,7 @@ def names(operation: Operation) -> tuple[Operation, ...]:
 def doubts(operation: Operation, own: Sequence[str]) -> list[str]:
     """Why an operation must be asked about, whatever the rules and the preset say."""
     match operation:
-        case FileRead(path=path) | FileWrite(path=path) | FileDelete(path=path):
+        case FileOperation(path=path):
             found = protected_by(path, own)
             return [f"{visible(found)} is protected"] if found else []
         case Execute():
@@ -79,10 +79,10 @@ def told(operation: Operation) -> dict[str, Any]:
     """An operation as the audit log has it."""
     told: dict[str, Any] = {"operation": operation.kind, "fingerprint": operation.fingerprint()}
     match operation:
-        case FileRead(path=path) | FileDelete(path=path):
-            return told | {"path": path}
         case FileWrite():
             return told | {"path": operation.path, "digest": operation.digest, "creates": operation.creates}
+        case FileOperation(path=path):
+            return told | {"path": path}
         case Execute():
             settings = dict(operation.env)
             how = {"shell": operation.shell, "interactive": operation.interactive}

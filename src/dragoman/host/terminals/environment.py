@@ -7,7 +7,7 @@ passed on, but `dangerous` tells which of it can change what runs, so that someb
 import os
 from collections.abc import Iterable, Mapping
 
-from ..variables import EXPORTED_FUNCTION, is_dangerous, matches
+from ..variables import EXPORTED_FUNCTION, is_dangerous, is_secret_name, matches
 
 INHERITED = (
     "HOME",
@@ -21,7 +21,6 @@ INHERITED = (
     "TZ",
     "TMPDIR",
 )
-SECRET = ("*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
 
 
 def environment(
@@ -53,4 +52,4 @@ def dangerous(set_by_agent: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def _inherited(name: str, named: tuple[str, ...]) -> bool:
     if name in named:
         return True
-    return matches(name, (*INHERITED, *named)) and not matches(name.upper(), SECRET)
+    return matches(name, (*INHERITED, *named)) and not is_secret_name(name)

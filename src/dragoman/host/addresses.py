@@ -1,0 +1,113 @@
+"""Where an address leads, and whether everybody who reads it would agree."""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from .display import scripts, visible
+
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+
+
+class Origin(Struct, frozen=True):
+    """Where a URL leads; in a rule, what is left out may be anything, and a host may begin with `*.`"""
+
+    scheme: str
+    host: str
+    port: int | None
+
+    def fits(self, wanted: "Origin") -> bool:
+        return (
+            wanted.scheme in ("", self.scheme)
+            and wanted.port in (None, self.port)
+            and (wanted.host == self.host or (wanted.host[:2] == "*." and self.host.endswith(wanted.host[1:])))
+        )
+
+
+def origin(url: str) -> Origin | None:
+    """Where a URL leads; None when two programs might not agree on it."""
+    if re.search(r"[\x00-\x20\x7f\\]", url) or not url.isascii():
+        return None
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").removesuffix("."), parts.port
+    except ValueError:
+        return None
+    if parts.username is not None or parts.password is not None or not is_host(host):
+        return None
+    return Origin(parts.scheme, host, port or _PORTS.get(parts.scheme))
+
+
+def is_host(host: str) -> bool:
+    """Whether this is a host name, or an IP address as it is always written."""
+    labels = host.split(".")
+    if ":" not in host and not _NUMBER.fullmatch(labels[-1]):
+        return all(_LABEL.fullmatch(label) for label in labels)
+    try:
+        return str(ipaddress.ip_address(host)) == host
+    except ValueError:
+        return False
+
+
+def host_pattern(text: str, *, exact: bool) -> Origin | None:
+    """A host as a rule names it: `example.com`, `*.example.com`, `http://localhost:8080`; None when it is not one.
+
+    An exact one means https and its usual port where it does not say otherwise.
+    """
+    scheme, _, rest = text.casefold().rpartition("://")
+    try:
+        parts = urlsplit(f"//{rest}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    if parts.netloc != rest or parts.username is not None or not is_host(host.removeprefix("*.")):
+        return None
+    if exact:
+        scheme = scheme or "https"
+        port = port or _PORTS.get(scheme)
+    return Origin(scheme, host, port)
+
+
+def host_warning(url: str) -> str | None:
+    """What is misleading about the host a URL, or a bare host name, leads to; None when nothing is."""
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        host, port_is_legal = parts.hostname or "", parts.port is None or parts.port >= 0
+    except ValueError:
+        return "this is no address a browser and a program would read alike"
+    shown = visible(host)
+    if not host or not port_is_legal or re.search(r"[\s\\\x00-\x20\x7f]", url):
+        return "this is no address a browser and a program would read alike"
+    if parts.username is not None or parts.password is not None:
+        return f"what stands before the @ is a user name: this leads to {shown}"
+    if not host.isascii():
+        return f"the host is written in {' and '.join(scripts(host))} letters; its real name is {_ascii(host)}"
+    if "xn--" in host:
+        return f"{shown} is shown by browsers as {visible(_readable(host))}"
+    return _oddly_spelt(host)
+
+
+def _oddly_spelt(host: str) -> str | None:
+    plain = host.removesuffix(".")
+    if is_host(plain):
+        return None
+    is_number = ":" in plain or _NUMBER.fullmatch(plain.rpartition(".")[2])
+    return f"{visible(host)} is {'an IP address in an unusual spelling' if is_number else 'not a host name'}"
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return "no legal host name"
+
+
+def _readable(host: str) -> str:
+    try:
+        return host.encode().decode("idna")
+    except UnicodeError:
+        return "nothing legal"
