@@ -6,6 +6,7 @@ from .draft_content import BLOCKS, attachment_block
 from .draft_terminals import DraftTerminals
 from .draft_updates import config_value
 from .memory import made_up_option
+from .pieces import Piece
 from .shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, margin, text_of
 from .translator import Ask, Fault, Flow, Pause, Peer, Start, Surroundings, Tell
 
@@ -160,9 +161,10 @@ class DraftSessions(DraftTerminals):
         self._held: dict[str, list[Any]] = {}  # updates of sessions whose opening is not answered yet
         self._history: dict[str, list[Any]] = {}  # the messages of sessions that are being loaded
 
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        return None if self._held or self._history else super().piece_outward(piece, frame)
+
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
-        if not (self._held or self._history):
-            return super().note_outward(method, params)
         notes = super().note_outward(method, params)
         if method == "session/update":
             session_id, update = params["sessionId"], params["update"]

@@ -1,18 +1,22 @@
 """Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
 
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
 
 from .draft_content import BLOCK, DIFF
 from .memory import Remembering, SessionMemory
+from .pieces import Chunk, Kind, Piece, Text, written
 from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry, margin
 from .translator import Kept, Peer, Surroundings
 
-CHUNKS = {
+Type = Literal["agent_message_chunk", "user_message_chunk", "thought_message_chunk"]
+CHUNKS: dict[Type, Kind] = {
     "agent_message_chunk": "agent_message_chunk",
     "user_message_chunk": "user_message_chunk",
     "thought_message_chunk": "agent_thought_chunk",
 }
-THOUGHT = "thought_message_chunk"
+THOUGHT: Type = "thought_message_chunk"
 MARKS = {type: "visible" if type == THOUGHT else "final" for type in CHUNKS}  # what each chunk says besides
 CHUNK_TYPES = {kind: type for type, kind in CHUNKS.items()}
 # What a tool's name tells of its kind, and the name of a tool of which only the kind is known.
@@ -108,6 +112,27 @@ TERMINAL = Fields(carried=["command", "exitCode", "stdout", "stderr"])
 OUTPUT = Pair(_output_inward, _output_outward)
 
 
+# Pieces of text
+
+
+class Data(Struct, forbid_unknown_fields=True, gc=False):
+    content: str
+    index: int
+    final: bool | UnsetType = UNSET
+    visible: bool | UnsetType = UNSET
+
+
+USUAL: dict[Type, tuple[bool | UnsetType, bool | UnsetType]] = {
+    type: (UNSET, True) if type == THOUGHT else (False, UNSET) for type in CHUNKS
+}
+
+
+class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    session_id: str
+    type: Type
+    data: Data
+
+
 class _Speech:
     """A message being told, and the number of the last of its chunks."""
 
@@ -120,6 +145,8 @@ class _Speech:
 class DraftUpdates(Remembering):
     """The part of the translator that updates go through."""
 
+    piece = DataPiece
+
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         self._speeches: dict[Any, _Speech] = Kept()  # (session, type of chunk) -> the message being told
@@ -130,12 +157,28 @@ class DraftUpdates(Remembering):
         """What is known of a terminal, for whoever shows it."""
         return {}
 
+    # Pieces of text
+
+    def piece_inward(self, piece: DataPiece, frame: bytes) -> bytes | None:
+        """What goes on with a message; what begins or ends one takes the long way."""
+        type, data = piece.type, piece.data
+        speech = self._speeches.get((piece.session_id, type))
+        if speech is None or data.index != speech.index + 1 or (data.final, data.visible) != USUAL[type]:
+            return None
+        speech.index += 1
+        return written(Piece(piece.session_id, Chunk(CHUNKS[type], Text("text", data.content), speech.id or UNSET)))
+
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        chunk = piece.update
+        type = CHUNK_TYPES[chunk.session_update]
+        speech = self._speech((piece.session_id, type), None if chunk.message_id is UNSET else chunk.message_id)
+        return written(DataPiece(piece.session_id, type, Data(chunk.content.text, speech.index, *USUAL[type])))
+
+    # Updates
+
     def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update" or "update" in params:
             return super().note_inward(method, params)
-        if len(params) == 3:  # a session, a type and its data: most of them
-            update = self._update(params["sessionId"], params["type"], params["data"])
-            return [(method, {"sessionId": params["sessionId"], "update": update})]
         kept = {name: member for name, member in params.items() if name == "timestamp"}
         rest = {name: member for name, member in params.items() if name not in ("type", "data", "timestamp")}
         update = self._update(params["sessionId"], params["type"], params["data"])
@@ -145,22 +188,18 @@ class DraftUpdates(Remembering):
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update":
             return super().note_outward(method, params)
-        kind = params["update"]["sessionUpdate"]
-        if kind in CHUNK_TYPES and len(params) == 2:  # most of them; nobody needs to know when each was said
-            type = CHUNK_TYPES[kind]
-            data = self._chunk_data(params["sessionId"], type, params["update"])
-            return [(method, {"sessionId": params["sessionId"], "type": type, "data": data})]
-        said, kept = carried(params, self) if "_meta" in params else (params, {})
+        said, kept = carried(params, self)
         rest = {name: member for name, member in said.items() if name != "update"}
-        stamp = {"timestamp": kept.get("timestamp") or self.surroundings.now()}
+        if "timestamp" not in kept and params["update"]["sessionUpdate"] not in CHUNK_TYPES:
+            kept["timestamp"] = self.surroundings.now()  # nobody needs to know when each word was said
         return [
-            (method, {**rest, "type": type, "data": data, **stamp})
+            (method, {**rest, "type": type, "data": data, **kept})
             for type, data in self._data(params["sessionId"], params["update"])
         ]
 
     # Inward
 
-    def _update(self, session_id: str, type: str, data: dict[str, Any]) -> dict[str, Any]:
+    def _update(self, session_id: str, type: Any, data: dict[str, Any]) -> dict[str, Any]:
         if type in CHUNKS:
             return self._chunk(session_id, type, data)
         match type:
@@ -184,7 +223,7 @@ class DraftUpdates(Remembering):
     def _tagged(self, kind: str, said: dict[str, Any]) -> dict[str, Any]:
         return {"sessionUpdate": kind, **said}
 
-    def _chunk(self, session_id: str, type: str, data: dict[str, Any]) -> dict[str, Any]:
+    def _chunk(self, session_id: str, type: Type, data: dict[str, Any]) -> dict[str, Any]:
         content, index, key = data["content"], data.get("index"), (session_id, type)
         block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
         speech = self._speeches.get(key)
@@ -253,19 +292,14 @@ class DraftUpdates(Remembering):
         self.lose("update kinds")
         return []
 
-    def _chunk_data(self, session_id: str, type: str, update: dict[str, Any]) -> dict[str, Any]:
+    def _chunk_data(self, session_id: str, type: Type, update: dict[str, Any]) -> dict[str, Any]:
         content, key, id = update["content"], (session_id, type), update.get("messageId")
         is_text = content.get("type") == "text"
         if not is_text or len(content) > 2:
             self.lose("content of messages")
         words = content["text"] if is_text else _placeholder(content)
-        speech = self._speeches.get(key)
-        if speech is None or speech.id != id:
-            speech = self._speeches[key] = _Speech(id)
-        speech.index += 1
+        speech = self._speech(key, id)
         counted = {"content": words, "index": speech.index, MARKS[type]: type == THOUGHT}
-        if "_meta" not in update:
-            return counted
         update, kept = carried(update, self)
         if kept.pop(MADE_UP, None) is None:
             return {**counted, **margin(update)}
@@ -274,6 +308,14 @@ class DraftUpdates(Remembering):
         if kept.get("final"):
             del self._speeches[key]
         return {"content": words, **margin(update), **kept}
+
+    def _speech(self, key: tuple[str, str], id: str | None) -> _Speech:
+        """The message we go on with, or begin, with one more chunk."""
+        speech = self._speeches.get(key)
+        if speech is None or speech.id != id:
+            speech = self._speeches[key] = _Speech(id)
+        speech.index += 1
+        return speech
 
     def finished_messages(self, session_id: str) -> list[dict[str, Any]]:
         """What ends the messages of a turn that are still open, told to a client."""

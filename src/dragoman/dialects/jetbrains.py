@@ -68,10 +68,17 @@ class JetBrains(Translator):
                 yield Tell({"method": "session/update", "params": {"sessionId": id, "update": chunk}})
         return carry(said, {"content": content}, self)
 
+    def piece_inward(self, piece: Any, frame: bytes) -> bytes | None:
+        self._count_told(piece.session_id)
+        return frame
+
+    def _count_told(self, session_id: str) -> None:
+        self._told[session_id] = self._told.get(session_id, 0) + 1
+
     def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update":
             return [(method, params)]
-        self._told[params["sessionId"]] = self._told.get(params["sessionId"], 0) + 1
+        self._count_told(params["sessionId"])
         if params["update"].get("sessionUpdate") != "message":
             return [(method, params)]
         return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(params["update"])]

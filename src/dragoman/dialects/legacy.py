@@ -10,7 +10,6 @@ from .memory import Remembering
 from .shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
 from .translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
 
-CHUNKS = {"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"}
 MODEL = "model"  # the id of the config option that stands for the list of models
 
 
@@ -164,15 +163,6 @@ def update_outward(update: Any, t: Any) -> Any:
 UPDATE: Shape = Fields(shapes={"update": Pair(update_inward, update_outward)})
 
 
-def _is_plain(params: Any) -> bool:
-    """Whether something is a piece of text told, which is most of it, and always was as it is."""
-    update = params.get("update") if isinstance(params, dict) else None
-    if not isinstance(update, dict) or update.get("sessionUpdate") not in CHUNKS or "_meta" in update:
-        return False
-    content = update.get("content")
-    return isinstance(content, dict) and content.get("type") == "text" and "_meta" not in content
-
-
 class Legacy(Remembering):
     name = "legacy"
     to_agent = {
@@ -206,15 +196,8 @@ class Legacy(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._connections: dict[Any, Any] = (
-            Kept()
-        )  # MCP over ACP: of an agent id -> server, of a client the reverse
-
-    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
-        return [(method, params)] if _is_plain(params) else super().note_inward(method, params)
-
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
-        return [(method, params)] if _is_plain(params) else super().note_outward(method, params)
+        # MCP over ACP: with an agent its connections and their servers, with a client the reverse.
+        self._connections: dict[Any, Any] = Kept()
 
     # Models
 

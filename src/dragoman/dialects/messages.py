@@ -3,10 +3,15 @@
 from collections.abc import Iterable
 from typing import Any
 
+from .pieces import Kind
 from .shapes import SAME, Shape, carry, margin
 from .translator import Kept, Translator
 
-ROLES = {"agent": "agent_message_chunk", "assistant": "agent_message_chunk", "user": "user_message_chunk"}
+ROLES: dict[str, Kind] = {
+    "agent": "agent_message_chunk",
+    "assistant": "agent_message_chunk",
+    "user": "user_message_chunk",
+}
 
 
 class WholeMessages:
@@ -23,14 +28,9 @@ class WholeMessages:
         t, blocks = self._translator, message["content"]
         blocks = blocks if isinstance(blocks, list) else [blocks]
         if len(blocks) == 1 and len(message) == 3 and (kind := self._plain.get(message.get("role"))):
-            # Most of them, and nothing of it is worth keeping: a chunk alone becomes the same message again.
-            return [
-                {
-                    "sessionUpdate": kind,
-                    "messageId": t.new_id("message"),
-                    "content": self._block.inward(blocks[0], t),
-                }
-            ]
+            # Nothing of it is worth keeping: a chunk alone becomes the same message again.
+            block = self._block.inward(blocks[0], t)
+            return [{"sessionUpdate": kind, "messageId": t.new_id("message"), "content": block}]
         kept = {name: member for name, member in message.items() if name not in ("content", "_meta")}
         kept["count"] = len(blocks)
         said = {"sessionUpdate": ROLES[message.get("role", "agent")], "messageId": t.new_id("message")}

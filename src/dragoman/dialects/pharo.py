@@ -1,11 +1,14 @@
 """D0, the dialect of the Pharo specification: shallow renames, whole messages, null where nothing is to be said."""
 
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from .codes import Codes
 from .memory import Remembering
-from .messages import WholeMessages
+from .messages import ROLES, WholeMessages
 from .pharo_content import BLOCK, OTHER, SHAPES
+from .pieces import Chunk, Piece, Text, written
 from .shapes import (
     MADE_UP,
     Empty,
@@ -35,6 +38,7 @@ CODES = Codes(
     nearest={"auth_required": "auth_failed", "access_denied": "permission_denied"},
 )
 TERMINAL_METHODS = ("create", "output", "waitForExit", "kill", "release")
+SPEAKERS: dict[str, Literal["agent", "user"]] = {"agent_message_chunk": "agent", "user_message_chunk": "user"}
 UPDATES = {"tool_call", "tool_call_update", "plan", "available_commands_update", "current_mode_update"}
 
 
@@ -246,6 +250,20 @@ def _output_outward(result: Any, t: Any) -> Any:
 EMPTY = Empty()
 
 
+# Pieces of text
+
+
+class Message(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["message"]
+    role: Literal["agent", "user"]
+    content: tuple[Text]
+
+
+class MessagePiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    session_id: str
+    update: Message
+
+
 class Pharo(Remembering):
     name = "pharo"
     losses = {
@@ -306,6 +324,8 @@ class Pharo(Remembering):
         "terminal/release": Call(result=EMPTY),
     }
 
+    piece = MessagePiece
+
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         self.modes: list[dict[str, Any]] = []  # what an agent named at initialize
@@ -358,15 +378,29 @@ class Pharo(Remembering):
 
     # Updates
 
+    def piece_inward(self, piece: MessagePiece, frame: bytes) -> bytes | None:
+        message = piece.update
+        return written(
+            Piece(piece.session_id, Chunk(ROLES[message.role], message.content[0], self.new_id("message")))
+        )
+
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        chunk = piece.update
+        if (role := SPEAKERS.get(chunk.session_update)) is None or not chunk.content.text:
+            return None
+        self._lose_boundary(chunk.message_id)
+        return written(MessagePiece(piece.session_id, Message("message", role, (chunk.content,))))
+
+    def _lose_boundary(self, message_id: Any) -> None:
+        if message_id and not self._messages.is_ours(message_id):
+            self.lose("message boundaries")
+
     def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method != "session/update" or "sessionUpdate" in params["update"]:
             return super().note_inward(method, params)
         update = params["update"]
         if update["type"] == "message":
-            chunks = self._messages.apart(update)
-            if len(chunks) == 1:
-                return [(method, {**params, "update": chunks[0]})]
-            return [(method, {**params, "update": chunk}) for chunk in chunks]
+            return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(update)]
         said = SHAPES.get(update["type"], OTHER).inward(update, self)
         if "toolCallId" in said:
             self.tools.note(said)
@@ -377,7 +411,7 @@ class Pharo(Remembering):
             return super().note_outward(method, params)
         update = params["update"]
         kind = update["sessionUpdate"]
-        if kind in ("agent_message_chunk", "user_message_chunk"):
+        if kind in SPEAKERS:
             message = self._message(params["sessionId"], update)
             return [(method, {**params, "update": message})] if message else []
         if kind not in UPDATES:
@@ -389,17 +423,12 @@ class Pharo(Remembering):
 
     def _message(self, session_id: str, chunk: dict[str, Any]) -> dict[str, Any] | None:
         """A chunk as a message; None for one that says nothing, or is of a message not yet whole again."""
-        if "_meta" in chunk:
-            chunk, kept = carried(chunk, self)
-            if kept:
-                return self._messages.together(session_id, chunk, kept)
-        content, id = chunk["content"], chunk.get("messageId")
+        chunk, kept = carried(chunk, self)
+        if kept:
+            return self._messages.together(session_id, chunk, kept)
+        content = chunk["content"]
         if content.get("text") == "" and len(content) == 2:
             return None
-        if id and not self._messages.is_ours(id):
-            self.lose("message boundaries")
-        if "annotations" in content:
-            content = BLOCK.outward(content, self)
-        role = "agent" if chunk["sessionUpdate"] == "agent_message_chunk" else "user"
-        said = {"type": "message", "role": role, "content": [content]}
-        return {**said, **margin(chunk)} if "_meta" in chunk else said
+        self._lose_boundary(chunk.get("messageId"))
+        said = {"type": "message", "role": SPEAKERS[chunk["sessionUpdate"]]}
+        return {**said, **margin(chunk), "content": [BLOCK.outward(content, self)]}

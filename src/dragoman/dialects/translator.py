@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from .pieces import Piece, read, reader
 from .shapes import SAME, Shape
 
 Message = dict[str, Any]
 Peer = Literal["agent", "client"]
 Flow = Generator[Any, Any, Any]
 
-UPDATE = "session/update"
 MAX_CALLS = 10_000  # a peer asks more at once than it may; ours refuse far earlier
 MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool calls
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading a wrong shape raises
@@ -151,6 +151,7 @@ class Translator:
     losses: ClassVar[Mapping[str, str]] = {}  # the rows of `report`, and what each of them loses
     to_agent: ClassVar[Mapping[str, Call]] = {}  # what clients call, by its name in version 1
     to_client: ClassVar[Mapping[str, Call]] = {}  # what agents call
+    piece: ClassVar[Any] = Piece  # how the peer tells a piece of text
     is_idle = False
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
@@ -161,6 +162,7 @@ class Translator:
         self._theirs = {call.name or name: (name, call) for name, call in theirs.items()}  # what the peer calls
         self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
         self._pending: tuple[dict[Any, _Open], dict[Any, _Open]] = ({}, {})  # open calls: ours, the peer's
+        self._read_piece = reader(self.piece)
         self._asking: dict[tuple[bool, str], _Running] = {}
         self._calls: dict[tuple[bool, Any], _Running] = {}  # calls that a flow will answer
         self._sleeping: dict[int, tuple[_Running, tuple[bool, str] | None]] = {}
@@ -175,26 +177,30 @@ class Translator:
 
     def inward(self, message: Message) -> Translation:
         """What the peer sent, as version 1 says it."""
-        if message.get("method") == UPDATE and "id" not in message:  # most of them, so first and without a detour
-            onward = self._noted(message, UPDATE, True)
-            if not (self._to_us or self._to_peer or self._wakes):
-                return Translation(onward)
-            self._to_us += onward
-        else:
-            self._take(message, from_peer=True)
+        self._take(message, from_peer=True)
         return self._outbox()
 
     def outward(self, message: Message) -> Translation:
         """What we send, as the peer says it."""
-        if message.get("method") == UPDATE and "id" not in message:
-            onward = self._noted(message, UPDATE, False)
-            if not (self._to_us or self._to_peer or self._wakes):
-                return Translation(onward)
-            self._to_peer += onward
-        else:
-            self._take(message, from_peer=False)
+        self._take(message, from_peer=False)
         out = self._outbox()
         return Translation(out.back, out.onward, out.wakes)
+
+    def quick_inward(self, frame: bytes) -> bytes | None:
+        """A frame of the peer that tells a piece of text, as version 1 tells it; None for what `inward` is for."""
+        try:
+            piece = self._read_piece(frame).params
+        except ValueError:
+            return None
+        return self.piece_inward(piece, frame)
+
+    def quick_outward(self, frame: bytes) -> bytes | None:
+        """A frame of ours that tells a piece of text, as the peer tells it; None for what `outward` is for."""
+        try:
+            piece = read(frame).params
+        except ValueError:
+            return None
+        return self.piece_outward(piece, frame)
 
     def woken(self, key: int) -> Translation:
         """The time of a wake has come."""
@@ -224,6 +230,14 @@ class Translator:
         if (row := self._ours.get(method)) is None:
             return [(method, params)]
         return [(row[0], row[1].params.outward(params, self))]
+
+    def piece_inward(self, piece: Any, frame: bytes) -> bytes | None:
+        """A piece of text the peer tells, read as `piece`; None for one that takes the long way."""
+        return frame
+
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        """A piece of text we tell; None for one that takes the long way."""
+        return frame
 
     def passed(self, method: str, params: Any, result: Any) -> None:
         """A call was answered; all as version 1 says it."""

@@ -36,8 +36,8 @@ class Said:
     def __init__(self) -> None:
         self.digest, self.length = hashlib.sha256(), 0
 
-    def add(self, block: Any) -> None:
-        piece = flat(block)
+    def add(self, piece: bytes) -> None:
+        """Take in a block, made flat."""
         self.digest.update(piece)
         self.length += len(piece)
 
@@ -54,7 +54,7 @@ class Said:
                 text = piece[len(piece) - over :].decode(errors="replace")
                 same = seen.digest.digest() == self.digest.digest()
                 return [{**block, "text": text}, *blocks[at + 1 :]] if same else None
-            seen.add(block)
+            seen.add(piece)
         return [] if seen.digest.digest() == self.digest.digest() else None
 
 
@@ -123,6 +123,13 @@ class Talk:
         self.is_muted = False  # a history comes that nobody asked for
         self.is_open = False  # somebody opened it here
         self.is_busy = False  # the agent is at work
+
+    def said_in(self, message_id: Any) -> Said:
+        """What the peer has said of a message so far."""
+        said = self.said.get(message_id)
+        if said is None:
+            self.said[message_id] = said = Said()
+        return said
 
     def begin_again(self) -> None:
         """The history is told anew."""

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from .pieces import Piece
 from .shapes import CARRIED
 from .translator import Ask, Fault, Flow, Kept, Message, Peer, Start, Surroundings, Tell, Translator
 from .v2_handshake import original, with_original
 from .v2_permissions import CANCELLED, OUTCOME, permission_outward
 from .v2_shapes import PROMPT, tool_inward
 from .v2_talk import Talk, Turn
-from .v2_updates import carrier, contents_inward, update_inward, update_outward
+from .v2_updates import carrier, contents_inward, piece_in, piece_out, update_inward, update_outward
 
 CANCELLED_CODE = -32800
 
@@ -169,6 +170,13 @@ class Turns(Translator):
 
     # What passes
 
+    def piece_inward(self, piece: Piece, frame: bytes) -> bytes | None:
+        return piece_in(piece, self.talk(piece.session_id), frame)
+
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        talk = self.talk(piece.session_id)
+        return None if talk.is_muted else piece_out(piece, talk, self, frame)
+
     def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method == "session/update":
             talk, update = self.talk(params["sessionId"]), params["update"]
@@ -176,7 +184,7 @@ class Turns(Translator):
                 found = self._take_state(update, talk)
             else:
                 found = update_inward(update, talk, self)
-            return [(method, params if one is update else {**params, "update": one}) for one in found]
+            return [(method, {**params, "update": one}) for one in found]
         if method == "session/cancel" and self.peer == "client":
             self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
             self._withdraw(self.talk(params["sessionId"]))
@@ -187,7 +195,7 @@ class Turns(Translator):
         if method == "session/update":
             talk, update = self.talk(params["sessionId"]), params["update"]
             found = [] if talk.is_muted else update_outward(update, talk, self)
-            return [(method, params if one is update else {**params, "update": one}) for one in found]
+            return [(method, {**params, "update": one}) for one in found]
         if method == "session/cancel":
             for turn in self.talk(params["sessionId"]).turns:
                 turn.is_cancelled = True

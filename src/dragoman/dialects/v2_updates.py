@@ -7,6 +7,9 @@ An update that becomes several carries the whole in the first of them.
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET
+
+from .pieces import Piece, written
 from .shapes import carried, carry
 from .translator import Message, Translator
 from .v2_handshake import offered
@@ -24,7 +27,7 @@ from .v2_shapes import (
     tool_inward,
     tool_outward,
 )
-from .v2_talk import Said, Talk, Terminal
+from .v2_talk import Said, Talk, Terminal, flat
 
 MADE_UP_ID = "dragoman:"  # what ids begin with that only version 2 needs
 SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
@@ -68,18 +71,24 @@ def _chunk_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     id, content = update.get("messageId"), update["content"]
     if update["sessionUpdate"] == "user_message_chunk" and _is_echo(talk, id, None):
         return []
-    said = talk.said.get(id)
-    if said is None:
-        talk.said[id] = said = Said()
-    said.add(content)
-    is_made_up = isinstance(id, str) and id.startswith(MADE_UP_ID)
-    block = BLOCK.inward(content, t)
-    if block is content and not is_made_up:
-        return [update]  # most of what is said goes this way
-    heard = {**update, "content": block}
-    if is_made_up:
+    talk.said_in(id).add(flat(content))
+    heard = {**update, "content": BLOCK.inward(content, t)}
+    if isinstance(id, str) and id.startswith(MADE_UP_ID):
         del heard["messageId"]
     return [heard]
+
+
+def piece_in(piece: Piece, talk: Talk, frame: bytes) -> bytes | None:
+    """As `_chunk_in`, of a piece of text."""
+    chunk = piece.update
+    id = chunk.message_id
+    if chunk.session_update == "user_message_chunk" or id is UNSET:
+        return None
+    talk.said_in(id).add(chunk.content.text.encode())
+    if not id.startswith(MADE_UP_ID):
+        return frame
+    chunk.message_id = UNSET
+    return written(piece)
 
 
 def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
@@ -98,7 +107,7 @@ def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
         rest, shown_as = blocks, t.new_id("message")
     said = talk.said[id] = Said()
     for block in blocks:
-        said.add(block)
+        said.add(flat(block))
     kind = f"{update['sessionUpdate']}_chunk"
     chunks = [{"sessionUpdate": kind, "messageId": shown_as, "content": BLOCK.inward(block, t)} for block in rest]
     if not chunks:
@@ -121,18 +130,35 @@ def _is_echo(talk: Talk, id: Any, content: Any) -> bool:
 
 
 def _chunk_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
-    kind, id = update["sessionUpdate"], update.get("messageId")
-    update, kept = carried(update, t) if "_meta" in update else (update, {})
-    if not isinstance(id, str):
-        id = talk.voice[1] if talk.voice[0] == kind else MADE_UP_ID + t.new_id("message")
-    talk.voice = (kind, id)
+    kind = update["sessionUpdate"]
+    update, kept = carried(update, t)
+    id = _message_id(kind, update.get("messageId"), talk, t)
     content = BLOCK.outward(update["content"], t)
-    if content is update["content"] and update.get("messageId") is id and not kept:
-        return [update]
     if kept.get("whole"):
-        whole = {**update, "sessionUpdate": kind.removesuffix("_chunk"), "messageId": id, "content": [content]}
-        return [whole]
-    return [{**update, "messageId": id, "content": content}]
+        kind, content = kind.removesuffix("_chunk"), [content]
+    return [{**update, "sessionUpdate": kind, "messageId": id, "content": content}]
+
+
+def piece_out(piece: Piece, talk: Talk, t: Translator, frame: bytes) -> bytes:
+    """As `_chunk_out`, of a piece of text."""
+    chunk = piece.update
+    id = _message_id(chunk.session_update, chunk.message_id, talk, t)
+    if chunk.message_id is id:
+        return frame
+    chunk.message_id = id
+    return written(piece)
+
+
+def _message_id(kind: str, given: Any, talk: Talk, t: Translator) -> str:
+    """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
+    if isinstance(given, str):
+        id = given
+    elif talk.voice[0] == kind:
+        id = talk.voice[1]
+    else:
+        id = MADE_UP_ID + t.new_id("message")
+    talk.voice = (kind, id)
+    return id
 
 
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
