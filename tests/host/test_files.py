@@ -473,7 +473,7 @@ def test_an_unsaved_buffer_is_read_instead_of_the_file(ws: Path) -> None:
         with pytest.raises(InvalidParams):
             workspace.reading("/etc/passwd")
         with workspace.writing(str(ws / "f")) as target:
-            assert target.old_text() == "unsaved 1\nunsaved 2\n"
+            assert target.buffer() == "unsaved 1\nunsaved 2\n"
 
 
 def test_an_editor_may_take_what_is_written(ws: Path) -> None:
@@ -498,9 +498,9 @@ def test_an_editor_may_take_what_is_written(ws: Path) -> None:
 def test_old_text_is_there_to_be_shown(workspace: Workspace, ws: Path) -> None:
     (ws / "f").write_bytes(b"a\r\nb")
     with workspace.writing(str(ws / "f")) as target:
-        assert target.old_text() == "a\r\nb"
+        assert target.saved_text() == "a\r\nb"
     with workspace.writing(str(ws / "g")) as target:
-        assert target.old_text() is None
+        assert target.saved_text() is None
         assert target.digest() is None
 
 

@@ -22,7 +22,6 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -33,7 +32,7 @@ from ..operations import FileDelete, FileWrite
 from .errors import Refused, answering, refusal
 from .extensions import EditedFile
 from .journal import Journal, Record, open_real
-from .paths import DIRECTORY, Place
+from .paths import Place, descend, status_at
 from .texts import MAX_TEXT
 from .writing import (
     ANYTHING,
@@ -227,9 +226,7 @@ class EditSet:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -324,7 +321,7 @@ def _recover(names: _Names, contents: _Contents | None, is_done: bool) -> None:
         if os.stat(top).st_ino != names.inode:
             raise FileNotFoundError(errno.ENOENT, "another directory has taken its place")
         try:
-            fd = _descend(top, names.missing)
+            fd = descend(top, names.missing)
         except (FileNotFoundError, NotADirectoryError):  # nothing was made, or nothing of it is left
             return
         try:
@@ -338,19 +335,6 @@ def _recover(names: _Names, contents: _Contents | None, is_done: bool) -> None:
         if not is_done:
             remove_directories(top, names.missing, range(len(names.missing)))
         os.close(top)
-
-
-def _descend(dir_fd: int, names: Sequence[str]) -> int:
-    fd = os.dup(dir_fd)
-    try:
-        for name in names:
-            child = os.open(name, DIRECTORY, dir_fd=fd)
-            os.close(fd)
-            fd = child
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 def _restore(fd: int, names: _Names, contents: _Contents | None) -> None:
@@ -372,11 +356,8 @@ def _restore(fd: int, names: _Names, contents: _Contents | None) -> None:
 
 def _is_ours(fd: int, name: str, contents: _Contents) -> bool:
     """Whether a name stands for the very file that was made in step 2, unchanged."""
-    try:
-        inode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_ino
-    except FileNotFoundError:
-        return False
-    return inode == contents.inode and _digest(fd, name) == contents.new
+    status = status_at(fd, name)
+    return status is not None and status.st_ino == contents.inode and _digest(fd, name) == contents.new
 
 
 def _digest(fd: int, name: str) -> str | None:

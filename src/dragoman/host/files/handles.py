@@ -9,29 +9,27 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
 from ..operations import FileRead, FileWrite
-from . import linux, texts
+from . import texts
 from .errors import Refused, answering
 from .extensions import DirectoryEntry
 from .journal import Journal
-from .paths import Descriptors, Place, checked_name
+from .paths import Descriptors, Place, checked_name, status_at
 from .texts import Window
 from .writing import (
     ANYTHING,
-    READ,
     Anything,
     Expected,
     check_writable,
     digest_at,
     digest_of,
     install,
-    is_there,
     make_directories,
+    open_regular,
     opened,
     read_chunks,
     remove,
@@ -59,9 +57,7 @@ class Handle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -84,13 +80,10 @@ class OpenFile(Handle):
         if not stat.S_ISREG(self._place.status.st_mode):
             raise Refused("not_a_file")
         with self._place as dir_fd:
-            fd = os.open(self._place.name, READ, dir_fd=dir_fd)
+            fd = open_regular(self._place.name, dir_fd)
             try:
-                status = os.fstat(fd)
-                if not stat.S_ISREG(status.st_mode) or linux.is_pseudo(fd):
-                    raise Refused("not_a_file")
                 named = os.stat(self._place.name, dir_fd=dir_fd, follow_symlinks=False)
-                if not os.path.samestat(status, named):  # replaced just now: the path would be another file's
+                if not os.path.samestat(os.fstat(fd), named):  # replaced just now: the path would be another file's
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
                 self.path = self._place.path()
             except BaseException:
@@ -228,11 +221,6 @@ class Target(Handle):
         """What the editor holds of it, unsaved."""
         return self._overlay(self.path) if self._overlay else None
 
-    def old_text(self, *, encoding: str | None = None) -> str | None:
-        """What it says now, as the editor has it; None when there is no such file."""
-        buffer = self.buffer()
-        return self.saved_text(encoding=encoding) if buffer is None else buffer
-
     def saved_text(self, *, encoding: str | None = None) -> str | None:
         """What it says on the disk; None when there is no such file."""
         if self._place.status is None:
@@ -292,7 +280,7 @@ class Target(Handle):
             raise
         finally:
             with suppress(OSError):
-                if not is_there(dir_fd, temp):
+                if status_at(dir_fd, temp) is None:
                     self._journal.forget(temp)
 
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ...directories import state_directory
-from .paths import DIRECTORY, MAX_TRIES, components
+from .paths import DIRECTORY, MAX_TRIES, components, descend
 from .writing import remove
 
 log = logging.getLogger("dragoman")
@@ -239,14 +239,8 @@ def _sweep(path: Any, token: str) -> None:
 
 def open_real(path: str) -> int:
     """Open a directory by its real path: one with a link in it is another one."""
-    fd = os.open("/", DIRECTORY)
+    top = os.open("/", DIRECTORY)
     try:
-        for name in components(path):
-            child = os.open(name, DIRECTORY, dir_fd=fd)
-            os.close(fd)
-            fd = child
-    except BaseException:
-        with suppress(OSError):
-            os.close(fd)
-        raise
-    return fd
+        return descend(top, components(path))
+    finally:
+        os.close(top)

@@ -215,7 +215,7 @@ class Roots:
         else:
             return None
         try:
-            status = _status(fd, parts[-1]) if parts else os.stat(fd)
+            status = status_at(fd, parts[-1]) if parts else os.stat(fd)
             if not (follow and status and stat.S_ISLNK(status.st_mode)):
                 return Place(root, fd, "".join(parts[-1:]), status)
         except BaseException:
@@ -260,7 +260,7 @@ class _Walk:
                         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                     return Place(self._root, self._fd, name, None, tuple(missing), tuple(self._trail))
             else:
-                status = _status(self._fd, name)
+                status = status_at(self._fd, name)
                 if not (follow and status and stat.S_ISLNK(status.st_mode)):
                     return Place(self._root, self._fd, name, status, trail=tuple(self._trail))
                 self._follow(name)
@@ -324,6 +324,20 @@ def components(path: str) -> Components:
     return tuple(name for name in path.split("/") if name not in ("", "."))
 
 
+def descend(dir_fd: int, names: Iterable[str]) -> int:
+    """Open the directory these names lead to, none of which may be a link; a descriptor for the caller to close."""
+    fd = os.dup(dir_fd)
+    try:
+        for name in names:
+            child = os.open(name, DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = child
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def is_beneath(path: str, top: str) -> bool:
     """Whether one real path is another or lies under it, by whole components; both as the system tells them."""
     return f"{path}/".startswith(f"{top.rstrip('/')}/")
@@ -367,8 +381,9 @@ def _checked(path: str) -> list[str]:
     return list(components(path))
 
 
-def _status(fd: int, name: str) -> os.stat_result | None:
+def status_at(dir_fd: int, name: str) -> os.stat_result | None:
+    """What has a name in a directory, a link itself; None when nothing has."""
     try:
-        return os.stat(name, dir_fd=fd, follow_symlinks=False)
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None

@@ -18,7 +18,7 @@ from typing import Any
 from ...errors import Error, RpcError
 from .errors import Refused, refusal
 from .extensions import ChangeKind, FileChange, FilesChanged
-from .paths import DIRECTORY, MAX_TRIES, checked_name
+from .paths import MAX_TRIES, checked_name, descend, status_at
 
 MAX_DIRECTORIES = 8192
 MAX_CHANGES = 4096  # kept for a reader who does not keep up
@@ -207,14 +207,11 @@ class _Watch:
     def _status(self, name: str) -> os.stat_result | None:
         """What there is, reached without a link; None when there is nothing."""
         *above, last = name.split("/")
-        fd = os.dup(self._fd)
         try:
-            for directory in above:
-                child = os.open(directory, DIRECTORY, dir_fd=fd)
-                os.close(fd)
-                fd = child
-            return os.stat(last, dir_fd=fd, follow_symlinks=False)
+            fd = descend(self._fd, above)
         except FileNotFoundError:
             return None
+        try:
+            return status_at(fd, last)
         finally:
             os.close(fd)

@@ -13,7 +13,7 @@ The same, with the asking in between, is what `read_text_file` and its kin do: t
 Contents are read and written in a thread.
 
 How a path is kept inside is in `paths`, how a file is replaced in `writing`, how several are in `edits`, and what
-an agent is answered when something cannot be had in `file_errors`.
+an agent is answered when something cannot be had in `errors`.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from msgspec import Struct
@@ -119,9 +118,7 @@ class Workspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Opening

@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 
 from . import linux
 from .errors import Refused
-from .paths import DIRECTORY, MAX_TRIES, Place
+from .paths import DIRECTORY, MAX_TRIES, Place, status_at
 
 log = logging.getLogger("dragoman")
 
 CHUNK = 256 * 1024
 
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
@@ -52,13 +52,20 @@ def digest_of(chunks: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
+def open_regular(name: str, dir_fd: int) -> int:
+    """Open a regular file of a directory; anything else is refused, and nothing is waited for."""
+    fd = os.open(name, _READ, dir_fd=dir_fd)
+    if stat.S_ISREG(os.fstat(fd).st_mode) and not linux.is_pseudo(fd):
+        return fd
+    os.close(fd)
+    raise Refused("not_a_file")
+
+
 @contextmanager
 def opened(name: str, dir_fd: int) -> Iterator[int]:
-    """A regular file of a directory; anything else is refused, and nothing is waited for."""
-    fd = os.open(name, READ, dir_fd=dir_fd)
+    """The same, for as long as the block runs."""
+    fd = open_regular(name, dir_fd)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode) or linux.is_pseudo(fd):
-            raise Refused("not_a_file")
         yield fd
     finally:
         os.close(fd)
@@ -212,11 +219,10 @@ ANYTHING = Anything()
 
 def _check(dir_fd: int, name: str, expected: "Expected | Anything") -> os.stat_result | None:
     """What has the name now; refused when it is not what was expected."""
-    try:
-        status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    except FileNotFoundError:
+    status = status_at(dir_fd, name)
+    if status is None:
         if expected is not ANYTHING and expected is not None:
-            raise Refused("changed") from None
+            raise Refused("changed")
         return None
     if not stat.S_ISREG(status.st_mode):
         raise Refused("not_a_file")
@@ -264,15 +270,6 @@ def remove(dir_fd: int, name: str) -> None:
     """Remove a file, if it is there."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=dir_fd)
-
-
-def is_there(dir_fd: int, name: str) -> bool:
-    """Whether anything has the name."""
-    try:
-        os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def make_directories(dir_fd: int, names: Sequence[str]) -> tuple[int, list[int]]:
