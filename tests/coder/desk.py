@@ -1,5 +1,6 @@
 """What the coder's tests share: a client on a real directory, and a coder with a scripted model in front of it."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,6 +33,19 @@ class DiskClient(RecordingClient):
         Path(params.path).parent.mkdir(parents=True, exist_ok=True)
         Path(params.path).write_text(params.content)
         return s.WriteTextFileResponse()
+
+
+class Reading(DiskClient):
+    """Has the titles of sessions to wait for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.titles: asyncio.Queue[Any] = asyncio.Queue()
+
+    def update(self, params: s.SessionNotification) -> None:
+        super().update(params)
+        if isinstance(params.update, s.SessionInfoUpdate):
+            self.titles.put_nowait(params.update.title)
 
 
 class BareClient(RecordingClient):

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dragoman.coder.titles import ORDER
+
 Frame = tuple[str, dict[str, Any]]  # the event's name, where the format has names, and its data
 
 
@@ -44,6 +46,7 @@ class ModelServer:
     """Answers requests with the steps of a script, in one provider's format; keeps what it was asked."""
 
     model = "test-model"
+    title = "What was asked for"  # what it calls a conversation
     provider = ""
     statuses = {"rate_limit": 429, "overloaded": 503, "overflow": 400, "key": 401}
 
@@ -96,6 +99,9 @@ class ModelServer:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             if request.startswith("GET"):
                 await self._plain(writer, 200, self.listing())
+                return
+            if json.dumps(ORDER)[1:-1].encode() in body:  # of no interest to a script
+                await self._stream(reader, writer, Answer(self.title))
                 return
             self.requests.append(json.loads(body))
             step = self.steps.pop(0) if self.steps else Answer("The script is over.")

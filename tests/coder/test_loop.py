@@ -17,7 +17,7 @@ from dragoman.errors import InternalError
 from dragoman.store import Store, durable
 from dragoman.testing import pair
 
-from .desk import BareClient, DiskClient, calls, desk, results, said, updates
+from .desk import BareClient, DiskClient, Reading, calls, desk, results, said, updates
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -285,6 +285,42 @@ async def test_the_session_is_named_after_the_first_prompt(tmp_path: Path) -> No
         await session.prompt("And that")
     titles = [u.title for u in updates(client) if isinstance(u, s.SessionInfoUpdate)]
     assert titles == ["Please rename this function to something that is very much…"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "named"),
+    [
+        ("Renaming a function", "Renaming a function"),
+        ('\n## "Renaming a function"\nI hope it fits.', "Renaming a function"),
+        ("word " * 50, ("word " * 12)[:-1] + "…"),
+    ],
+)
+async def test_once_it_has_answered_the_model_names_the_session(answered: str, named: str, tmp_path: Path) -> None:
+    model, client = ScriptedModel("One.", "Two.", title=answered), Reading()
+    async with asyncio.timeout(10), desk(tmp_path, model=model, client=client) as (session, _, _model):
+        await session.prompt("Rename it")
+        assert [await client.titles.get(), await client.titles.get()] == ["Rename it", named]
+        await session.prompt("And that")
+    assert client.titles.empty()
+    assert len(model.requests) == 2
+
+
+async def test_a_session_that_ends_while_it_is_being_named_leaves_nothing(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+            if request.purpose == "title":
+                asked.set()
+                await asyncio.Event().wait()
+            async for event in super().stream(request):
+                yield event
+
+    async with asyncio.timeout(10), desk(tmp_path, model=Slow("One.")) as (session, client, _):
+        await session.prompt("Go")
+        await asked.wait()
+        await session.close()
+    assert [u.title for u in updates(client) if isinstance(u, s.SessionInfoUpdate)] == ["Go"]
 
 
 async def test_a_script_that_is_over_says_so(tmp_path: Path) -> None:

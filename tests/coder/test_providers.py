@@ -11,7 +11,7 @@ from dragoman.coder import Coder
 from dragoman.errors import AuthRequired, InternalError
 from dragoman.testing import pair
 
-from .desk import QUICK, DiskClient, calls, said, updates
+from .desk import QUICK, DiskClient, Reading, calls, said, updates
 from .model_servers import (
     WIRES,
     Answer,
@@ -230,12 +230,14 @@ async def test_the_effort_the_user_sets_is_asked_for(project: Path, monkeypatch:
 async def test_what_a_session_has_cost_is_told_where_prices_are_known(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with talking(Anthropic, project, monkeypatch, answer("One."), answer("Two.")) as (session, client, _):
+    client, steps = Reading(), (answer("One."), answer("Two."))
+    async with talking(Anthropic, project, monkeypatch, *steps, client=client) as (session, _, _server):
         await session.prompt("Go")
+        assert [await client.titles.get(), await client.titles.get()] == ["Go", "What was asked for"]
         await session.prompt("Go")
     costs = [u.cost for u in updates(client) if isinstance(u, s.UsageUpdate)]
     assert costs[0] and costs[1] and costs[0].amount > 0
-    assert costs[1].amount == pytest.approx(2 * costs[0].amount)
+    assert costs[1].amount == pytest.approx(3 * costs[0].amount)  # the title was the second of three requests
     assert costs[0].currency == "USD"
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-MAX_TITLE = 60
-
 
 class Coder(Agent):
     """A coding agent for any language model.
@@ -217,9 +215,12 @@ class Coder(Agent):
     # Turns
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
+        from .titles import from_words
+
         talk = self._talks[turn.session.id]
         talk.place.checkpoints.begin()
-        await self._set_title(turn, talk)
+        if talk.title is None and not turn.text.startswith("/"):
+            await talk.set_title(from_words(turn.text))
         try:
             return await self._command(turn, talk)
         except KeyRefused as exc:
@@ -282,13 +283,10 @@ class Coder(Agent):
             limits=self._limits or Limits(),
             check=lambda turn, paths: findings_in(turn, talk.place, paths),
         )
-        return await loop.run(parts)
-
-    async def _set_title(self, turn: Turn, talk: "Conversation") -> None:
-        words = " ".join(turn.text.split())
-        if talk.title is None and words and not words.startswith("/"):
-            talk.title = words if len(words) <= MAX_TITLE else words[: MAX_TITLE - 1].rstrip() + "…"
-            await talk.session.set_title(talk.title)
+        stopped = await loop.run(parts)
+        if not talk.is_named and stopped is None:
+            self.client.wire.after_answer(functools.partial(talk.name_soon, model))
+        return stopped
 
     async def _tell_model(self, turn: Turn, talk: "Conversation") -> None:
         """Say which model answers, the first time and whenever it is another one."""

@@ -8,7 +8,7 @@ from ..turn import Turn, new_id
 from . import compaction
 from .conversation import Conversation
 from .history import Asked, Message, size
-from .model import Finished, Model, Request, TooLong
+from .model import Model, Request, TooLong, answer_of
 
 
 class Compactor:
@@ -59,15 +59,11 @@ class Compactor:
         await talk.session.report_usage(talk.used, self._model.window)
 
     async def _summary(self, history: list[Message], instructions: str) -> str:
-        events = self._model.stream(Request(instructions, compaction.question(history)))
-        try:
-            async for event in events:
-                if isinstance(event, Finished):
-                    self._talk.spend(event)
-                    return event.reply.text
-        finally:
-            await events.aclose()
-        return ""
+        asked = Request(instructions, compaction.question(history), purpose="summary")
+        if (answer := await answer_of(self._model, asked)) is None:
+            return ""
+        self._talk.spend(answer)
+        return answer.reply.text
 
 
 class _Report:

@@ -9,13 +9,15 @@ import msgspec
 
 from .. import schema as s
 from ..agent import with_value
+from ..errors import Error
 from ..roles import offered
 from ..turn import AgentSession
 from . import history as h
+from . import titles
 from .checkpoints import Checkpoints
 from .context import Skill, find_skills
 from .gate import Gate
-from .model import Finished, Tokens
+from .model import Finished, Model, Tokens, answer_of
 from .toolbox import Toolbox
 from .workplace import Workplace
 
@@ -26,6 +28,7 @@ log = logging.getLogger("dragoman")
 
 STATE = "coder"  # where in the session's state it is; messages have keys of their own, so that each is stored once
 CHECKPOINTS = f"{STATE}.checkpoints"
+NAMING = 60.0  # seconds a model may take to name a session
 
 
 class Conversation:
@@ -46,6 +49,8 @@ class Conversation:
         self.cost: float | None = stored.get("cost")
         self.used: int = stored.get("used", 0)  # tokens of the last request and its answer
         self.title: str | None = stored.get("title")
+        self.is_named: bool = stored.get("is_named", False)  # the model was asked for the title
+        self._naming: asyncio.Task[None] | None = None
         self.told_model: str | None = stored.get("told_model")  # the model the user was told of
         self.choices: dict[str, str] = dict(stored.get("choices", {}))  # options the user set
 
@@ -65,6 +70,7 @@ class Conversation:
             "cost": self.cost,
             "used": self.used,
             "title": self.title,
+            "is_named": self.is_named,
             "told_model": self.told_model,
             "choices": dict(self.choices),
         }
@@ -75,6 +81,31 @@ class Conversation:
         self.tokens += finished.tokens
         if finished.cost is not None:
             self.cost = (self.cost or 0.0) + finished.cost
+
+    async def set_title(self, title: str) -> None:
+        """Call the session something; nothing is no name."""
+        if title and title != self.title:
+            self.title = title
+            await self.session.set_title(title)
+
+    def name_soon(self, model: Model) -> None:
+        """Have the model name the session, beside whatever comes next."""
+        if self._naming is None:
+            self._naming = asyncio.create_task(self._name(model), name="name the session")
+
+    async def _name(self, model: Model) -> None:
+        try:
+            async with asyncio.timeout(NAMING):
+                answer = await answer_of(model, titles.question(self.history))
+            if answer is not None:
+                self.spend(answer)
+                self.is_named = True
+                await self.set_title(titles.from_answer(answer.reply.text))
+                await self.save()
+        except (Error, TimeoutError) as exc:  # its first words will do
+            log.debug("the session was not named: %s", exc)
+        finally:
+            self._naming = None
 
     async def look_around(self) -> None:
         """Find the skills there are."""
@@ -126,6 +157,9 @@ class Conversation:
         await self.session.set_config_options(with_option(self.session.config_options, "mode", mode))
 
     async def close(self) -> None:
+        if self._naming:
+            self._naming.cancel()
+            await asyncio.wait([self._naming])
         for server in self.servers or ():
             await server.close()
         await self.place.close()

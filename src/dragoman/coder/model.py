@@ -13,6 +13,7 @@ from ..errors import Error
 from .history import Message, Reply
 
 Stop = Literal["end", "length", "refusal"]
+Purpose = Literal["answer", "summary", "title"]
 EFFORTS = ("default", "off", "low", "medium", "high")
 
 
@@ -25,10 +26,13 @@ class ToolSpec(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
+    """What a model is asked, and what for: the user's turn, a summary of it all, a title for it."""
+
     instructions: str
     history: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     effort: str = "default"
+    purpose: Purpose = "answer"
 
 
 class Tokens(Struct, frozen=True):
@@ -90,6 +94,18 @@ class Model(Protocol):
     async def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+async def answer_of(model: Model, request: Request) -> Finished | None:
+    """All of a model's answer at once; None when it hung up before the end."""
+    events = model.stream(request)
+    try:
+        async for event in events:
+            if isinstance(event, Finished):
+                return event
+    finally:
+        await events.aclose()
+    return None
 
 
 class ModelError(Error):

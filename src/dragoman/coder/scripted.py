@@ -62,20 +62,29 @@ class ScriptedModel:
 
     A step is a word or several: a string is said, `call(…)` calls a tool, `think(…)` thinks, `stop(…)` ends with
     another reason; an exception is raised; a function is given the request and gives the step.  When the script is
-    over, the model says so.
+    over, the model says so.  Asked to name the conversation it gives `title`, which takes no step.
     """
 
     def __init__(
-        self, *steps: Step, name: str = "scripted", window: int = 100_000, takes: Iterable[str] = ()
+        self,
+        *steps: Step,
+        name: str = "scripted",
+        window: int = 100_000,
+        takes: Iterable[str] = (),
+        title: str = "",
     ) -> None:
         self.name = name
         self.window = window
         self.takes = frozenset(takes)
+        self.title = title
         self.requests: list[Request] = []
         self._steps = iter(steps)
         self._ids = itertools.count(1)
 
     async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        if request.purpose == "title":
+            yield Finished(Reply(self.title))
+            return
         self.requests.append(request)
         step = next(self._steps, "The script is over.")
         while callable(step):
