@@ -43,6 +43,7 @@ class Connection:
         self.peer = Peer(quiet=quiet)
         self.closed: Exception | None = None  # why, once it is
         self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
+        self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()  # the peer has hung up
@@ -287,6 +288,8 @@ class Connection:
         log.info("ignored: %s %r", noise.why, noise.data)
         if self._noise == NOISY:
             log.warning("the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200])
+        if self.on_noise:
+            self.on_noise()
 
     # The end
 

@@ -60,9 +60,10 @@ class Bare:
     def __init__(self, wire: Any) -> None:
         self.wire = wire
         self.frames: list[dict[str, Any]] = []
+        self.ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._last = 0
-        wire.listen(self._hear, self._changed.set)
+        wire.listen(self._hear, self.ended.set)
 
     def _hear(self, frames: Any) -> None:
         self.frames += [msgspec.json.decode(frame) for frame in frames]
@@ -132,6 +133,13 @@ class Watcher(Client):
         super().attach(connection)
         peer = connection.peer
         peer.answer(peer._requests, _Everything(peer._notifications, self))
+        before = connection.on_close
+
+        def closed() -> None:
+            before()
+            self.changed.set()
+
+        connection.on_close = closed
 
     def update(self, params: s.SessionNotification) -> None:
         self.told.setdefault(params.session_id, []).append(bytes(self.connection.frame))  # type: ignore[arg-type]

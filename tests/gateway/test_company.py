@@ -204,3 +204,22 @@ async def test_a_slow_viewer_holds_up_nobody_and_is_sent_away_and_may_come_back(
             await back.until(lambda: back.numbers(session.id) and back.numbers(session.id)[-1] >= total - 1)
             told = [frame for frame in seen + back.told[session.id] if b"user_message" not in frame]
             assert told == ann.told[session.id]
+
+
+async def test_a_viewer_that_falls_behind_is_warned_once_and_stays_if_it_catches_up(tmp_path: Path) -> None:
+    limits = Limits(warn_lag=50, evict_lag=1_000_000)
+    async with hosting(tmp_path, limits=limits) as house, house.visit("ann") as ann:
+        session = await ann.new_session(tmp_path)
+        await share(ann, session.id, "viewer")
+        async with house.visit("bob") as slow, asyncio.timeout(PATIENCE):
+            await slow.load_session(session.id, tmp_path)
+            (seat,) = (seat for seat in house.gateway.live[session.id].seats if seat.visitor.name == "bob")
+            slow.connection.hold()
+            while not seat._is_warned:
+                await session.prompt("flood 300 8000")
+            slow.connection.resume()
+            await slow.until(lambda: slow.numbers(session.id)[-1:] == ann.numbers(session.id)[-1:])
+            (warning,) = slow.notices("_dragoman/lagging")
+            assert warning["behind"] >= 50 and warning["most"] == 1_000_000
+            told = [frame for frame in slow.told[session.id] if b"user_message" not in frame]
+            assert told == ann.told[session.id]

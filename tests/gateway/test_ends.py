@@ -58,9 +58,8 @@ async def test_an_agent_that_has_forgotten_is_told_what_was_said(tmp_path: Path)
         await session.prompt("the cat is called Otto")
         (upstream,) = house.gateway._upstreams.values()
         os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
-        async with asyncio.timeout(PATIENCE):
-            while house.gateway._upstreams:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        assert upstream._running
+        await asyncio.wait([upstream._running], timeout=PATIENCE)
         await session.prompt("what is it called?")
         assert "Otto" in ann.told[session.id][-1].decode() or any(
             b"Otto" in frame for frame in ann.told[session.id][1:]

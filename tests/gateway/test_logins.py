@@ -1,6 +1,5 @@
 """Logging in to an agent behind a gateway, in the ways agents know."""
 
-import asyncio
 import logging
 import time
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from dragoman import Agent
 from dragoman import schema as s
 from dragoman.errors import AuthRequired
 
-from .house import PATIENCE, hosting
+from .house import hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -84,6 +83,4 @@ async def test_who_fails_too_often_is_sent_away(tmp_path: Path) -> None:
         for _ in range(3):
             with pytest.raises(AuthRequired):
                 await ann.agent.request("authenticate", credentials("api_key", "wrong"))
-        async with asyncio.timeout(PATIENCE):
-            while not ann.closed:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await ann.until(lambda: ann.closed)

@@ -12,10 +12,11 @@ from msgspec import Struct
 from ..transports.accepted import Request
 from ..transports.asgi_streams import Refused
 from .damping import Damping
-from .tokens import Grant, TokenFile, TokenFileError
+from .tokens import PREFIX, Grant, TokenFile, TokenFileError
 
 SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
 BEARER = "dragoman.bearer."
+KNOWN_BY = 16  # characters of a token that whoever guesses at the rest of it has to know
 CHALLENGE = {"www-authenticate": "Bearer"}
 
 
@@ -59,21 +60,22 @@ class Admission:
 
     async def __call__(self, request: Request) -> Principal:
         """The principal a request is from; raises Refused."""
-        if wait := self._damping.wait(request.peer):
+        token = _token(request)
+        sources = _sources(request, token)
+        if wait := max(map(self._damping.wait, sources)):
             self._refused("damped")
             raise Refused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
         if self._certificates and (named := _named_by_certificate(request)):
             return named
-        token = _token(request)
         principal = await self._by_token(token) if token else None
         if principal is None and self._anybody is not None and not token:
             return Principal(self._anybody, ("use", "admin"))
         if principal is None:
             if token:
-                self._damping.failed(request.peer)
+                for source in sources:
+                    self._damping.failed(source)
             self._refused("credential")
             raise Refused(401, "a valid token is needed", CHALLENGE)
-        self._damping.succeeded(request.peer)
         return principal
 
     def still_holds(self, principal: Principal) -> bool:
@@ -99,6 +101,15 @@ class Admission:
             if grant := self.tokens.grant(token):
                 return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
         return await self._signed.principal(token) if self._signed else None
+
+
+def _sources(request: Request, token: str) -> list[str]:
+    """Where failures are counted: at an address, and at a token of ours of which many addresses know the beginning.
+
+    Not at the name in a signed token: nobody is to be locked out by others who use it.
+    """
+    address = f"address {request.peer}"
+    return [address, f"token {token[:KNOWN_BY]}"] if token.startswith(PREFIX) else [address]
 
 
 def _token(request: Request) -> str:

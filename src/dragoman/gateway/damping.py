@@ -1,4 +1,4 @@
-"""Guessing is made slow: whoever fails too often has to wait, and nobody else does."""
+"""Whoever fails too often has to wait, and nobody else does: guessing is made slow, nonsense is cut short."""
 
 import time
 from collections import OrderedDict
@@ -50,6 +50,6 @@ class Damping:
         if len(self._sources) > self._most:
             self._sources.popitem(last=False)
 
-    def succeeded(self, source: str) -> None:
-        """Whoever gets in has not been guessing."""
+    def forget(self, source: str) -> None:
+        """A source that is gone is no longer counted."""
         self._sources.pop(source, None)

@@ -306,9 +306,12 @@ def _moment(seconds: float) -> str:
 
 
 @contextlib.asynccontextmanager
-async def front(gateway: Gateway, agent: str, principal: str, client: RemoteClient) -> AsyncIterator[Front]:
-    """The app each connection is served."""
+async def front(
+    gateway: Gateway, agent: str, principal: str, erred: Callable[[], None], client: RemoteClient
+) -> AsyncIterator[Front]:
+    """The app each connection is served; `erred` is called for each frame of the client's that is wrong."""
     assert isinstance(client.wire, Connection)
+    client.wire.on_noise = erred
     served = Front(gateway, agent, principal, client.wire)
     gateway.metrics.connections.add(1)
     try:

@@ -5,7 +5,7 @@ ended, questions and their answers) stands between them, and no client is ever s
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -156,6 +156,10 @@ class Ended(Struct, tag_field="dragoman", tag="ended"):
     result: Raw = NULL
     error: Problem | None = None
     interrupted: bool = False
+
+    @property
+    def outcome(self) -> Literal["interrupted", "failed", "answered"]:
+        return "interrupted" if self.interrupted else "failed" if self.error else "answered"
 
 
 class Asked(Struct, tag_field="dragoman", tag="asked"):

@@ -37,7 +37,7 @@ from .records import (
     update_frame,
 )
 from .seat import Visitor
-from .tracing import span
+from .tracing import TRACE, describe, onward, span
 from .upstream import Upstream
 
 log = logging.getLogger("dragoman")
@@ -179,8 +179,9 @@ class Turns:
             while self._queue:
                 self.running = turn = self._queue.popleft()
                 self._moved()
-                with span("turn", {"dragoman.session": self._session}):
+                with span("turn", {"dragoman.session": self._session}, _trace(turn.found)):
                     ended = await self._run(turn)
+                    describe(outcome=ended.outcome)
                 self._upstream = self.running = None
                 self._end(turn, ended)
             self._moved()
@@ -214,7 +215,7 @@ class Turns:
         if turn.is_cancelled:  # the agent was told so before it knew of the turn
             return CANCELLED
         found = {**turn.found, "prompt": raw([*primer, *blocks])} if primer else turn.found
-        asking = asyncio.ensure_future(upstream.call("session/prompt", changed(found, sessionId=id)))
+        asking = asyncio.ensure_future(upstream.call("session/prompt", changed(found, onward(), sessionId=id)))
         try:
             await asyncio.sleep(0)  # now it is on its way
             if turn.is_cancelled:
@@ -252,8 +253,7 @@ class Turns:
         ended.prompt = turn.key
         if turn.outcome.done() or turn.key in self.ended:
             return
-        outcome = "interrupted" if ended.interrupted else "failed" if ended.error else "answered"
-        self._metrics.turns.add(1, outcome)
+        self._metrics.turns.add(1, ended.outcome)
         self._metrics.turn_seconds.observe(time.monotonic() - turn.began)
         try:
             number = self._history.add("gateway", lambda _: own_frame(ended))
@@ -295,6 +295,12 @@ def owner(principal: str) -> str:
 
 def interruption(why: str) -> Problem:
     return Problem(-32603, f"the turn was interrupted: {why}", {"kind": "turn_interrupted"})
+
+
+def _trace(found: dict[str, Raw]) -> dict[str, str]:
+    """Which trace of its client's a prompt belongs to."""
+    told = {name: meta_value(found, name) for name in TRACE}
+    return {name: value for name, value in told.items() if isinstance(value, str)}
 
 
 def _content(found: dict[str, Raw]) -> list[Raw]:

@@ -13,9 +13,11 @@ from typing import Any
 
 from ..agent import serve_on
 from ..transports.accepted import AcceptedTransport, Request
+from ..transports.addresses import CONNECTION
 from ..transports.asgi import Endpoint, read_request
 from ..transports.asgi_streams import Receive, Refused, Scope, Send, refuse, respond
 from .admission import SUBPROTOCOL, Admission, Principal
+from .damping import Damping
 from .front import front
 from .gateway import Gateway
 from .limits import RETRY_AFTER
@@ -25,6 +27,10 @@ from .tokens import TokenFileError
 log = logging.getLogger("dragoman")
 
 WATCH_EVERY = 0.4  # seconds; what is revoked is out within one
+ERRORS = 1001  # frames of one client that are wrong, within a minute, before it is sent away
+WRONG = (400, 413, 501)  # what a request with a wrong frame is answered
+ABUSIVE = 1008  # the code a WebSocket is closed with then
+REVOKED = 4401  # the code a WebSocket is closed with when its credential is no longer good
 ROOT = "/acp"
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
@@ -45,7 +51,8 @@ class Web:
         self.hosts = {host.lower() for host in hosts}
         self.origins = set(origins)
         self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, **options)
-        self._wires: dict[AcceptedTransport, Principal] = {}
+        self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
+        self._errors = Damping(ERRORS)
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -73,7 +80,7 @@ class Web:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if self._agent(path) is not None:
-            await self._endpoint(scope, receive, _choosing(scope, send))
+            await self._endpoint(scope, receive, self._heeding(scope, _choosing(scope, send)))
         elif scope["type"] == "http" and path == "/healthz":
             await respond(send, 200, b"ok\n", PLAIN)
         elif scope["type"] == "http" and path == "/readyz":
@@ -110,7 +117,7 @@ class Web:
 
     async def _admit(self, request: Request) -> Principal:
         principal = await self.admission(request)
-        if request.headers.get("acp-connection-id"):
+        if request.headers.get(CONNECTION):
             return principal
         retry = {"retry-after": str(RETRY_AFTER)}
         if self.gateway.is_draining:
@@ -118,7 +125,7 @@ class Web:
         if len(self._wires) >= self.gateway.limits.connections:
             self.gateway.metrics.refusals.add(1, "connections")
             raise Refused(503, "too many clients are connected", retry)
-        own = sum(other.name == principal.name for other in self._wires.values())
+        own = sum(_whose(wire).name == principal.name for wire in self._wires.values())
         if own >= self.gateway.limits.connections_each:
             self.gateway.metrics.refusals.add(1, "connections_each")
             raise Refused(429, "you have too many connections", retry)
@@ -126,12 +133,36 @@ class Web:
 
     async def _serve(self, wire: AcceptedTransport) -> None:
         agent = self._agent(wire.request.path)
-        assert agent is not None and isinstance(wire.principal, Principal)
-        self._wires[wire] = wire.principal
+        assert agent is not None
+        self._wires[wire.id] = wire
+        erred = functools.partial(self._erred, wire)
         try:
-            await serve_on(functools.partial(front, self.gateway, agent, wire.principal.name), wire)
+            await serve_on(functools.partial(front, self.gateway, agent, _whose(wire).name, erred), wire)
         finally:
-            del self._wires[wire]
+            del self._wires[wire.id]
+            self._errors.forget(wire.id)
+
+    def _erred(self, wire: AcceptedTransport) -> None:
+        """A client has sent what is wrong; one that does nothing else is sent away."""
+        self._errors.failed(wire.id)
+        if self._errors.wait(wire.id) and not wire.is_over:
+            who, where = _whose(wire).name, wire.request.peer
+            log.warning("sent away for %d wrong frames in a minute: %s, at %s", ERRORS, who, where)
+            self.gateway.metrics.refusals.add(1, "abuse")
+            wire.end("too many wrong frames", ABUSIVE)
+
+    def _heeding(self, scope: Scope, send: Send) -> Send:
+        """Take note of wrong frames that never come as far as the connection they were for."""
+        wire = self._wires.get(read_request(scope).headers.get(CONNECTION, ""))
+        if wire is None or scope["type"] != "http":
+            return send
+
+        async def sending(event: MutableMapping[str, Any]) -> None:
+            await send(event)
+            if event.get("status") in WRONG:
+                self._erred(wire)
+
+        return sending
 
     async def _watch(self) -> None:
         while True:
@@ -140,10 +171,15 @@ class Web:
                 self.admission.refresh()
             except TokenFileError as exc:
                 log.error("%s", exc)
-            for wire, principal in list(self._wires.items()):
-                if not self.admission.still_holds(principal):
+            for wire in list(self._wires.values()):
+                if not self.admission.still_holds(_whose(wire)):
                     self.gateway.metrics.refusals.add(1, "revoked")
-                    wire.end("the credential is no longer good")
+                    wire.end("the credential is no longer good", REVOKED)
+
+
+def _whose(wire: AcceptedTransport) -> Principal:
+    assert isinstance(wire.principal, Principal)
+    return wire.principal
 
 
 def _choosing(scope: Scope, send: Send) -> Send:
