@@ -41,6 +41,17 @@ def test_help_needs_neither_an_event_loop_nor_msgspec() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30).returncode == 0
 
 
+def test_what_help_lists_without_loading_it_is_what_there_is() -> None:
+    from dragoman.cli import run, setup, translate
+    from dragoman.dialects import NAMES
+    from dragoman.host.permissions import PRESETS
+    from dragoman.ui.editors import EDITORS
+
+    assert run.PRESETS == PRESETS
+    assert tuple(EDITORS) == setup.EDITORS
+    assert translate.DIALECTS == NAMES
+
+
 def test_without_a_command_the_help_is_shown() -> None:
     assert "usage: dragoman" in dragoman().stdout
 

@@ -62,7 +62,7 @@ IMPURE = {
         "http",
     ),
 }
-MAY_PRINT = ("cli/", "ui/headless")
+MAY_PRINT = ("cli/",)
 # What comes with an extra may load its libraries: the files' prefix, the libraries.
 EXTRAS: dict[str, set[str]] = {
     "coder/providers": {"pydantic", "pydantic_ai"},

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
+from ..errors import Error
 from . import agent, agents, audit, connect, demo, gateway, new, run, serve, sessions, setup, translate
-from .complaint import INTERRUPTED, USAGE
+from .complaint import INTERRUPTED, USAGE, complain
 
 # In the order of the help text.
 COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, audit, translate)
@@ -37,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         return int(arguments.command(arguments) or 0)
+    except Error as exc:
+        return complain(str(exc))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has had enough

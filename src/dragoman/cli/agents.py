@@ -23,15 +23,11 @@ def add_to(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from ..errors import Error
     from ..host.processes import known_agents
     from ..ui.legible import one_line
     from ..ui.style import Style
 
-    try:
-        agents = known_agents()
-    except Error as exc:
-        return complain(str(exc))
+    agents = known_agents()
     style = Style.of(sys.stdout)
     columns = [(one_line(name), one_line(agent.title)) for name, agent in agents.items()]
     names, titles = (max(len(column) for column in side) for side in zip(*columns, strict=True))
@@ -51,14 +47,10 @@ def _state(agent: "Launch") -> tuple[str, str]:
 
 def _show(arguments: argparse.Namespace) -> int:
     from ..directories import config_directory
-    from ..errors import Error
     from ..host.processes import known_agents
     from ..ui.legible import one_line
 
-    try:
-        agents = known_agents()
-    except Error as exc:
-        return complain(str(exc))
+    agents = known_agents()
     if (agent := agents.get(arguments.name)) is None:
         return complain(f"there is no agent {arguments.name!r}; there are: {', '.join(agents)}")
     facts = {

@@ -62,7 +62,6 @@ def _run(arguments: argparse.Namespace) -> int:
     import os
     from pathlib import Path
 
-    from ..errors import Error
     from ..host.processes import find_agent
     from ..ui import headless
 
@@ -80,12 +79,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain("the prompt, --cwd and --file have to be UTF-8 text, for the protocol has no other")
     if not prompt.strip():
         return complain("the prompt is empty; say something to the agent")
-    try:
-        agent = find_agent(arguments.agent or _default_agent())
-    except Error as exc:
-        return complain(str(exc))
     order = headless.Order(
-        agent=agent,
+        agent=find_agent(arguments.agent or _default_agent()),
         prompt=prompt,
         cwd=os.path.abspath(arguments.cwd),
         preset=arguments.permissions,

@@ -17,14 +17,10 @@ def add_to(commands: Any) -> None:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    from ..errors import Error
     from ..host.processes import known_agents
     from ..ui.editors import configuration
 
-    try:
-        agents = known_agents()
-    except Error as exc:
-        return complain(str(exc))
+    agents = known_agents()
     ours = (name for name, agent in agents.items() if agent.command == "dragoman")
     name = arguments.agent or next(ours, "echo")
     if (agent := agents.get(name)) is None:

@@ -4,17 +4,20 @@ import argparse
 import sys
 from typing import Any
 
-from ..dialects import NAMES, proper_name
 from .complaint import AGENT_FAILED, complain
+
+DIALECTS = ("v1", "v2", "pharo", "beamcode", "cursor", "draft", "jetbrains", "legacy")
 
 
 def add_dialect(parser: Any, option: str, who: str) -> None:
     """Let the user say which dialect somebody speaks."""
-    told = f"what the {who} speaks, if it cannot be told from its greeting: {', '.join(NAMES)}"
+    told = f"what the {who} speaks, if it cannot be told from its greeting: {', '.join(DIALECTS)}"
     parser.add_argument(option, dest=f"{who}_dialect", type=_dialect, metavar="DIALECT", help=told)
 
 
 def _dialect(text: str) -> str:
+    from ..dialects import proper_name
+
     try:
         return proper_name(text)
     except ValueError as exc:

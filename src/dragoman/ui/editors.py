@@ -29,7 +29,7 @@ class Start(Struct, frozen=True):
 
 def configuration(editor: str, agent: Launch) -> tuple[str, str]:
     """Where it goes, and what goes there."""
-    where, write = _EDITORS[editor]
+    where, write = EDITORS[editor]
     return where, write(_start(agent))
 
 
@@ -104,7 +104,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-_EDITORS: dict[str, tuple[str, Callable[[Start], str]]] = {
+EDITORS: dict[str, tuple[str, Callable[[Start], str]]] = {
     "zed": (
         "Zed: put this into ~/.config/zed/settings.json (zed: open settings file), beside what is there:",
         _zed,

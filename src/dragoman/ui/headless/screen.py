@@ -15,6 +15,7 @@ from ...transcript import UNFINISHED, Compaction, Message, PlanEntries, Subagent
 from ..legible import Lines, Stream, legible, one_line
 from ..style import Style, is_terminal, size_of
 from .outcome import Outcome
+from .wording import doing, plain
 
 INDENT = "  "
 SHOWN_LINES = 12  # of what a tool has to say
@@ -23,13 +24,6 @@ MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "
 COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
 DIFF_COLOURS = {"+": ["green"], "-": ["red"], "@": ["cyan"], "\\": ["dim"]}
-DOINGS = {
-    "file_read": "read {path}",
-    "file_write": "write {path}",
-    "file_delete": "delete {path}",
-    "network_access": "reach {url}",
-    "mcp_tool": "call {tool} of {server}",
-}
 
 
 class _Shown:
@@ -130,7 +124,7 @@ class Screen:
         """Something was decided; what the user was not asked about and may not have expected is shown."""
         if event["decision"] == "deny" and not event.get("asked"):
             why = self.style(f"({event['why']})", "dim")
-            self._line("denied", f"{self.style('✗', 'red')} denied: {_doing(event)} {why}")
+            self._line("denied", f"{self.style('✗', 'red')} denied: {doing(event)} {why}")
 
     def terminal(self, id: str, command: str) -> None:
         """A command was started; it is named where its output begins."""
@@ -357,29 +351,3 @@ def _diffs(call: ToolCallEntry) -> dict[int, s.Diff]:
     """What a call changes, by what stays the same when it is told again."""
     diffs = [content for content in call.content if isinstance(content, s.Diff)]
     return {hash((diff.path, diff.old_text, diff.new_text)): diff for diff in diffs}
-
-
-def _doing(event: Mapping[str, Any]) -> str:
-    """What was decided on, in a few words."""
-    operation = event.get("operation")
-    if operation == "terminal_execute":
-        argv = event["argv"]
-        return one_line(f"run {argv[-1] if event['shell'] else ' '.join(argv)}", 200)
-    if operation == "claim":
-        return one_line(str(event["claims"]["title"] or "what the agent asked for"), 200)
-    return one_line(DOINGS[str(operation)].format_map(event), 200)
-
-
-def plain(block: s.ContentBlock) -> str:
-    """A content block in words."""
-    match block:
-        case s.TextContent(text=text):
-            return text
-        case s.ResourceLink(name=name, uri=uri):
-            return f"[{name}]({uri})"
-        case s.EmbeddedResource(resource=resource):
-            return f"[{resource.uri}]"
-        case s.ImageContent() | s.AudioContent():
-            return f"[{block.mime_type}]"
-        case _:
-            return "[content of an unknown kind]"

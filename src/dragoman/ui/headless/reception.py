@@ -1,0 +1,96 @@
+"""The client of a run: a host whose user sits at a plain terminal, or is not there."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from ... import schema as s
+from ...host import Host
+from ...host.display import shown_command
+from ...host.permissions import Question
+from ...host.terminals import Terminal
+from ...session import Session
+from .floor import Floor
+from .keys import Desk
+from .order import Order
+from .view import View
+
+LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
+
+
+class Reception(Host):
+    """A host that shows what it is asked, what it decides and what its commands print."""
+
+    def __init__(self, order: Order, view: View, desk: Desk | None) -> None:
+        name = order.agent.name or order.agent.described()
+        super().__init__(preset=order.preset, asker=self.ask, sandbox=order.sandbox, agent_name=name)
+        self.denied = 0
+        self.unasked = False  # whether somebody should have been asked and nobody was there
+        self.shown: Session | None = None
+        self.floor = Floor(view.show)
+        self._view, self._desk = view, desk
+        self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
+        self._following: set[asyncio.Task[None]] = set()
+
+    async def ask(self, question: Question) -> str | None:
+        """Put a question to the user, behind everything that came before it."""
+        async with self.floor.taken():
+            if question.session_id in self._cancelled:
+                return None
+            self._catch_up()
+            self._view.asked(question)
+            if self._desk:
+                return await self._desk.ask(question)
+            self.unasked = True
+            return None
+
+    def withdraw_questions(self, session_id: str) -> None:
+        self._cancelled.add(session_id)
+        super().withdraw_questions(session_id)
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        await self.floor.free()
+        if params.session_id in self._cancelled:
+            return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+        self._catch_up()
+        self._view.asked_about(params.tool_call)
+        return await super().request_permission(params)
+
+    def _catch_up(self) -> None:
+        """Show what has arrived and was not shown yet."""
+        for update in self.shown.backlog() if self.shown else ():
+            self._view.show(update)
+
+    def decided(self, event: Mapping[str, Any]) -> None:
+        self.denied += event.get("decision") == "deny"
+        self._view.decided(event)
+
+    def terminal_started(self, terminal: Terminal) -> None:
+        super().terminal_started(terminal)
+        task = asyncio.create_task(self._follow(terminal), name="follow")
+        self._following.add(task)
+        task.add_done_callback(self._followed)
+
+    def _followed(self, task: asyncio.Task[None]) -> None:
+        self._following.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody reads what is shown any more, which the turn finds out by itself
+
+    async def _follow(self, terminal: Terminal) -> None:
+        operation = terminal.operation
+        await self.floor.free()
+        self._view.terminal(terminal.id, operation.argv[-1] if operation.shell else shown_command(operation.argv))
+        try:
+            async for chunk in terminal.follow():
+                await self.floor.free()
+                self._view.output(terminal.id, chunk.text, chunk.stream)
+        finally:
+            self._view.terminal_ended(terminal.id, terminal.status)
+
+    async def follow_up(self) -> None:
+        """Show what commands have printed last; those that still run are followed no longer."""
+        if self._following:
+            _, running = await asyncio.wait(self._following, timeout=LAST_OUTPUT)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,186 @@
+"""A run from its beginning to its exit code, and the ways to stop it."""
+
+import asyncio
+import contextlib
+import io
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+
+from ... import schema as s
+from ...client import Client, connect
+from ...errors import AgentStartError, AuthRequired, Error, RpcError
+from ...host.permissions import RulesError
+from ...host.processes import Launch
+from ...session import Session
+from .attachments import attached
+from .events import Events
+from .keys import Desk, Keyboard
+from .opening import open_session, set_mode, set_option
+from .order import Order
+from .outcome import FAILED, INTERRUPTED, LIMIT, USAGE, Outcome, WrongArgument, outcome_of
+from .reception import Reception
+from .screen import Screen
+from .view import View
+
+GRACE = 10.0  # seconds a turn has to end once it was cancelled
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Run:
+    """One run, and the ways to stop it: gently by cancelling its turn, or at once."""
+
+    def __init__(self, order: Order, view: View, host: Reception) -> None:
+        self._order, self._view, self._host = order, view, host
+        self._session: Session | None = None  # while a turn runs in it
+        self._work: asyncio.Task[Outcome] | None = None
+        self._stopped: int | None = None  # the exit code, once somebody wanted it to stop
+        self._ending = False
+
+    async def __call__(self) -> Outcome:
+        loop = asyncio.get_running_loop()
+        self._work = asyncio.create_task(self._take_turn(), name="turn")
+        timer = loop.call_later(self._order.timeout, self._time_is_up) if self._order.timeout else None
+        heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # unlike under nohup
+        for number in heeded:
+            loop.add_signal_handler(number, self._interrupt, number)
+        try:
+            await asyncio.wait([self._work])
+            return self._outcome(self._work)
+        finally:
+            if timer:
+                timer.cancel()
+            for number in heeded:
+                loop.remove_signal_handler(number)
+
+    def _outcome(self, work: asyncio.Task[Outcome]) -> Outcome:
+        denied = self._host.denied
+        if work.cancelled():
+            return Outcome(self._stopped or INTERRUPTED, denied=denied)
+        match work.exception():
+            case None:
+                outcome = work.result()
+                if self._stopped == LIMIT and outcome.stop_reason == "cancelled":
+                    outcome.exit_code = LIMIT
+                return outcome
+            case WrongArgument() | RulesError() as exc:
+                return Outcome(USAGE, error=str(exc), denied=denied)
+            case Error() as exc:
+                return Outcome(FAILED, error=_failure(exc, self._order.agent, self._host), denied=denied)
+            case exc:
+                raise exc
+
+    async def _take_turn(self) -> Outcome:
+        order, host = self._order, self._host
+        target = order.agent.url or order.agent.argv
+        env, headers = order.agent.environment, order.agent.headers
+        async with connect(target, host, env=env, headers=headers, dialect=order.dialect):
+            session = await open_session(host, order.cwd, order.session, order.latest)
+            for option, value in order.options:
+                await set_option(session, option, value)
+            if order.mode is not None:
+                await set_mode(session, order.mode)
+            for update in session.backlog():
+                self._view.recall(update)
+            self._view.began(host, session.id, order.cwd)
+            takes = host.agent_capabilities.prompt_capabilities
+            files = await asyncio.to_thread(attached, order.files, takes)
+            turn = session.prompt([s.TextContent(text=order.prompt), *files])
+            self._session = host.shown = session
+            async for event in turn:
+                host.floor.show(event)
+                await host.floor.free()
+            self._session, self._ending = None, True
+            await host.follow_up()
+            if host.unasked:
+                self._view.remark("nobody could be asked; --permissions says what is allowed without asking")
+            return outcome_of(turn.response, host.denied)
+
+    def _interrupt(self, number: int) -> None:
+        if number == signal.SIGINT and self._session and self._stopped is None:
+            self._cancel(INTERRUPTED, "cancelling; Ctrl-C once more quits at once")
+        else:
+            self._quit(INTERRUPTED)
+
+    def _time_is_up(self) -> None:
+        if self._session:
+            self._cancel(LIMIT, f"{self._order.timeout:g} s are over; cancelling")
+        elif not self._ending:
+            self._view.remark(f"{self._order.timeout:g} s are over, and the agent has not even begun")
+            self._quit(LIMIT)
+
+    def _cancel(self, code: int, words: str) -> None:
+        """Ask the turn to end, and end it if it does not."""
+        if self._stopped is None and self._session:
+            self._stopped = code
+            self._session.cancel()
+            self._view.remark(words)
+            asyncio.get_running_loop().call_later(GRACE, self._quit, code)
+
+    def _quit(self, code: int) -> None:
+        """End everything now, unless it is ending already: hanging up must not be interrupted."""
+        if self._work and not self._ending:
+            self._ending = True
+            self._stopped = self._stopped or code
+            self._work.cancel()
+
+
+async def run(order: Order) -> int:
+    """Run one turn of an agent and show it; gives the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding lacks is written out
+            stream.reconfigure(encoding="utf-8" if order.json else None, errors="backslashreplace")
+    view: View = Events(sys.stdout) if order.json else Screen(sys.stdout, sys.stderr)
+    with contextlib.ExitStack() as opened:
+        desk = None
+        if order.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
+            opened.callback(keyboard.close)
+            screen = view if isinstance(view, Screen) else Screen(sys.stderr, sys.stderr)
+            desk = Desk(screen, keyboard)
+        opened.enter_context(_remarks(view))
+        try:
+            host = Reception(order, view, desk)
+            outcome = await Run(order, view, host)()
+            await host.take_back()
+            await host.follow_up()
+        except Error as exc:  # the user's own rules or log are no good
+            outcome = Outcome(USAGE, error=str(exc))
+        view.ended(outcome)
+    if order.json and outcome.error:
+        sys.stderr.write(f"dragoman: {outcome.error}\n")
+    return outcome.exit_code
+
+
+@contextlib.contextmanager
+def _remarks(view: View) -> Iterator[None]:
+    """Show what the library warns of, in one line each."""
+    log, handler = logging.getLogger("dragoman"), _Remarks(view)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _Remarks(logging.Handler):
+    def __init__(self, view: View) -> None:
+        super().__init__(logging.WARNING)
+        self._view = view
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._view.remark(record.getMessage())
+
+
+def _failure(exc: Error, agent: Launch, client: Client) -> str:
+    """What went wrong, and what to do about it."""
+    match exc:
+        case AuthRequired():
+            ways = ", ".join(method.name for method in client.auth_methods if not isinstance(method, s.Raw))
+            return f"the agent wants you to log in first{f' ({ways})' if ways else ''}; do so in its own program"
+        case RpcError():
+            return f"the agent answered with an error: {exc}"
+        case AgentStartError() if agent.install and not agent.is_installed:
+            return f"{exc}; to install it: {agent.install}"
+        case _:
+            return str(exc)
