@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import resource
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from torture.store_faults import fail_call, works
+from torture.store_faults import SCENARIOS, Site, suffer_all, works
 
 from dragoman import Agent, Session, connect
 from dragoman import schema as s
@@ -226,10 +227,10 @@ async def test_processes_share_a_store_and_each_finds_all_its_own(store: Store, 
 
 
 @pytest.mark.skipif(not works(), reason="strace cannot trace here")
-@pytest.mark.parametrize(
-    ("calls", "error", "when"),
-    [("fsync,fdatasync", "EIO", "8"), ("pwrite64", "ENOSPC", "30"), ("pwrite64", "EIO", "25+")],
-)
-async def test_what_a_failing_call_keeps_from_being_stored_is_not_shown(calls: str, error: str, when: str) -> None:
-    counts = await fail_call(calls, error, when)
-    assert counts["refused"] or counts["ended"], dict(counts)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_what_a_failing_call_or_the_end_keeps_from_being_stored_is_not_shown(
+    scenario: str, tmp_path: Path
+) -> None:
+    site = await Site(tmp_path).prepared()
+    faults = random.Random(6800).sample(await site.faults(scenario), 5)
+    print(dict(await suffer_all(faults, site)))

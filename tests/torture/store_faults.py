@@ -1,26 +1,41 @@
-"""T68, T69: agents whose disk fails at a chosen call; what their client was shown is stored all the same."""
+"""T67, T68, T69: each call of the disk fails, or is the last; what the client was shown is stored all the same."""
 
 import asyncio
+import contextlib
+import json
+import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
-from dragoman import Client, connect
+from dragoman import connect
 from dragoman import schema as s
-from dragoman.errors import Error, RpcError
+from dragoman.store import Store, durable, migrations
+from dragoman.store.database import Database
 
-AGENT = """
-import sys
-from dragoman import serve
-from dragoman.store import Store, durable
-from torture.store_damage import Chronicler
-serve(durable(Chronicler, Store(sys.argv[1], level="power")))
-"""
-TURNS = 6
+from .store_damage import MEMORY, Chronicler
+from .store_scenario import DOOMED, KEPT, migrate, prepare
+
+CALLS = "pwrite64,fsync,fdatasync,ftruncate,rename,unlink,mkdir,link"
+SCENARIOS = ("talking", "mending", "migrating")
+FAULTS = ("error=ENOSPC", "error=EIO", "error=ENOSPC+", "error=EIO+", "signal=KILL")  # `+`: and all that follow
 TESTS = str(Path(__file__).parent.parent)
+WORDS_KEPT = [f"<{KEPT}.{number}>" for number in range(40)]
+
+
+class Fault(NamedTuple):
+    """What goes wrong: at which call of a scenario, and how."""
+
+    scenario: str
+    how: str
+    call: str
+    when: int  # the first such call of a thread, the second, …
 
 
 def works() -> bool:
@@ -32,44 +47,141 @@ def works() -> bool:
     return done.returncode == 0
 
 
-async def fail_call(calls: str, error: str, when: str) -> Counter[str]:
-    """Have a call fail while an agent talks; nothing it showed may be missing afterwards."""
-    counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as directory:
-        store = str(Path(directory) / "store")
-        plain = [sys.executable, "-c", AGENT, store]
-        inject = f"inject={calls}:error={error}:when={when}"
-        failing = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", inject, *plain]
-        env = {**os.environ, "PYTHONPATH": TESTS}
-        async with connect(plain, env=env) as client:
-            id = (await client.new_session("/")).id
-        seen: list[str] = []
-        try:
-            async with asyncio.timeout(60), connect(failing, env=env) as client:
-                await _talk(client, id, seen, counts)
-        except Error:
-            counts["ended"] += 1
-        async with connect(plain, env=env) as client:
-            told = _texts([*(await client.load_session(id, "/")).backlog()])
-        assert told[: len(seen)] == seen or [text for text in told if text in set(seen)] == seen, (
-            "something is gone"
+class Site:
+    """The stores the scenarios begin with, made once, and everything that can go wrong with them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ids: dict[str, str] = {}
+
+    async def prepared(self) -> "Site":
+        whole, damaged = self._directory / "whole", self._directory / "damaged"
+        self._ids = await prepare(str(whole))
+        shutil.copytree(whole, damaged)
+        with (damaged / "sessions.db").open("r+b") as file:
+            file.write(b"?" * 100)
+        return self
+
+    async def faults(self, scenario: str) -> list[Fault]:
+        """All that can go wrong: each call of the disk that a scenario makes when all is well, in each way."""
+        async with self._ran(Fault(scenario, "", "", 0)) as (_, log, report):
+            assert report[-1] == {"ended": ""}, report[-1]
+            assert not [said for said in report if "refused" in said]
+            calls = Counter(re.findall(r"^(\d+) +(\w+)\(", log.read_text(), re.MULTILINE))
+        counts = {call: max(count for (_, name), count in calls.items() if name == call) for _, call in calls}
+        places = [(call, when) for call, count in counts.items() for when in range(1, count + 1)]
+        return [Fault(scenario, how, *place) for how in FAULTS for place in places]
+
+    async def suffer(self, fault: Fault) -> Counter[str]:
+        """Have something go wrong once and look at what is left."""
+        with _Quiet():
+            async with self._ran(fault) as (store, _, report):
+                try:
+                    return await self._outcome(fault, store, report)
+                except BaseException as exc:
+                    exc.add_note(f"{fault}: {report}")
+                    raise
+
+    @contextlib.asynccontextmanager
+    async def _ran(self, fault: Fault):  # type: ignore[no-untyped-def]
+        """Run a scenario; gives its store, the log of its calls and its report."""
+        with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
+            store, log, report = (Path(directory) / name for name in ("store", "log", "report"))
+            shutil.copytree(self._directory / ("damaged" if fault.scenario == "mending" else "whole"), store)
+            report.touch()
+            where = f"{fault.when}{'+' * fault.how.endswith('+')}"
+            inject = ["-e", f"inject={fault.call}:{fault.how.rstrip('+')}:when={where}"] if fault.how else []
+            fast = [] if "KILL" in fault.how else ["--seccomp-bpf"]  # with which no signal is sent
+            program = [sys.executable, "-m", "torture.store_scenario", fault.scenario, store, report]
+            process = await asyncio.create_subprocess_exec(
+                *("strace", *fast, "-f", "-qq", "-o", log, "-e", f"trace={CALLS}", *inject),
+                *(*program, json.dumps(self._ids)),
+                env={**os.environ, "PYTHONPATH": TESTS},
+                stderr=subprocess.PIPE,
+            )
+            _, errors = await asyncio.wait_for(process.communicate(), 120)
+            told = [json.loads(line) for line in report.read_text().splitlines()]
+            assert process.returncode == 0 or (process.returncode == -9 and "KILL" in fault.how), errors.decode()
+            yield store, log, told
+
+    async def _outcome(self, fault: Fault, store: Path, report: list[dict[str, str]]) -> Counter[str]:
+        shown: dict[str, list[str]] = defaultdict(list)
+        for said in report:
+            if "shown" in said:
+                shown[said["session"]].append(said["shown"])
+        done = {said["done"] for said in report if "done" in said}
+        refused = [said for said in report if "refused" in said]
+        if fault.how.startswith("error") and not fault.how.endswith("+"):
+            assert len(refused) <= 2, "one failure is felt for long"
+            assert report[-1] == {"ended": ""}, "it did not go on"
+        with contextlib.ExitStack() as later:
+            if fault.scenario == "migrating":
+                later.callback(setattr, migrations, "STEPS", migrations.STEPS)
+                migrate()
+            await self._check(store, shown, done)
+            _check_files(store, is_new=fault.scenario == "mending")
+        return Counter(
+            {
+                "shown": sum(map(len, shown.values())),
+                "refused": len(refused),
+                "ended early": "ended" not in report[-1],
+            }
+            if report
+            else {"never begun": 1}
         )
-        counts["shown"] += len(seen)
+
+    async def _check(self, store: Path, shown: dict[str, list[str]], done: set[str]) -> None:
+        async with connect(durable(Chronicler, Store(store))) as client:
+            listed = {one.session_id: one for one in await client.list_sessions()}
+            assert self._ids[KEPT] in listed
+            assert listed.keys() >= shown.keys()
+            for id in listed:
+                backlog = (await client.load_session(id, "/")).backlog()
+                texts = [u.content.text.rstrip("x") for u in backlog if isinstance(u, s.AgentMessageChunk)]  # type: ignore[union-attr]
+                told = [text for text in texts if text.startswith("<")]
+                assert len(set(told)) == len(told), "something is told twice"
+                assert [text for text in told if text in set(shown[id])] == shown[id], "something shown is gone"
+                if id == self._ids[KEPT]:
+                    assert told[: len(WORDS_KEPT)] == WORDS_KEPT
+            assert "title" not in done or listed[self._ids[KEPT]].title == "My title"
+        if "delete" in done:
+            assert self._ids[DOOMED] not in listed
+            assert f"<{DOOMED}.".encode() not in b"".join(
+                path.read_bytes() for path in store.rglob("*") if path.is_file()
+            )
+
+
+def _check_files(store: Path, *, is_new: bool) -> None:
+    """What failed to be written is no damage, and nothing that was begun is left lying about."""
+    names = {path.name for path in store.iterdir()}
+    assert {name.partition("-")[0] for name in names} <= {
+        *("sessions.db", "lock", "presence", "tip", "holders"),
+        *(["damaged"] if is_new else []),
+    }
+    with contextlib.closing(Database(store)) as db:
+        found = [problem for _, problem in db.verify() if not is_new]
+        assert not found, found
+
+
+class _Quiet:
+    """Without the store's complaints, which are as they should be."""
+
+    def __enter__(self) -> None:
+        logging.getLogger("dragoman").setLevel(logging.CRITICAL)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("dragoman").setLevel(logging.NOTSET)
+
+
+async def suffer_all(faults: list[Fault], site: Site, workers: int = 2) -> Counter[str]:
+    """Have everything of a list go wrong, several at a time."""
+    todo, counts = list(reversed(faults)), Counter[str]()
+
+    async def work() -> None:
+        while todo:
+            counts.update(await site.suffer(todo.pop()))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())
     return counts
-
-
-async def _talk(client: Client, id: str, seen: list[str], counts: Counter[str]) -> None:
-    session = await client.resume_session(id, "/")
-    for turn in range(TURNS):
-        try:
-            async for event in session.prompt(f"{turn} 30 50"):
-                seen += _texts([event])
-            counts["turns"] += 1
-        except RpcError as exc:
-            assert "cannot be stored" in str(exc), exc
-            counts["refused"] += 1
-
-
-def _texts(events: list[object]) -> list[str]:
-    chunks = (event for event in events if isinstance(event, s.AgentMessageChunk))
-    return [chunk.content.text for chunk in chunks if chunk.content.text.startswith("<")]  # type: ignore[union-attr]

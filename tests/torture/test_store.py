@@ -2,9 +2,9 @@
 
 import io
 import os
+import random
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,14 @@ from dragoman.store.database import Database
 from dragoman.store.exchange import exported, imported
 
 from .store_damage import Chronicler, damage_stores
-from .store_faults import fail_call, works
+from .store_faults import SCENARIOS, Site, suffer_all, works
 from .store_kills import check_integrity, kill_agents
 
 pytestmark = pytest.mark.torture
 
 KILLS = int(os.environ.get("STORE_KILLS", "10000"))
 DAMAGES = int(os.environ.get("STORE_DAMAGES", "5000"))
+FAULTS = int(os.environ.get("STORE_FAULTS", "10000"))  # at most so many of a scenario; there are fewer
 UPDATES = int(os.environ.get("STORE_UPDATES", "1000000"))
 BENCH = Path(__file__).parent.parent.parent / "bench" / "store.py"
 
@@ -43,22 +44,14 @@ async def test_5_000_damaged_stores_are_never_blank_and_never_silent() -> None:
 
 
 @pytest.mark.skipif(not works(), reason="strace cannot trace here")
-@pytest.mark.parametrize(
-    ("calls", "error", "suffix"),
-    [
-        ("fsync,fdatasync", "EIO", ""),
-        ("pwrite64", "ENOSPC", "+"),
-        ("pwrite64", "ENOSPC", ""),
-        ("pwrite64", "EIO", ""),
-    ],
-)
-async def test_a_failure_of_every_single_call_of_the_disk_shows_nothing_that_is_not_stored(
-    calls: str, error: str, suffix: str
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_each_call_of_the_disk_fails_or_is_the_last_and_nothing_shown_is_lost(
+    scenario: str, tmp_path: Path
 ) -> None:
-    counts: Counter[str] = Counter()
-    for when in range(1, 200):
-        counts += await fail_call(calls, error, f"{when}{suffix}")
-    print(dict(counts))
+    site = await Site(tmp_path).prepared()
+    faults = await site.faults(scenario)
+    counts = await suffer_all(random.Random(6800).sample(faults, min(FAULTS, len(faults))), site)
+    print(scenario, f"{len(faults)} faults", dict(counts))
 
 
 WRITER = """
@@ -69,7 +62,8 @@ from dragoman.store.lines import Opened
 db = Database(Path(sys.argv[1]))
 db.create(sys.argv[2], Opened(agent="x", cwd="/"), 1)
 for number in range(int(sys.argv[3])):
-    db.append([(sys.argv[2], b'{"number":%d}' % number)])
+    with db.transaction():
+        db.append([(sys.argv[2], b'{"number":%d}' % number)])
 db.close()
 """
 

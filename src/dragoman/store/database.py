@@ -75,16 +75,13 @@ class Database(StoreFile):
             raise
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Add lines to sessions we hold: all of them, or none and an error."""
+        """Add lines to sessions we hold, within a transaction."""
         by_session: dict[str, list[bytes]] = {}
         for id, line in entries:
             if id in self._heads:  # not deleted meanwhile
                 by_session.setdefault(id, []).append(line)
-        if not by_session:
-            return
-        with self.transaction():
-            for id, lines in by_session.items():
-                self._heads[id] = self._write(id, self._heads[id], lines)
+        for id, lines in by_session.items():
+            self._heads[id] = self._write(id, self._heads[id], lines)
 
     def _write(self, id: str, before: Head, lines: list[bytes]) -> Head:
         """Write lines behind what there is; gives the new head, and leaves the one before as it is."""
