@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.coder.titles import ORDER
@@ -53,6 +53,7 @@ class ModelServer:
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
         self.requests: list[dict[str, Any]] = []
+        self.heads: list[str] = []  # the request lines and headers they came with
         self.hung_up = asyncio.Event()
         self.speaking = asyncio.Event()
         self.port = 0
@@ -104,6 +105,7 @@ class ModelServer:
                 await self._stream(reader, writer, Answer(self.title))
                 return
             self.requests.append(json.loads(body))
+            self.heads.append(head)
             step = self.steps.pop(0) if self.steps else Answer("The script is over.")
             if isinstance(step, Fault):
                 await self._plain(writer, self.statuses[step.kind], self.fault(step.kind))
@@ -349,6 +351,41 @@ class Ollama(OpenAIChat):
     @property
     def environ(self) -> dict[str, str]:
         return {"OLLAMA_HOST": f"127.0.0.1:{self.port}"}
+
+
+class Compatible(OpenAIChat):
+    """Another provider that speaks OpenAI's Chat Completions API."""
+
+    model = "some-model"
+    key = ""  # the variable that has its key
+    version = "/v1"  # what its address ends with
+
+    @property
+    def environ(self) -> dict[str, str]:
+        keys = {self.key: f"sk-{self.provider}-0001"} if self.key else {}
+        return {f"{self.provider.upper()}_BASE_URL": f"http://127.0.0.1:{self.port}{self.version}", **keys}
+
+
+class Mistral(Compatible):
+    provider = "mistral"
+    key = "MISTRAL_API_KEY"
+    version = ""
+
+    def frames(self, step: Answer) -> Iterator[Frame]:
+        """All calls come whole and together."""
+        whole = [
+            {"index": i, "id": f"call{next(self._numbers):05}", "function": {"name": name, "arguments": arguments}}
+            for i, (name, arguments) in enumerate(step.calls)
+        ]
+        *words, end, usage = super().frames(replace(step, calls=()))
+        yield from words
+        yield self._chunk({"content": "", "tool_calls": whole}, "tool_calls") if whole else end
+        yield usage
+
+
+def compatible(provider: str, **facts: Any) -> type[Compatible]:
+    """A server for one of them."""
+    return type(provider, (Compatible,), {"provider": provider, **facts})
 
 
 WIRES: Sequence[type[ModelServer]] = (Anthropic, OpenAIChat, OpenAIResponses, Google, Ollama)

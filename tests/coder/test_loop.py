@@ -323,6 +323,21 @@ async def test_a_session_that_ends_while_it_is_being_named_leaves_nothing(tmp_pa
     assert [u.title for u in updates(client) if isinstance(u, s.SessionInfoUpdate)] == ["Go"]
 
 
+async def test_a_call_the_model_began_but_did_not_make_does_not_stay_open(tmp_path: Path) -> None:
+    class Fickle(ScriptedModel):
+        async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+            if not self.requests:
+                yield CallStarted("never-made", "run_command")
+            async for event in super().stream(request):
+                yield event
+
+    model = Fickle(call("list_files"), "Done.")
+    async with desk(tmp_path, model=model) as (session, client, _):
+        await session.prompt("Go")
+    assert [shown["status"] for shown in calls(client).values()] == ["failed", "completed"]
+    assert [name for name, _, _ in results(model)] == ["list_files"]
+
+
 async def test_a_script_that_is_over_says_so(tmp_path: Path) -> None:
     model = ScriptedModel()
     async with desk(tmp_path, model=model) as (session, client, _):

@@ -23,11 +23,15 @@ MOST = 512 * 1024  # bytes of that
 
 
 class Provider(Struct, frozen=True):
-    """A provider reached with a key; the first of its models is the usual one."""
+    """A provider reached with a key; the first of its models is the usual one.
+
+    One with an address of its own speaks the Chat Completions API there.
+    """
 
     title: str
     keys: tuple[str, ...]
     models: tuple[str, ...]
+    address: str = ""
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -42,8 +46,8 @@ PROVIDERS: Mapping[str, Provider] = {
         "OpenRouter", ("OPENROUTER_API_KEY",), ("anthropic/claude-sonnet-5.5", "openai/gpt-5.5", "qwen/qwen3-coder")
     ),
     "mistral": Provider("Mistral", ("MISTRAL_API_KEY",), ("codestral-latest", "mistral-large-latest")),
-    "groq": Provider("Groq", ("GROQ_API_KEY",), ("openai/gpt-oss-120b",)),
-    "xai": Provider("xAI", ("XAI_API_KEY",), ("grok-code-fast-1", "grok-4.7")),
+    "groq": Provider("Groq", ("GROQ_API_KEY",), ("openai/gpt-oss-120b",), "https://api.groq.com/openai/v1"),
+    "xai": Provider("xAI", ("XAI_API_KEY",), ("grok-code-fast-1", "grok-4.7"), "https://api.x.ai/v1"),
     "deepseek": Provider("DeepSeek", ("DEEPSEEK_API_KEY",), ("deepseek-v4-pro", "deepseek-v4-flash")),
 }
 SERVERS: Mapping[str, tuple[str, int]] = {
@@ -97,14 +101,17 @@ async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, 
     if not separator or not model:
         raise ModelError(f"{choice.name!r} names no model: write it as provider:model, such as anthropic:…")
     provider = _SAME.get(provider, provider)
+    known = PROVIDERS.get(provider.removesuffix("-chat"))
     key, _ = key_for(provider, keys, environ)
-    base_url = choice.base_url or environ.get(f"{provider.removesuffix('-chat').upper()}_BASE_URL")
-    if provider in PROVIDERS and not key:
-        raise KeyRefused(f"there is no key for {PROVIDERS[provider].title}; set {PROVIDERS[provider].keys[0]}")
+    if known and not key:
+        raise KeyRefused(f"there is no key for {known.title}; set {known.keys[0]}")
+    base_url = choice.base_url or environ.get(_address_variable(provider)) or (known.address if known else "")
     if provider in SERVERS:
         base_url = base_url or f"{_address(provider, environ)}/v1"
-    kind = f"{provider if provider not in SERVERS or provider == 'ollama' else 'openai-chat'}:{model}"
-    made: Model = await (await loaded()).open_model(choice.name, kind, key or None, base_url)
+    compatible = (known is not None and bool(known.address)) or (provider in SERVERS and provider != "ollama")
+    made: Model = await (await loaded()).open_model(
+        choice.name, provider, model, key=key, base_url=base_url, compatible=compatible
+    )
     return made
 
 
@@ -136,7 +143,14 @@ def _rank(name: str) -> int:
     return next((i for i, word in enumerate(_CODERS) if word in name.lower()), len(_CODERS))
 
 
+def _address_variable(provider: str) -> str:
+    return f"{provider.removesuffix('-chat').upper()}_BASE_URL"
+
+
 def _address(server: str, environ: Mapping[str, str]) -> str:
+    """Where a server is, without the version every path of it begins with."""
+    if base_url := environ.get(_address_variable(server)):
+        return base_url.rstrip("/").removesuffix("/v1")
     if server == "ollama" and (host := environ.get("OLLAMA_HOST")):
         return host if "://" in host else f"http://{host}"
     return f"http://127.0.0.1:{SERVERS[server][1]}"

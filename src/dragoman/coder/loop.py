@@ -81,6 +81,7 @@ class Loop:
                 finished = await self._answer()
                 if finished.reply.text or finished.reply.calls:  # no provider takes an empty message back
                     talk.history.append(finished.reply)
+                await self._drop_announced("The model did not make this call after all.", finished.reply.calls)
                 await self._account(finished)
                 if not finished.reply.calls:
                     return await self._stop(finished)
@@ -151,10 +152,13 @@ class Loop:
 
     async def _drop_answer(self) -> None:
         """Forget an answer that broke off, and close what it had announced."""
-        for announced in self._announced.values():
-            await announced.end("The model's answer broke off.")
-        self._announced.clear()
+        await self._drop_announced("The model's answer broke off.")
         self._partial = ""
+
+    async def _drop_announced(self, why: str, kept: Sequence[Call] = ()) -> None:
+        made = {call.id for call in kept}
+        for id in [id for id in self._announced if id not in made]:
+            await self._announced.pop(id).end(why)
 
     async def _stream(self) -> Finished:
         talk = self._talk

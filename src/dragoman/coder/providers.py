@@ -14,6 +14,7 @@ from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models import Model as ForeignModel
 from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -42,29 +43,41 @@ _OUTCOMES = {"success": "success", "failed": "failed", "denied": "denied", "canc
 _EFFORTS: dict[str, Any] = {"off": False, "low": "low", "medium": "medium", "high": "high"}
 
 
-async def open_model(name: str, kind: str, key: str | None = None, base_url: str | None = None) -> "ProviderModel":
-    """A model by its name; `kind` is the library's `provider:model` for it."""
+async def open_model(
+    name: str, provider: str, model_name: str, *, key: str = "", base_url: str = "", compatible: bool = False
+) -> "ProviderModel":
+    """A model by its name; a `compatible` provider speaks OpenAI's Chat Completions API at `base_url`."""
 
-    def provider(provider_name: str) -> Provider[Any]:
-        made = infer_provider_class(provider_name)
-        accepted = inspect.signature(made.__init__).parameters
-        given = {"api_key": key, "base_url": base_url}
-        return made(**{name: value for name, value in given.items() if value and name in accepted})
+    def made(library_name: str) -> Provider[Any]:
+        if compatible:
+            return OpenAICompatibleProvider(provider, base_url=base_url, api_key=key or None)
+        return _provider(library_name, key, base_url)
 
     try:
-        model = infer_model(kind, provider_factory=provider)
+        model = infer_model(f"{'openai-chat' if compatible else provider}:{model_name}", provider_factory=made)
     except failures.UserError as exc:
         # The library's own words name its classes; ours say what to do.
         if "API" in exc.message and "environment variable" in exc.message:
             raise KeyRefused(f"there is no key for {name}") from exc
         raise ModelError(f"there is no model {name!r}: write it as provider:model") from exc
     except ImportError as exc:
-        extra = kind.partition(":")[0]
-        raise ModelError(f"{name} needs a library: pip install 'pydantic-ai-slim[{extra}]'") from exc
+        raise ModelError(f"{name} needs a library: pip install 'pydantic-ai-slim[{provider}]'") from exc
     except ValueError as exc:
-        raise ModelError(f"there is no provider {kind.partition(':')[0]!r}") from exc
+        raise ModelError(f"there is no provider {provider!r}") from exc
     await model.__aenter__()
     return ProviderModel(name, model)
+
+
+def _provider(name: str, key: str, base_url: str) -> Provider[Any]:
+    """The library's provider of a name, with this key and at this address where one is given."""
+    kind = infer_provider_class(name)
+    accepted = inspect.signature(kind.__init__).parameters
+    given = {"api_key": key} if key and "api_key" in accepted else {}
+    if base_url and "base_url" in accepted:
+        given["base_url"] = base_url
+    elif base_url:  # it has one address, which it asks itself for
+        kind = type(kind.__name__, (kind,), {"base_url": property(lambda _: base_url)})
+    return kind(**given)
 
 
 class ProviderModel:
