@@ -104,10 +104,10 @@ def test_an_exported_session_that_is_not_whole_is_refused(kept: tuple[Path, str]
 
 
 IMPORTING = """
-import resource, sys
+import re, sys
 from dragoman.cli import main
 code = main(["sessions", "import", "-", "--store", sys.argv[1]])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024)
 sys.exit(code)
 """
 
@@ -129,7 +129,7 @@ def test_a_long_session_is_imported_in_little_memory(tmp_path: Path) -> None:
         done = subprocess.run(argv, stdin=cat.stdout, capture_output=True, text=True, timeout=60, check=True)
     id, megabytes = done.stdout.split()
     assert id == "sess_long"
-    assert int(megabytes) < 55  # the session alone has 40
+    assert int(megabytes) < 50, done.stdout  # the session alone has 40
     (line,) = run("list", "--json", "--store", str(tmp_path / "store")).stdout.splitlines()
     assert json.loads(line)["lines"] == 2_001
 

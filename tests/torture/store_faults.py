@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,13 +75,12 @@ class Site:
 
     async def suffer(self, fault: Fault) -> Counter[str]:
         """Have something go wrong once and look at what is left."""
-        with _Quiet():
-            async with self._ran(fault) as (store, _, report):
-                try:
-                    return await self._outcome(fault, store, report)
-                except BaseException as exc:
-                    exc.add_note(f"{fault}: {report}")
-                    raise
+        async with self._ran(fault) as (store, _, report):
+            try:
+                return await self._outcome(fault, store, report)
+            except BaseException as exc:
+                exc.add_note(f"{fault}: {report}")
+                raise
 
     @contextlib.asynccontextmanager
     async def _ran(self, fault: Fault):  # type: ignore[no-untyped-def]
@@ -114,12 +114,8 @@ class Site:
         if fault.how.startswith("error") and not fault.how.endswith("+"):
             assert len(refused) <= 2, "one failure is felt for long"
             assert report[-1] == {"ended": ""}, "it did not go on"
-        with contextlib.ExitStack() as later:
-            if fault.scenario == "migrating":
-                later.callback(setattr, migrations, "STEPS", migrations.STEPS)
-                migrate()
-            await self._check(store, shown, done)
-            _check_files(store, is_new=fault.scenario == "mending")
+        await self._check(store, shown, done)
+        _check_files(store, is_new=fault.scenario == "mending")
         return Counter(
             {
                 "shown": sum(map(len, shown.values())),
@@ -163,25 +159,37 @@ def _check_files(store: Path, *, is_new: bool) -> None:
         assert not found, found
 
 
-class _Quiet:
-    """Without the store's complaints, which are as they should be."""
-
-    def __enter__(self) -> None:
-        logging.getLogger("dragoman").setLevel(logging.CRITICAL)
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("dragoman").setLevel(logging.NOTSET)
-
-
 async def suffer_all(faults: list[Fault], site: Site, workers: int = 2) -> Counter[str]:
-    """Have everything of a list go wrong, several at a time."""
+    """Have everything in a list go wrong with a scenario, several at a time."""
     todo, counts = list(reversed(faults)), Counter[str]()
 
     async def work() -> None:
         while todo:
             counts.update(await site.suffer(todo.pop()))
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(workers):
-            group.create_task(work())
+    with _as_a_later_version(faults[0].scenario == "migrating"), _without_complaints():
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
     return counts
+
+
+@contextlib.contextmanager
+def _as_a_later_version(is_later: bool) -> Iterator[None]:
+    steps = migrations.STEPS
+    if is_later:
+        migrate()
+    try:
+        yield
+    finally:
+        migrations.STEPS = steps
+
+
+@contextlib.contextmanager
+def _without_complaints() -> Iterator[None]:
+    """The store's are as they should be."""
+    logging.getLogger("dragoman").setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.getLogger("dragoman").setLevel(logging.NOTSET)
