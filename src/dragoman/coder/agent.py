@@ -233,34 +233,18 @@ class Coder(Agent):
         from . import slash
 
         name, rest = slash.parsed(turn.text)
-        match name:
-            case "help":
-                await slash.help_(turn, talk)
-            case "undo":
-                await slash.undo(turn, talk)
-            case "diff":
-                await slash.diff(turn, talk)
-            case "compact":
-                await slash.compact(turn, talk, self.models, self.instructions(talk))
-            case "model":
-                await slash.model(turn, talk, self.models, rest)
-            case "mcp":
-                await slash.servers(turn, talk)
-            case "review":
-                await self._review(turn)
-            case "init":
-                return await self._converse(turn, talk, [s.TextContent(text=slash.INIT)])
-            case _ if skill := talk.skills.get(name):
-                text = f"{skill.body}\n\n{rest}".strip()
-                blocks = [block for block in turn.prompt if not isinstance(block, s.TextContent)]
-                return await self._converse(turn, talk, [s.TextContent(text=text), *blocks])
-            case _:
-                return await self._converse(turn, talk, turn.prompt)
-        return None
+        if command := slash.OWN.get(name):
+            return await command.run(self, turn, talk, rest)
+        if skill := talk.skills.get(name):
+            text = f"{skill.body}\n\n{rest}".strip()
+            blocks = [block for block in turn.prompt if not isinstance(block, s.TextContent)]
+            return await self.converse(turn, talk, [s.TextContent(text=text), *blocks])
+        return await self.converse(turn, talk, turn.prompt)
 
-    async def _converse(
+    async def converse(
         self, turn: Turn, talk: "Conversation", prompt: Sequence[s.ContentBlock]
     ) -> s.StopReason | None:
+        """Have the model answer, or the reviewer where there is none."""
         from .loop import Limits, Loop
         from .prompts import parts_of
         from .reviewing import findings_in
@@ -268,7 +252,7 @@ class Coder(Agent):
         model = await self.models.get(talk.model)
         await self._tell_model(turn, talk)
         if model is None:
-            await self._review(turn)
+            await self.review(turn)
             return None
         await talk.equip(fetch=self._fetch)
         parts, unread = parts_of(prompt, model.takes)
@@ -297,7 +281,8 @@ class Coder(Agent):
         await turn.say(f"_{what} ({self.models.why(name)}); `/model` changes that._\n\n")
         talk.told_model = name
 
-    async def _review(self, turn: Turn) -> None:
+    async def review(self, turn: Turn) -> None:
+        """Have the reviewer answer."""
         if self._reviewer is None:
             from ..reviewer import Reviewer
 

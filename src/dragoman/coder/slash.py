@@ -1,7 +1,10 @@
 """Slash commands: what the user can have done without asking the model, and what is sent to it in other words."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from .. import schema as s
 from ..turn import Turn
@@ -9,36 +12,37 @@ from .checkpoints import Change, patch
 from .compacting import Compactor
 from .context import Skill
 from .conversation import Conversation
-from .models import Models
 from .modes import DEFAULT
 from .options import REVIEWER, options
+
+if TYPE_CHECKING:
+    from .agent import Coder
 
 INIT = """\
 Study this project: what it is, how it is laid out, how it is built, tested and checked, and which conventions its \
 code follows. Then write AGENTS.md in the working directory (improve it if it is there): what an engineer new to \
 the project needs to work in it, in at most 60 lines, nothing that any engineer knows anyway."""
 
-OWN: Mapping[str, tuple[str, str]] = {
-    "help": ("Say what there is", ""),
-    "model": ("Show the models there are, or change to one", "provider:model"),
-    "compact": ("Make the conversation shorter", ""),
-    "diff": ("Show what was changed in this session", ""),
-    "undo": ("Take back the changes of the last turn that made any", ""),
-    "review": ("Have the reviewer look, without the model", "files, diff, staged; nothing: everything"),
-    "init": ("Write AGENTS.md for this project", ""),
-    "mcp": ("Show the MCP servers of this session", ""),
-}
+
+class Command(Struct, frozen=True):
+    """A command of ours: what the user is told of it, and what does it."""
+
+    description: str
+    run: Callable[["Coder", Turn, Conversation, str], Awaitable[s.StopReason | None]]
+    hint: str = ""
 
 
 def commands(skills: Mapping[str, Skill]) -> list[s.AvailableCommand]:
     """All commands of a session: our own, and its skills."""
-    own = [_command(name, description, hint) for name, (description, hint) in OWN.items()]
+    own = [_described(name, command.description, command.hint) for name, command in OWN.items()]
     return own + [
-        _command(skill.name, skill.description, "what to do") for skill in skills.values() if skill.name not in OWN
+        _described(skill.name, skill.description, "what to do")
+        for skill in skills.values()
+        if skill.name not in OWN
     ]
 
 
-def _command(name: str, description: str, hint: str) -> s.AvailableCommand:
+def _described(name: str, description: str, hint: str) -> s.AvailableCommand:
     wanted = s.UnstructuredCommandInput(hint=hint) if hint else None
     return s.AvailableCommand(name=name, description=description, input=wanted)
 
@@ -51,7 +55,7 @@ def parsed(text: str) -> tuple[str, str]:
     return name.strip(), rest.strip()
 
 
-async def undo(turn: Turn, talk: Conversation) -> None:
+async def _undo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     """Bring files back to what they were before the last turn that changed any."""
     undone = talk.place.checkpoints.undo()
     if not undone:
@@ -81,7 +85,7 @@ async def _bring_back(turn: Turn, talk: Conversation, path: str, change: Change)
             await place.put(turn, path, "")
 
 
-async def diff(turn: Turn, talk: Conversation) -> None:
+async def _diff(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     """Show what was changed in the session."""
     changes = talk.place.checkpoints.changes()
     if not changes:
@@ -95,24 +99,24 @@ async def diff(turn: Turn, talk: Conversation) -> None:
     await turn.say(f"```diff\n{patches}```")
 
 
-async def help_(turn: Turn, talk: Conversation) -> None:
-    listed: Sequence[s.AvailableCommand] = commands(talk.skills)
+async def _help(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
+    listed = commands(talk.skills)
     await turn.say("\n".join(f"- `/{command.name}`: {command.description}" for command in listed))
 
 
-async def compact(turn: Turn, talk: Conversation, models: Models, instructions: str) -> None:
-    asked = await models.get(talk.model)
+async def _compact(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
+    asked = await coder.models.get(talk.model)
     if asked is None or not talk.history:
         await turn.say("There is nothing to make shorter.")
         return
-    await Compactor(turn, talk, asked).compact(instructions)
+    await Compactor(turn, talk, asked).compact(coder.instructions(talk))
     await talk.save()
     await turn.say("The conversation was made shorter.")
 
 
-async def model(turn: Turn, talk: Conversation, models: Models, wanted: str) -> None:
+async def _model(coder: "Coder", turn: Turn, talk: Conversation, wanted: str) -> None:
     """Show the models there are, or change to one of any name."""
-    session = talk.session
+    session, models = talk.session, coder.models
     if not wanted:
         listed = "\n".join(f"- `{name}`" for name in [*models.known, REVIEWER])
         await turn.say(f"`{talk.model}` answers. There are:\n{listed}\n")
@@ -125,7 +129,7 @@ async def model(turn: Turn, talk: Conversation, models: Models, wanted: str) -> 
     await turn.say(f"`{wanted}` answers from now on.")
 
 
-async def servers(turn: Turn, talk: Conversation) -> None:
+async def _servers(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     """Show the session's MCP servers and their tools."""
     await talk.equip(fetch=False)
     there = {server.name: server for server in talk.servers or ()}
@@ -135,3 +139,25 @@ async def servers(turn: Turn, talk: Conversation) -> None:
         tools = ", ".join(f"`{tool.name}`" for tool in server.tools) if server else "cannot be used"
         lines.append(f"- {config.name}: {tools}")
     await turn.say("\n".join(lines) or "This session has no MCP servers.")
+
+
+async def _review(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
+    await coder.review(turn)
+
+
+async def _init(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
+    return await coder.converse(turn, talk, [s.TextContent(text=INIT)])
+
+
+OWN: Mapping[str, Command] = {
+    "help": Command("Say what there is", _help),
+    "model": Command("Show the models there are, or change to one", _model, "provider:model"),
+    "compact": Command("Make the conversation shorter", _compact),
+    "diff": Command("Show what was changed in this session", _diff),
+    "undo": Command("Take back the changes of the last turn that made any", _undo),
+    "review": Command(
+        "Have the reviewer look, without the model", _review, "files, diff, staged; nothing: everything"
+    ),
+    "init": Command("Write AGENTS.md for this project", _init),
+    "mcp": Command("Show the MCP servers of this session", _servers),
+}

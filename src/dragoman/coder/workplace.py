@@ -52,6 +52,10 @@ class Ended(Struct, frozen=True):
     seen: bool = False  # the user sees its output already, in a terminal
 
 
+class NotRunning(Error):
+    """There is no such command in the background; the words are for the model."""
+
+
 class Running(Struct, frozen=True):
     """A command that runs beside the conversation: how to read what it printed, and how to let go of it."""
 
@@ -190,9 +194,17 @@ class Workplace:
         self.beside[id] = running
         return id
 
+    def running(self, id: str) -> Running:
+        """A command in the background; raises NotRunning."""
+        if id not in self.beside:
+            raise NotRunning(f"No command runs as {id!r}.")
+        return self.beside[id]
+
     async def stop(self, id: str) -> None:
         """End a command in the background, should it still run."""
-        await self.beside.pop(id).release()
+        running = self.running(id)
+        del self.beside[id]
+        await running.release()
 
     async def _start_here(self, operation: Execute) -> Running:
         terminals = self._own_terminals()

@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     from .desk import Desk
 
 
+# Each with what it does, and what may follow it.
+COMMANDS = (
+    (
+        "review",
+        "Review the project, or what is named",
+        "files, directories, diff [commit], staged; nothing: everything",
+    ),
+    (
+        "fix",
+        "Repair what is safe to repair, showing each change first",
+        "files, directories, diff, staged, or codes of findings",
+    ),
+    ("explain", "Say why a finding matters", "a code such as F401, or file:line"),
+    ("todo", "List what was left for later", "files or directories; nothing: everything"),
+    ("help", "Say what this agent can do", ""),
+)
+
+
 class Reviewer(Agent):
     """Reviews files, changes or a whole project, and repairs what is safe to repair."""
 
@@ -20,28 +38,11 @@ class Reviewer(Agent):
         name="dragoman-reviewer", title="Dragoman Reviewer (no language model)", version=__version__
     )
     accepts = ("embedded_context",)
-    commands = (
+    commands = tuple(
         s.AvailableCommand(
-            name="review",
-            description="Review the project, or what is named",
-            input=s.UnstructuredCommandInput(hint="files, directories, diff [commit], staged; nothing: everything"),
-        ),
-        s.AvailableCommand(
-            name="fix",
-            description="Repair what is safe to repair, showing each change first",
-            input=s.UnstructuredCommandInput(hint="files, directories, diff, staged, or codes of findings"),
-        ),
-        s.AvailableCommand(
-            name="explain",
-            description="Say why a finding matters",
-            input=s.UnstructuredCommandInput(hint="a code such as F401, or file:line"),
-        ),
-        s.AvailableCommand(
-            name="todo",
-            description="List what was left for later",
-            input=s.UnstructuredCommandInput(hint="files or directories; nothing: everything"),
-        ),
-        s.AvailableCommand(name="help", description="Say what this agent can do"),
+            name=name, description=description, input=s.UnstructuredCommandInput(hint=hint) if hint else None
+        )
+        for name, description, hint in COMMANDS
     )
 
     def __init__(self, client: RemoteClient) -> None:

@@ -57,9 +57,7 @@ class CommandOutput(Tool):
         return f"Read the output of {self.id}"
 
     async def run(self, work: Work) -> Sequence[Part]:
-        if (running := work.place.beside.get(self.id)) is None:
-            raise Failed(f"No command runs as {self.id!r}.")
-        printed = await running.read()
+        printed = await work.place.running(self.id).read()
         status = printed.exit_status
         how = "It still runs." if status is None else _how(Ended("", status.exit_code, status.signal), 0)
         return said(work.place, f"{how}\n{printed.output}".rstrip(), work.call.id)
@@ -77,8 +75,6 @@ class StopCommand(Tool):
         return f"Stop {self.id}"
 
     async def run(self, work: Work) -> Sequence[Part]:
-        if self.id not in work.place.beside:
-            raise Failed(f"No command runs as {self.id!r}.")
         work.place.gate.must_be_able_to_change()
         await work.place.stop(self.id)
         return [Text("It is over.")]
