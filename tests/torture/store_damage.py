@@ -31,9 +31,13 @@ class Chronicler(Agent):
         turn.session.state["turns"] = [*turn.session.state.get("turns", []), name]
 
 
-async def damage_stores(count: int, seed: int) -> Counter[str]:
+def damage_stores(count: int, seed: int) -> Counter[str]:
     """Damage so many copies of a store and load all its sessions from each."""
     print(f"store: {count} damaged copies, seed {seed}")
+    return asyncio.run(_damage_stores(count, seed))
+
+
+async def _damage_stores(count: int, seed: int) -> Counter[str]:
     chance, counts = random.Random(seed), Counter[str]()
     logging.getLogger("dragoman").setLevel(logging.CRITICAL)
     try:

@@ -4,6 +4,7 @@ Run as a program with a socket as its standard input: for every pair of pipes th
 """
 
 import array
+import gc
 import os
 import signal
 import socket
@@ -39,6 +40,7 @@ class Nursery:
 
     def __init__(self, path: Path, level: str = "process") -> None:
         self.marks = path / "marks"
+        self.marks.touch()
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._process = subprocess.Popen(
@@ -57,9 +59,9 @@ class Nursery:
         (pid,) = array.array("q", self._socket.recv(8))
         return reading[1], writing[0], pid
 
-    def ran(self, number: int) -> int:
-        """How often the tool of a turn has run."""
-        return self.marks.read_text().split().count(str(number)) if self.marks.exists() else 0
+    def ran(self) -> bytes:
+        """The numbers of the turns whose tool has run, in order, as often as it has."""
+        return self.marks.read_bytes()
 
     def close(self) -> None:
         self._socket.close()
@@ -67,8 +69,13 @@ class Nursery:
 
 
 def _main(path: str, level: str) -> None:
-    from dragoman.store import database, reading, thread  # noqa: F401  loaded once, here
+    import concurrent.futures.thread  # noqa: F401  all of these are loaded once, here
+    import ctypes  # noqa: F401
 
+    from dragoman.store import database, reading, thread  # noqa: F401
+    from dragoman.transports import stdio  # noqa: F401
+
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     control = socket.socket(fileno=os.dup(0))
     while True:

@@ -17,6 +17,7 @@ from dragoman.store.exchange import exported, imported
 from .store_damage import Chronicler, damage_stores
 from .store_faults import SCENARIOS, Site, suffer_all, works
 from .store_kills import check_integrity, kill_agents
+from .workers import share_out
 
 pytestmark = pytest.mark.torture
 
@@ -28,17 +29,17 @@ BENCH = Path(__file__).parent.parent.parent / "bench" / "store.py"
 
 
 def test_10_000_killed_agents_lose_repeat_and_reorder_nothing() -> None:
-    counts = kill_agents(KILLS, seed=6100)
+    counts = share_out(kill_agents, KILLS, 6100)
     print(dict(counts))
     assert counts["killed in a turn"] > KILLS // 2
 
 
 def test_1_000_killed_agents_lose_nothing_where_power_may_fail_either() -> None:
-    print(dict(kill_agents(KILLS // 10, seed=6101, level="power")))
+    print(dict(share_out(kill_agents, KILLS // 10, 6101, level="power")))
 
 
-async def test_5_000_damaged_stores_are_never_blank_and_never_silent() -> None:
-    counts = await damage_stores(DAMAGES, seed=6300)
+def test_5_000_damaged_stores_are_never_blank_and_never_silent() -> None:
+    counts = share_out(damage_stores, DAMAGES, 6300)
     print(dict(counts))
     assert counts["whole"] > DAMAGES
 
