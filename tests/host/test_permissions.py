@@ -331,7 +331,7 @@ async def test_an_address_with_several_readings_always_asks(root):
         Execute(argv=("a\0",), cwd="/"),
         Execute(argv=("a",), cwd="/", env=(("", "x"),)), Execute(argv=("a",), cwd="/", env=(("A=B", "x"),)),
         Execute(argv=("a",), cwd="/", env=(("A", "\0"),)), NetworkAccess(url=""), McpTool(server="", tool="x"),
-        McpTool(server="x", tool=""), McpTool(server="x", tool="y", arguments=object()), None, "file_read",
+        McpTool(server="x", tool=""), McpTool(server="x", tool="y", arguments=...), None, "file_read",
     ],
     ids=repr,
 )  # fmt: skip
