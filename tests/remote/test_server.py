@@ -1,6 +1,7 @@
 """The server against clients that mean no good, or are just slow: one of them never holds up another."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -8,6 +9,8 @@ from dragoman import InternalError, connect
 from dragoman.testing import Testy
 from dragoman.transports.http2 import PREFACE
 
+from .attacks import POST, POST_OF, UPGRADE, Socket, asking, begin
+from .by_hand import INITIALIZE, JSON, by_hand
 from .serving import WIRES, dial, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -85,20 +88,6 @@ async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
         assert await exchange(server, b"") == b""
 
 
-async def test_a_client_that_takes_back_all_it_asks_is_hung_up_on(monkeypatch):
-    import h2.connection
-
-    monkeypatch.setattr("dragoman.transports.server_http2.MAX_RESETS", 20)
-    async with served(Testy) as server:
-        client = h2.connection.H2Connection()
-        client.initiate_connection()
-        for stream in range(1, 100, 2):
-            head = [(":method", "GET"), (":path", "/acp"), (":scheme", "http"), (":authority", "a")]
-            client.send_headers(stream, head)
-            client.reset_stream(stream)
-        assert await exchange(server, client.data_to_send()) is not None
-
-
 @pytest.mark.parametrize("wire", WIRES)
 async def test_ten_thousand_messages_of_one_client_all_arrive(wire):
     count = 10_000 if wire == "websocket" else 1500
@@ -107,3 +96,41 @@ async def test_ten_thousand_messages_of_one_client_all_arrive(wire):
         for at in range(0, count, 500):
             found = await asyncio.gather(*answers[at : at + 500])
             assert [answer["pong"]["n"] for answer in found] == list(range(at, at + 500))
+
+
+async def trickle(socket, data):
+    """Send something, and again, until nobody takes it any more."""
+    with contextlib.suppress(OSError):
+        while True:
+            await socket.send(data)
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("first", [b"GET /acp HTTP/1.1\r\nHost:", POST_OF % 9999])
+async def test_a_request_that_comes_byte_by_byte_has_to_be_there_in_time(first, monkeypatch):
+    monkeypatch.setattr("dragoman.transports.server_http1.HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr("dragoman.transports.serving.BODY_TIMEOUT", 0.1)
+    async with asyncio.timeout(10), served(Testy) as server, Socket(server.port) as socket:
+        await socket.send(first)
+        await trickle(socket, b" ")
+
+
+async def test_a_body_that_never_comes_ends_its_stream_and_a_socket_without_streams_ends(monkeypatch):
+    monkeypatch.setattr("dragoman.transports.serving.BODY_TIMEOUT", 0.1)
+    monkeypatch.setattr("dragoman.transports.server_http2.IDLE", 0.05)
+    async with asyncio.timeout(10), served(Testy) as server, Socket(server.port) as socket:
+        await begin(socket)
+        await socket.send(asking(1, ends=False, head=POST))
+        await trickle(socket, b"")
+
+
+async def test_an_upgrade_that_nobody_follows_up_is_ended(monkeypatch):
+    monkeypatch.setattr("dragoman.transports.asgi.INITIALIZE_TIMEOUT", 0.1)
+    async with asyncio.timeout(10), served(Testy) as server, Socket(server.port) as socket:
+        await socket.ask(UPGRADE)
+        await trickle(socket, b"")
+
+
+async def test_an_endpoint_has_so_many_connections_and_no_more():
+    async with served(Testy, connections=2) as server, by_hand(server) as hand:
+        assert [(await hand.ask("POST", JSON, INITIALIZE))[0] for _ in range(3)] == [200, 200, 503]

@@ -27,6 +27,7 @@ BATCH = 256 * 1024  # bytes handed to the server at once
 STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
 ROOM = LOW_WATER + ACKNOWLEDGE_EVERY
 HUNG_UP = 1000  # the code a WebSocket is closed with when all was said
+POLICY = 1008  # and when the client does not do as it should
 
 
 class Request(Struct, frozen=True):
@@ -112,6 +113,7 @@ class AcceptedTransport:
         self.id, self.request, self.principal = id, request, principal
         self.resumes, self.is_one = resumes, is_one
         self.heard = Receipt()
+        self._has_spoken = False
         self.streams: dict[str | None, Stream] = {None: Stream()}
         self.answered: asyncio.Future[bytes] | None = None  # what waits for the answer to `initialize`
         self._grace = grace
@@ -219,6 +221,7 @@ class AcceptedTransport:
         """Hand the agent a frame; returns when it was taken."""
         if self._why is not None:
             return
+        self._has_spoken = True
         if self._hear and not self._held and not self._pending:
             self._hear([frame])
         else:
@@ -234,6 +237,7 @@ class AcceptedTransport:
         """
         if self._why is not None:
             return
+        self._has_spoken = True
         self.heard.count += len(frames)
         if self._hear and not self._held and not self._pending:
             self._hear([*frames])
@@ -278,6 +282,11 @@ class AcceptedTransport:
         """The client has said something, so it is still there."""
         if self._leaving:
             self._left()
+
+    def expect_word(self) -> None:
+        """Whoever has said nothing by now has nothing to say."""
+        if not self._has_spoken:
+            self.end("the client said nothing", POLICY)
 
     def _left(self) -> None:
         """Nobody reads: without a word the client is gone after a while."""

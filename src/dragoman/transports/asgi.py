@@ -28,7 +28,8 @@ log = logging.getLogger("dragoman")
 GRACE = 180.0  # seconds a client may be away before its connection is ended
 INITIALIZE_TIMEOUT = 30.0
 MAX_ID = 1024
-MAX_BODIES = 256 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
+MAX_CONNECTIONS = 4096
+MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
 
 Serve = Callable[[AcceptedTransport], Awaitable[None]]
 Admit = Callable[[Request], Awaitable[Hashable]]
@@ -52,9 +53,11 @@ class Endpoint:
         hosts: Collection[str] | None = None,
         grace: float = GRACE,
         limit: int = MAX_FRAME,
+        connections: int = MAX_CONNECTIONS,
     ) -> None:
         self.origins, self.hosts = origins, hosts
-        self._serve, self._admit, self._grace, self._limit = serve, admit, grace, limit
+        self._serve, self._admit, self._grace = serve, admit, grace
+        self._limit, self._connections = limit, connections
         self._wires: dict[str, AcceptedTransport] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._bodies = 0  # bytes in the middle of being received
@@ -106,6 +109,8 @@ class Endpoint:
 
     def _accept(self, request: Request, principal: Hashable, *, is_one: bool) -> AcceptedTransport:
         """A new connection, and the agent for it."""
+        if len(self._wires) >= self._connections:
+            raise Refused(503, "too many clients are connected", {"retry-after": "5"})
         resumes = request.headers.get(LAST_EVENT) == "0"
         wire = AcceptedTransport(
             os.urandom(16).hex(),
@@ -248,11 +253,13 @@ class Endpoint:
         if wire.resumes:
             headers.append((LAST_EVENT.encode(), b"%d" % wire.heard.tell()))
         code = 1006
+        silence = asyncio.get_running_loop().call_later(INITIALIZE_TIMEOUT, wire.expect_word)
         try:
             await send({"type": "websocket.accept", "headers": headers, "dragoman.batch": True})
             batches = "dragoman.batch" in (request.scope.get("extensions") or {})
             code = await converse(wire, stream, receive, send, batches)
         finally:
+            silence.cancel()
             wire.detach(stream)
             if not wire.resumes or code == HUNG_UP:
                 wire.end("the client hung up")

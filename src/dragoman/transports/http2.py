@@ -16,7 +16,8 @@ STREAM_WINDOW = 1024 * 1024  # bytes of one stream on their way
 SOCKET_WINDOW = 16 * 1024 * 1024  # and of all of them: one that is held must not hold up the others
 MAX_HEADERS = 64 * 1024
 MAX_STREAMS = 1024
-MAX_RESETS = 1000  # streams a client may take back before it is taken for an attack
+MAX_UNREAD = 4 * 1024 * 1024  # bytes that wait for the peer, beyond which it is given up: data waits elsewhere
+MAX_UNHEARD = MAX_HEADERS + 64 * 1024  # bytes without a whole frame among them; no frame may be as large
 
 logging.getLogger("hpack").setLevel(logging.INFO)  # it would log every header, credentials included
 
@@ -41,6 +42,7 @@ class Http2(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._unheard = 0  # bytes since the last event
         self._windows = asyncio.Event()  # some window has opened, or a stream has closed
         self.is_gone = False
 
@@ -55,37 +57,38 @@ class Http2(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             events = self._h2.receive_data(data)
+            self._unheard = 0 if events else self._unheard + len(data)
+            if self._unheard > MAX_UNHEARD:
+                raise h2.exceptions.FrameTooLargeError("a frame without end")
         except h2.exceptions.ProtocolError as exc:
             self._flush()
             self.lose(ConnectionResetError(f"the peer broke the rules of HTTP/2: {exc}"))
             self.transport.close()
             return
         for event in events:
-            if isinstance(event, h2.events.WindowUpdated):
+            if self.transport.is_closing():
+                return
+            if isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
                 self._windows.set()
-            elif isinstance(event, h2.events.RemoteSettingsChanged):
-                self._windows.set()
-                self.settled()
-            else:
-                self.handle(event)
+            self.handle(event)
         self._flush()
 
     def handle(self, event: h2.events.Event) -> None:
         """What the peer did; subclasses say what follows from it."""
         raise NotImplementedError
 
-    def settled(self) -> None:
-        """The peer has said what it can take."""
-
     def lose(self, exc: Exception) -> None:
         """Nothing more will come on any stream."""
         raise NotImplementedError
 
+    def sent(self) -> None:
+        """A frame of an answer or a body is on its way."""
+
     async def send_data(self, stream: int, data: bytes, *, ends: bool) -> None:
         """Send part of a body as the peer has room for it; raises ConnectionResetError when it is not wanted."""
-        view = memoryview(data)
+        view, flushed = memoryview(data), 0
         while True:
-            if not self._writable.is_set():
+            while not self._writable.is_set():
                 self._flush()
                 await self._writable.wait()
             if self.is_gone:
@@ -98,10 +101,13 @@ class Http2(asyncio.Protocol):
                 part, view = view[:room], view[room:]
                 if part or ends:
                     self._h2.send_data(stream, bytes(part), end_stream=ends and not view)
+                    self.sent()
             except h2.exceptions.ProtocolError as exc:
                 raise ConnectionResetError("the peer no longer wants it") from exc
-            if not view:
+            if not view or len(data) - len(view) > flushed + LOW_WATER:
                 self._flush()
+                flushed = len(data) - len(view)
+            if not view:
                 return
 
     async def _wait_for_window(self) -> None:
@@ -130,6 +136,8 @@ class Http2(asyncio.Protocol):
     def _flush(self) -> None:
         if (data := self._h2.data_to_send()) and not self.transport.is_closing():
             self.transport.write(data)
+            if self.transport.get_write_buffer_size() > MAX_UNREAD:
+                self.transport.abort()
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -66,14 +66,13 @@ class Http2Socket(Http2):
             case h2.events.StreamReset(stream_id=int(stream)):
                 self._windows.set()
                 self._finish(stream, ConnectionResetError(0, "it took back its answer"))
+            case h2.events.RemoteSettingsChanged():
+                if not self.is_understood.done():
+                    self.is_understood.set_result(True)
             case h2.events.ConnectionTerminated(last_stream_id=last):
                 self._is_leaving = True
                 for stream in [stream for stream in self._exchanges if last is not None and stream > last]:
                     self._finish(stream, ConnectionResetError(0, "it wants no more requests"))
-
-    def settled(self) -> None:
-        if not self.is_understood.done():
-            self.is_understood.set_result(True)
 
     def _hear(self, stream: int, data: bytes, size: int) -> None:
         if stream in self._paused:

@@ -15,7 +15,7 @@ from .addresses import notice_silence
 from .http2 import PREFACE
 from .server_http1 import Http1Server
 from .server_http2 import Http2Server
-from .serving import HEAD_TIMEOUT, Application, Host
+from .serving import HEAD_TIMEOUT, Application, Host, InPortions
 
 LAST_WORDS = 1.0  # seconds for answers in the works when the server stops
 BACKLOG = 1024
@@ -48,7 +48,10 @@ async def listening(
     if tls:
         tls.set_alpn_protocols(["h2", "http/1.1"])
     served = Host(app, limit)
-    sockets = await loop.create_server(lambda: _Door(served), host, port, ssl=tls, backlog=BACKLOG)
+    patience = HEAD_TIMEOUT if tls else None
+    sockets = await loop.create_server(
+        lambda: _Door(served), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience
+    )
     try:
         yield Server(sockets, host, tls is not None)
     finally:
@@ -59,13 +62,13 @@ async def listening(
                 await sockets.wait_closed()
 
 
-class _Door(asyncio.Protocol):
+class _Door(InPortions):
     """A socket of which it is not yet known what is spoken on it."""
 
     transport: asyncio.Transport
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        super().__init__(host)
         self._data = b""
         self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, lambda: self.transport.abort())
 

@@ -8,20 +8,23 @@ import h11
 
 from . import HIGH_WATER, LOW_WATER
 from .server_websocket import WebSocketServer
-from .serving import BODY_ROOM, HEAD_TIMEOUT, Body, Host, Pairs, http_scope, run
+from .serving import BODY_ROOM, HEAD_TIMEOUT, SMALL, Allowance, Body, Host, InPortions, Pairs, http_scope, run
 
 MAX_HEAD = 64 * 1024
 IDLE = 75.0  # seconds a socket may rest between two requests
 
 
-class Http1Server(asyncio.Protocol):
+class Http1Server(InPortions):
     transport: asyncio.Transport
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        super().__init__(host)
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._answer: _Answer | None = None
+        self._allowance = Allowance()
+        self._is_ahead = False  # more requests came before this one was answered
+        self._in_head = False
         self._paused = False
         self.writable = asyncio.Event()
         self.writable.set()
@@ -40,7 +43,8 @@ class Http1Server(asyncio.Protocol):
         self._timer = None if seconds is None else self._loop.call_later(seconds, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
+        if self._answer is None and not self._in_head:
+            self._in_head = True
             self._expect(HEAD_TIMEOUT)
         self._http.receive_data(data)
         self._advance()
@@ -53,20 +57,31 @@ class Http1Server(asyncio.Protocol):
         try:
             while not self.transport.is_closing():
                 event = self._http.next_event()
-                if event is h11.NEED_DATA or event is h11.PAUSED or isinstance(event, h11.ConnectionClosed):
+                if event is h11.PAUSED:
+                    self._is_ahead = bool(self._http.trailing_data[0])
+                    self._pace()
+                    return
+                if event is h11.NEED_DATA or isinstance(event, h11.ConnectionClosed):
                     return
                 if isinstance(event, h11.Request):
+                    self._in_head = False
                     self._expect(None)
                     self._begin(event)
-                elif isinstance(event, h11.Data) and self._answer and not self._answer.is_deaf:
-                    self._answer.body.feed(bytes(event.data))
-                    self._pace()
+                elif isinstance(event, h11.Data):
+                    self._feed(event)
                 elif isinstance(event, h11.EndOfMessage) and self._answer:
                     self._answer.body.end()
                     if self._answer.is_deaf:
                         self._next()
         except h11.RemoteProtocolError as exc:
             self._refuse(exc.error_status_hint)
+
+    def _feed(self, part: h11.Data) -> None:
+        if part.chunk_end and len(part.data) < SMALL and not self._allowance.spend():
+            self.transport.abort()
+        elif self._answer and not self._answer.is_deaf:
+            self._answer.body.feed(bytes(part.data))
+            self._pace()
 
     def _begin(self, request: h11.Request) -> None:
         headers = [(bytes(name), bytes(value)) for name, value in request.headers]
@@ -82,6 +97,8 @@ class Http1Server(asyncio.Protocol):
                 socket.data_received(bytes(rest))
             return
         self._answer = _Answer(self)
+        if self._http.they_are_waiting_for_100_continue:
+            self.write(h11.InformationalResponse(status_code=100, headers=[]))
         self._host.start(self._run(self._answer, scope))
 
     async def _run(self, answer: "_Answer", scope: dict[str, Any]) -> None:
@@ -107,6 +124,7 @@ class Http1Server(asyncio.Protocol):
             return
         self._http.start_next_cycle()
         self._expect(IDLE)
+        self._is_ahead = False
         self._pace()
         self._advance()
 
@@ -118,9 +136,9 @@ class Http1Server(asyncio.Protocol):
         self.transport.close()
 
     def _pace(self) -> None:
-        """Read no faster than the application does."""
+        """Read no faster than the application does, and nothing of a request before the one before is answered."""
         answer = self._answer
-        waits = answer is not None and answer.body.size > BODY_ROOM and not answer.is_deaf
+        waits = self._is_ahead or (answer is not None and answer.body.size > BODY_ROOM and not answer.is_deaf)
         if waits is not self._paused and not self.transport.is_closing():
             self._paused = waits
             (self.transport.pause_reading if waits else self.transport.resume_reading)()
@@ -128,7 +146,7 @@ class Http1Server(asyncio.Protocol):
     def took(self, _: int) -> None:
         self._pace()
 
-    def write(self, *events: "h11.Response | h11.Data | h11.EndOfMessage") -> None:
+    def write(self, *events: h11.Event) -> None:
         self.transport.write(b"".join(self._http.send(event) or b"" for event in events))
 
     def pause_writing(self) -> None:
@@ -149,7 +167,7 @@ class _Answer:
     """One request's answer, as the application gives it."""
 
     def __init__(self, socket: Http1Server) -> None:
-        self.body = Body(socket.took)
+        self.body = Body(socket.took, socket.transport.abort)
         self.is_begun = self.is_over = False
         self.is_deaf = False  # whatever else comes of the request is thrown away
         self._socket = socket
@@ -162,7 +180,7 @@ class _Answer:
             headers: Pairs = [(bytes(name), bytes(value)) for name, value in event["headers"]]
             self._head = h11.Response(status_code=event["status"], headers=headers)
             return
-        events: list[h11.Response | h11.Data | h11.EndOfMessage] = []
+        events: list[h11.Event] = []
         if self._head:
             events.append(self._head)
             self.is_begun, self._head = True, None

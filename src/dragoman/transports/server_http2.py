@@ -4,21 +4,24 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
+import h2.errors
 import h2.events
 import h2.exceptions
 
-from .http2 import MAX_RESETS, Http2
-from .serving import HEAD_TIMEOUT, Body, Host, Pairs, http_scope, run
+from .http2 import Http2
+from .serving import HEAD_TIMEOUT, SMALL, Allowance, Body, Host, InPortions, Pairs, http_scope, run
 
 IDLE = 75.0  # seconds a socket may rest without a request
+TAKEN_BACK = 20  # what a request counts that nobody waits for any more
+WINDOWS_A_FRAME = 4  # window updates that a client may send for each frame it got
 
 
-class Http2Server(Http2):
+class Http2Server(Http2, InPortions):
     def __init__(self, host: Host) -> None:
-        super().__init__(is_client=False)
-        self._host = host
+        InPortions.__init__(self, host)
+        Http2.__init__(self, is_client=False)
         self._answers: dict[int, _Answer] = {}
-        self._resets = 0
+        self._allowance = Allowance()
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -35,6 +38,8 @@ class Http2Server(Http2):
             case h2.events.RequestReceived(stream_id=int(stream), headers=headers):
                 self._begin(stream, headers or [])
             case h2.events.DataReceived(stream_id=int(stream), data=data, flow_controlled_length=size):
+                if len(data or b"") < SMALL:
+                    self._spend()
                 if answer := self._answers.get(stream):
                     answer.feed(data or b"", size or 0)
                 else:
@@ -44,15 +49,23 @@ class Http2Server(Http2):
                     answer.body.end()
             case h2.events.StreamReset(stream_id=int(stream)):
                 self._windows.set()
-                self._resets += 1
                 if answer := self._answers.pop(stream, None):
                     answer.body.lose()
-                if self._resets > MAX_RESETS:
-                    self._h2.close_connection(11)  # ENHANCE_YOUR_CALM
-                    self._flush()
-                    self.transport.close()
+                self._spend(TAKEN_BACK)
             case h2.events.ConnectionTerminated():
                 self.transport.close()
+            case _:  # pings, settings, windows, priorities: all that is about the connection alone
+                self._spend()
+
+    def _spend(self, weight: int = 1) -> None:
+        """Count what is a burden to us and none to the client; whoever does too much of it is hung up on."""
+        if not self._allowance.spend(weight):
+            self._h2.close_connection(h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
+            self._flush()
+            self.transport.close()
+
+    def sent(self) -> None:
+        self._allowance.earn(WINDOWS_A_FRAME)
 
     def _begin(self, stream: int, headers: Any) -> None:
         pairs: Pairs = []
@@ -74,10 +87,18 @@ class Http2Server(Http2):
 
     async def _run(self, answer: "_Answer", scope: dict[str, Any]) -> None:
         await run(self._host.app, scope, answer.body.receive, answer.send)
-        if self._answers.pop(answer.stream, None) and not (answer.is_over and answer.body.is_whole):
-            self.reset(answer.stream)
+        if answer.is_over and answer.body.is_whole:
+            self._answers.pop(answer.stream, None)
+        else:
+            self.drop(answer.stream)
         if not self._answers and not self.is_gone:
             self._expect(IDLE)
+
+    def drop(self, stream: int) -> None:
+        """End a request that is not worth waiting for."""
+        if answer := self._answers.pop(stream, None):
+            answer.body.lose()
+            self.reset(stream)
 
     def send_headers(self, stream: int, status: int, headers: Pairs, *, ends: bool) -> None:
         pairs = [(":status", str(status))]
@@ -86,6 +107,7 @@ class Http2Server(Http2):
             self._h2.send_headers(stream, pairs, end_stream=ends)
         except h2.exceptions.ProtocolError as exc:
             raise ConnectionResetError("the client no longer wants it") from exc
+        self.sent()
         if ends:
             self._flush()
 
@@ -101,7 +123,7 @@ class _Answer:
 
     def __init__(self, socket: Http2Server, stream: int) -> None:
         self.stream = stream
-        self.body = Body(self._took)
+        self.body = Body(self._took, lambda: socket.drop(stream))
         self.is_over = False
         self._socket = socket
         self._head: tuple[int, Pairs] | None = None

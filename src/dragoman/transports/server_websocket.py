@@ -9,31 +9,36 @@ from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from websockets.frames import Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import SEND_EOF, Protocol, Side, State
 from websockets.utils import accept_key
 
+from ..framing import MAX_FRAME
 from . import HIGH_WATER, LOW_WATER
 from .addresses import PING_EVERY
-from .serving import Host, run
+from .serving import MAX_HELD, PORTION, SMALL, Allowance, Host, InPortions, run
+from .websocket_messages import Messages
 
 log = logging.getLogger("dragoman.websocket")
 log.setLevel(logging.INFO)  # below that it would hold everything that is said
 
 ROOM = 1024 * 1024  # bytes that wait for the application before the client has to
+WEIGHT = 64  # bytes that a message takes up besides what it says
 CLOSE_TIMEOUT = 1.0
+MAX_UNREAD = MAX_FRAME + 4 * 1024 * 1024  # bytes that wait for the client: one message, and answers to its pings
 _STATUSES = set(HTTPStatus)
 
 
-class WebSocketServer(asyncio.Protocol):
+class WebSocketServer(InPortions):
     transport: asyncio.Transport
 
     def __init__(self, host: Host, scope: dict[str, Any]) -> None:
-        self._host = host
+        super().__init__(host)
         self._loop = asyncio.get_running_loop()
         headers = dict(scope["headers"])
         self._key = headers.get(b"sec-websocket-key", b"").decode("latin-1")
         self._version = headers.get(b"sec-websocket-version", b"")
+        self._connection = headers.get(b"connection", b"").lower()
         asked = headers.get(b"sec-websocket-protocol", b"").decode("latin-1")
         self._scope = scope | {
             "type": "websocket",
@@ -43,12 +48,14 @@ class WebSocketServer(asyncio.Protocol):
         }
         del self._scope["method"]
         self._protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=host.limit, logger=log)
+        self._messages = Messages(self._protocol, self._tell_binary)
+        self._allowance = Allowance()
+        self._held = 0  # bytes of messages that are not whole yet
         self._is_open = self._is_refused = self._takes_batches = False
         self._early = b""
-        self._events: deque[dict[str, Any]] = deque([{"type": "websocket.connect"}])
-        self._size = 0  # bytes of those
+        self._events: deque[tuple[dict[str, Any], int]] = deque([({"type": "websocket.connect"}, 0)])
+        self._size = 0  # what those weigh
         self._changed = asyncio.Event()
-        self._parts: list[bytes] = []  # of a message that comes in several frames
         self._writable = asyncio.Event()
         self._writable.set()
         self._paused = False
@@ -61,7 +68,7 @@ class WebSocketServer(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER // 4, low=LOW_WATER // 4)
         if self._version != b"13":
             self._refuse(426, [(b"sec-websocket-version", b"13")])
-        elif not _is_key(self._key):
+        elif not _is_key(self._key) or b"upgrade" not in map(bytes.strip, self._connection.split(b",")):
             self._refuse(400, [])
         else:
             self._timer = self._loop.call_later(PING_EVERY, self._ping)
@@ -87,6 +94,7 @@ class WebSocketServer(asyncio.Protocol):
             return
         self._protocol.receive_data(data)
         self._handle()
+        self._hold(self._messages.held)
 
     def eof_received(self) -> None:
         if self._is_open:
@@ -95,33 +103,36 @@ class WebSocketServer(asyncio.Protocol):
         self.transport.close()
 
     def _handle(self) -> None:
-        texts: list[bytes] = []
-        for frame in self._protocol.events_received():
-            if not isinstance(frame, Frame):
-                continue
-            if frame.opcode is Opcode.TEXT and frame.fin:
-                texts.append(bytes(frame.data))
-            elif frame.opcode is Opcode.BINARY and frame.fin:
-                self._tell({"type": "websocket.receive", "bytes": bytes(frame.data)}, len(frame.data))
-            elif frame.opcode in (Opcode.TEXT, Opcode.BINARY) or (frame.opcode is Opcode.CONT and self._parts):
-                self._parts.append(bytes(frame.data))
-                if frame.fin:
-                    texts.append(b"".join(self._parts))
-                    self._parts = []
-        if texts:
+        frames = [event for event in self._protocol.events_received() if isinstance(event, Frame)]
+        if texts := self._messages.take(frames):
             self._tell_texts(texts)
+        for frame in frames:
+            if (frame.opcode >= Opcode.CLOSE or len(frame.data) < SMALL) and not self._allowance.spend():
+                self._protocol.fail(CloseCode.POLICY_VIOLATION, "too much that says nothing")
+                break
         self._flush()
+
+    def _hold(self, size: int) -> None:
+        """Count what is held of a message that is not whole, and see that it is not too much altogether."""
+        self._host.held += size - self._held
+        self._held = size
+        if self._host.held > MAX_HELD and size > PORTION:
+            self._protocol.fail(CloseCode.TRY_AGAIN_LATER, "too much is being sent at once")
+            self._flush()
 
     def _tell_texts(self, texts: list[bytes]) -> None:
         if self._takes_batches:
-            self._tell({"type": "websocket.receive", "frames": texts}, sum(map(len, texts)))
+            self._tell({"type": "websocket.receive", "frames": texts}, sum(map(len, texts)) + len(texts) * WEIGHT)
             return
         for text in texts:
-            self._tell({"type": "websocket.receive", "text": text.decode(errors="replace")}, len(text))
+            self._tell({"type": "websocket.receive", "text": text.decode()}, len(text) + WEIGHT)
 
-    def _tell(self, event: dict[str, Any], size: int) -> None:
-        self._events.append(event)
-        self._size += size
+    def _tell_binary(self, data: bytes) -> None:
+        self._tell({"type": "websocket.receive", "bytes": data}, len(data) + WEIGHT)
+
+    def _tell(self, event: dict[str, Any], weight: int) -> None:
+        self._events.append((event, weight))
+        self._size += weight
         self._changed.set()
         self._pace()
 
@@ -137,10 +148,10 @@ class WebSocketServer(asyncio.Protocol):
         while not self._events:
             self._changed.clear()
             await self._changed.wait()
-        event = self._events[0]
+        event, weight = self._events[0]
         if event["type"] != "websocket.disconnect":  # which stays: it is told as often as it is asked for
             self._events.popleft()
-            self._size -= _size_of(event)
+            self._size -= weight
             self._pace()
         return event
 
@@ -214,6 +225,8 @@ class WebSocketServer(asyncio.Protocol):
             self.transport.write(b"".join(data))
             if data[-1] == SEND_EOF:
                 self.transport.close()
+            if self.transport.get_write_buffer_size() > MAX_UNREAD:
+                self.transport.abort()
 
     def _ping(self) -> None:
         self._timer = self._loop.call_later(PING_EVERY, self._ping)
@@ -234,6 +247,8 @@ class WebSocketServer(asyncio.Protocol):
             self._timer.cancel()
         self._writable.set()
         self._host.sockets.discard(self.transport)
+        self._host.held -= self._held
+        self._held = 0
         close = self._protocol.close_rcvd
         self._tell({"type": "websocket.disconnect", "code": close.code if close else 1006}, 0)
 
@@ -242,9 +257,3 @@ def _is_key(key: str) -> bool:
     with contextlib.suppress(ValueError):
         return len(b64decode(key, validate=True)) == 16
     return False
-
-
-def _size_of(event: MutableMapping[str, Any]) -> int:
-    if "frames" in event:
-        return sum(map(len, event["frames"]))
-    return len(event.get("text", "").encode(errors="replace") if "text" in event else event.get("bytes", b""))

@@ -1,4 +1,8 @@
-"""What the server's protocols share: the application, the tasks that run it, one request and its answer."""
+"""What the server's protocols share: the application, the tasks that run it, one request and its answer.
+
+And what keeps one client from being a burden to the others: sockets are read in small portions, each in its turn;
+what costs the client less than it costs us is counted; what is begun has to be finished in time.
+"""
 
 import asyncio
 import logging
@@ -14,7 +18,14 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Pairs = list[tuple[bytes, bytes]]
 
 HEAD_TIMEOUT = 10.0  # seconds for a request's head, and for the first byte
+BODY_TIMEOUT = 20.0  # seconds for a body, and one more for each so many bytes of it:
+SLOWEST = 4096
 BODY_ROOM = 256 * 1024  # bytes of a body that wait before the sender has to
+PORTION = 16 * 1024  # bytes read of one socket before it is the others' turn
+MAX_HELD = 96 * 1024 * 1024  # bytes of messages that are not whole yet, of all clients together
+
+SMALL = 16  # bytes: a frame with less holds no message, and costs its sender nothing
+BURST, RATE = 2000, 200.0  # such frames a client may send at once, and in a second
 
 
 class Host:
@@ -22,6 +33,8 @@ class Host:
 
     def __init__(self, app: Application, limit: int) -> None:
         self.app, self.limit = app, limit
+        self.portion = memoryview(bytearray(PORTION))  # every socket is read into it
+        self.held = 0  # bytes of messages that are not whole yet
         self.sockets: set[asyncio.Transport] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -42,6 +55,44 @@ class Host:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=patience)
         await asyncio.sleep(0)  # sockets are closed in the next round of the loop
+
+
+class InPortions(asyncio.BufferedProtocol):
+    """A socket that is read in small portions, so that no client can keep the loop to itself."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._host.portion
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._host.portion[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        raise NotImplementedError
+
+
+class Allowance:
+    """How often a client may do what is a burden to us and none to it."""
+
+    def __init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._left: float = BURST
+        self._at = self._clock()
+
+    def spend(self, weight: int = 1) -> bool:
+        """Count one more; false when it is one too many."""
+        self._left -= weight
+        if self._left < 0:
+            now = self._clock()
+            self._left = min(BURST, self._left + (now - self._at) * RATE)
+            self._at = now
+        return self._left >= 0
+
+    def earn(self, count: int) -> None:
+        """We gave reason for so many."""
+        self._left = min(BURST, self._left + count)
 
 
 def http_scope(
@@ -74,11 +125,14 @@ def _unquoted(path: bytes) -> str:
 
 
 class Body:
-    """A request's body on its way to the application."""
+    """A request's body on its way to the application; `too_slow` is called when it does not arrive in time."""
 
-    def __init__(self, took: Callable[[int], None]) -> None:
+    def __init__(self, took: Callable[[int], None], too_slow: Callable[[], None]) -> None:
         self.size = 0  # bytes that wait
-        self._took = took
+        self._took, self._too_slow = took, too_slow
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + BODY_TIMEOUT
+        self._timer = self._loop.call_at(self._deadline, self._look)
         self._parts: deque[bytes] = deque()
         self._is_whole = False
         self._told = False  # the application has been given the end
@@ -88,16 +142,29 @@ class Body:
     def feed(self, data: bytes) -> None:
         self._parts.append(data)
         self.size += len(data)
+        self._deadline += len(data) / SLOWEST
         self._changed.set()
 
     def end(self) -> None:
         self._is_whole = True
+        self._timer.cancel()
         self._changed.set()
 
     def lose(self) -> None:
         """The client is gone."""
         self._gone = True
+        self._timer.cancel()
         self._changed.set()
+
+    def _look(self) -> None:
+        """See whether it arrives in time; if we do not take what is there, that is not the client's fault."""
+        now = self._loop.time()
+        if self.size:
+            self._deadline = max(self._deadline, now + BODY_TIMEOUT)
+        if now < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._look)
+        else:
+            self._too_slow()
 
     @property
     def is_whole(self) -> bool:
@@ -122,7 +189,7 @@ async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> b
     """Have the application answer; false when it failed, which is its own fault and not the client's."""
     try:
         await app(scope, receive, send)
-    except OSError:  # the client is gone
+    except (OSError, asyncio.CancelledError):  # the client is gone, or somebody else reads in its place
         return False
     except Exception:
         log.exception("the application failed to answer %s %s", scope.get("method", "GET"), scope["path"])

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
-from websockets.frames import Frame, Opcode
+from websockets.frames import Frame
 from websockets.http11 import Response
 from websockets.protocol import SEND_EOF
 from websockets.uri import WebSocketURI
@@ -15,6 +15,7 @@ from websockets.uri import WebSocketURI
 from ..errors import ConnectionClosed
 from . import HIGH_WATER, LOW_WATER
 from .addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address
+from .websocket_messages import Messages
 
 log = logging.getLogger("dragoman")
 protocol_log = logging.getLogger("dragoman.websocket")
@@ -45,11 +46,11 @@ class WebSocketSocket(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[Response] = self._loop.create_future()
         self._gone = asyncio.Event()
-        self._parts: list[bytes] = []  # of a message that comes in several frames
         self._paused = False
         self._heard_at = self._loop.time()
         self._beat: asyncio.TimerHandle | None = None
         self._protocol: ClientProtocol
+        self._messages: Messages
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -59,6 +60,7 @@ class WebSocketSocket(asyncio.Protocol):
     async def shake_hands(self, address: Address, headers: list[tuple[str, str]]) -> Response:
         uri = WebSocketURI(address.is_secure, address.host, address.port, *_split(address.target))
         self._protocol = ClientProtocol(uri, max_size=self._limit, logger=protocol_log)
+        self._messages = Messages(self._protocol, self._wire.acknowledged)
         request = self._protocol.connect()
         for name, value in headers:
             request.headers[name] = value
@@ -82,33 +84,18 @@ class WebSocketSocket(asyncio.Protocol):
         self._handle()
 
     def _handle(self) -> None:
-        texts: list[bytes] = []
-        size = 0
+        frames: list[Frame] = []
         for event in self._protocol.events_received():
-            if isinstance(event, Response):
-                if not self._opened.done() and self._protocol.handshake_exc is None:
-                    self._opened.set_result(event)
-            elif isinstance(event, Frame) and (text := self._whole(event)) is not None:
-                texts.append(text)
-                size += len(text)
+            if isinstance(event, Frame):
+                frames.append(event)
+            elif not self._opened.done() and self._protocol.handshake_exc is None:
+                assert isinstance(event, Response)
+                self._opened.set_result(event)
         if self._protocol.handshake_exc is not None and not self._opened.done():
             self._opened.set_exception(_refusal(self._protocol.handshake_exc))
-        if texts:
-            self._wire.heard(texts, size)
+        if texts := self._messages.take(frames):
+            self._wire.heard(texts, sum(map(len, texts)))
         self._flush()
-
-    def _whole(self, frame: Frame) -> bytes | None:
-        """The text message a frame completes, if it does."""
-        if frame.opcode is Opcode.TEXT and frame.fin:
-            return bytes(frame.data)
-        if frame.opcode is Opcode.TEXT or (frame.opcode is Opcode.CONT and self._parts):
-            self._parts.append(bytes(frame.data))
-            if frame.fin:
-                text, self._parts = b"".join(self._parts), []
-                return text
-        elif frame.opcode is Opcode.BINARY and frame.fin:
-            self._wire.acknowledged(bytes(frame.data))
-        return None
 
     def send_texts(self, frames: list[bytes]) -> None:
         if self._protocol.close_expected() or self.transport.is_closing():

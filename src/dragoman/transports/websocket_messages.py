@@ -1,0 +1,59 @@
+"""What the two ends of a WebSocket share: whole messages out of frames, and the rules a text has to keep."""
+
+from collections.abc import Callable, Iterable
+
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import Protocol
+
+
+class Messages:
+    """The messages on one socket; `hear_binary` is called with each that is no text."""
+
+    def __init__(self, protocol: Protocol, hear_binary: Callable[[bytes], None]) -> None:
+        self._protocol, self._hear_binary = protocol, hear_binary
+        self._begun: Opcode | None = None  # the kind of the message whose end is not yet there
+        self._parts = bytearray()
+
+    @property
+    def held(self) -> int:
+        """Bytes of what is not whole yet."""
+        return len(self._parts) + len(self._protocol.reader.buffer)
+
+    def take(self, frames: Iterable[Frame]) -> list[bytes]:
+        """The texts that frames complete; one that is no UTF-8 ends the connection."""
+        texts: list[bytes] = []
+        for frame in frames:
+            if (whole := self._whole(frame)) is None:
+                continue
+            kind, data = whole
+            if kind is Opcode.BINARY:
+                self._hear_binary(data)
+            elif _is_text(data):
+                texts.append(data)
+            else:
+                self._protocol.fail(CloseCode.INVALID_DATA, "a text has to be UTF-8")
+                break
+        return texts
+
+    def _whole(self, frame: Frame) -> tuple[Opcode, bytes] | None:
+        if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
+            if frame.fin:
+                return frame.opcode, bytes(frame.data)
+            self._begun = frame.opcode
+        elif frame.opcode is not Opcode.CONT:
+            return None
+        self._parts += frame.data
+        if not frame.fin or self._begun is None:
+            return None
+        whole, self._parts = (self._begun, bytes(self._parts)), bytearray()
+        return whole
+
+
+def _is_text(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
