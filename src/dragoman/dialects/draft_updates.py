@@ -1,6 +1,6 @@
 """Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -10,6 +10,7 @@ from .pieces import Chunk, Kind, Piece, Text, written
 from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry, margin
 from .translator import Kept, Peer, Surroundings
 
+Id = TypeVar("Id")
 Type = Literal["agent_message_chunk", "user_message_chunk", "thought_message_chunk"]
 CHUNKS: dict[Type, Kind] = {
     "agent_message_chunk": "agent_message_chunk",
@@ -133,12 +134,12 @@ class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     data: Data
 
 
-class _Speech:
+class _Speech(Generic[Id]):
     """A message being told, and the number of the last of its chunks."""
 
     __slots__ = ("id", "index")
 
-    def __init__(self, id: str | None) -> None:
+    def __init__(self, id: Id) -> None:
         self.id, self.index = id, -1
 
 
@@ -149,7 +150,8 @@ class DraftUpdates(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._speeches: dict[Any, _Speech] = Kept()  # (session, type of chunk) -> the message being told
+        self._heard: dict[Any, _Speech[str]] = Kept()  # (session, type of chunk) -> the message the peer is telling
+        self._told: dict[Any, _Speech[str | None]] = Kept()  # and the one we are
         self.asked: set[str] = set()  # tool calls that wait for a permission
         self.denied: dict[str, bool] = Kept()  # and those that were not given it
 
@@ -162,11 +164,11 @@ class DraftUpdates(Remembering):
     def piece_inward(self, piece: DataPiece, frame: bytes) -> bytes | None:
         """What goes on with a message; what begins or ends one takes the long way."""
         type, data = piece.type, piece.data
-        speech = self._speeches.get((piece.session_id, type))
+        speech = self._heard.get((piece.session_id, type))
         if speech is None or data.index != speech.index + 1 or (data.final, data.visible) != USUAL[type]:
             return None
         speech.index += 1
-        return written(Piece(piece.session_id, Chunk(CHUNKS[type], Text("text", data.content), speech.id or UNSET)))
+        return written(Piece(piece.session_id, Chunk(CHUNKS[type], Text("text", data.content), speech.id)))
 
     def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
         chunk = piece.update
@@ -226,9 +228,9 @@ class DraftUpdates(Remembering):
     def _chunk(self, session_id: str, type: Type, data: dict[str, Any]) -> dict[str, Any]:
         content, index, key = data["content"], data.get("index"), (session_id, type)
         block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
-        speech = self._speeches.get(key)
+        speech = self._heard.get(key)
         if speech is None or (index == 0 and speech.index >= 0):  # who counts anew says something new
-            speech = self._speeches[key] = _Speech(self.new_id("message"))
+            speech = self._heard[key] = _Speech(self.new_id("message"))
         said = {"sessionUpdate": CHUNKS[type], "messageId": speech.id, "content": block}
         speech.index += 1
         if index == speech.index and len(data) == 3 and data.get(MARKS[type]) is (type == THOUGHT):
@@ -236,7 +238,7 @@ class DraftUpdates(Remembering):
         if isinstance(index, int):
             speech.index = index
         if data.get("final"):
-            del self._speeches[key]
+            del self._heard[key]
         kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
         return carry({**said, **margin(data)}, {**kept, MADE_UP: ["messageId"]}, self)
 
@@ -306,14 +308,14 @@ class DraftUpdates(Remembering):
         if isinstance(kept.get("index"), int):
             speech.index = kept["index"]
         if kept.get("final"):
-            del self._speeches[key]
+            del self._told[key]
         return {"content": words, **margin(update), **kept}
 
-    def _speech(self, key: tuple[str, str], id: str | None) -> _Speech:
+    def _speech(self, key: tuple[str, str], id: str | None) -> _Speech[str | None]:
         """The message we go on with, or begin, with one more chunk."""
-        speech = self._speeches.get(key)
+        speech = self._told.get(key)
         if speech is None or speech.id != id:
-            speech = self._speeches[key] = _Speech(id)
+            speech = self._told[key] = _Speech(id)
         speech.index += 1
         return speech
 
@@ -321,7 +323,7 @@ class DraftUpdates(Remembering):
         """What ends the messages of a turn that are still open, told to a client."""
         ends = []
         for type in ("user_message_chunk", "agent_message_chunk"):
-            if speech := self._speeches.pop((session_id, type), None):
+            if speech := self._told.pop((session_id, type), None):
                 data = {"content": "", "index": speech.index + 1, "final": True}
                 ends.append({"sessionId": session_id, "type": type, "data": data})
         return ends
