@@ -176,8 +176,9 @@ async def test_a_socket_whose_token_is_revoked_is_closed_with_a_code_that_says_s
     from websockets.asyncio.client import connect as dial
     from websockets.exceptions import ConnectionClosed
 
-    async with hosting(tmp_path) as house, asyncio.timeout(PATIENCE):
-        async with dial(house.url(), additional_headers=house.headers("bob")) as socket:
+    async with hosting(tmp_path) as house:
+        headers = house.headers("bob")
+        async with dial(house.url(), additional_headers=headers) as socket, asyncio.timeout(PATIENCE):
             await socket.send('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}')
             await socket.recv()
             revoke_token(tmp_path / "tokens.json", "bob")

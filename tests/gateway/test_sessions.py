@@ -1,12 +1,15 @@
 """A session outlives the connection it was opened over."""
 
 import asyncio
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dragoman.errors import ResourceNotFound, RpcError
+from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcError
 from dragoman.gateway.engine import EngineFailure
+from dragoman.gateway.limits import Limits
 
 from .house import PATIENCE, Watcher, hosting, stepping
 
@@ -49,6 +52,69 @@ async def test_to_hang_up_is_not_to_cancel(tmp_path: Path) -> None:
             told = again.told[session.id]
             assert [frame for frame in told if frame in seen] == seen
             assert again.numbers(session.id) == sorted(set(again.numbers(session.id)))
+
+
+@pytest.mark.parametrize(
+    "policy", [{"cancelAfter": 0}, {"cancelAfter": 0.05}, {"cancelAfter": 0, "unlessAsking": True}]
+)
+async def test_a_turn_nobody_watches_is_cancelled_if_that_was_asked_for(tmp_path: Path, policy: Any) -> None:
+    async with hosting(tmp_path) as house:
+        async with house.visit() as ann:
+            session = await ann.new_session(tmp_path, meta={"dragoman.detached": policy})
+            session.prompt("wait")
+            session.prompt("never")
+            await ann.until(lambda: ann.told.get(session.id) and ann.notices("_dragoman/queue")[-1]["waiting"])
+        async with asyncio.timeout(PATIENCE):
+            await house.gateway.live[session.id].turns.finished()
+        async with house.visit() as again:
+            loaded = await again.load_session(session.id, tmp_path)
+            assert b"never" not in b"".join(again.told[session.id])
+            await outcome(loaded)
+
+
+async def test_a_turn_that_asks_waits_for_somebody_to_come(tmp_path: Path) -> None:
+    policy = {"cancelAfter": 0, "unlessAsking": True}
+    async with hosting(tmp_path) as house:
+        async with house.visit() as ann, asyncio.timeout(PATIENCE):
+            session = await ann.new_session(tmp_path, meta={"dragoman.detached": policy})
+            session.prompt("ask allow_once reject_once")
+            await ann.asked.get()
+        async with house.visit() as again, asyncio.timeout(PATIENCE):
+            await again.load_session(session.id, tmp_path)
+            request, answer = await again.asked.get()
+            answer.set_result(request.options[0].option_id)
+            await house.gateway.live[session.id].turns.finished()
+            assert request.options[0].option_id.encode() in again.told[session.id][-1]
+
+
+async def test_what_is_to_become_of_a_detached_session_has_to_be_said_properly(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        for wrong in ("keep", {"cancelAfter": "soon"}, {"whenever": 1}):
+            with pytest.raises(InvalidParams, match=r"dragoman\.detached"):
+                await ann.new_session(tmp_path, meta={"dragoman.detached": wrong})
+
+
+async def test_each_session_may_have_a_process_of_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dragoman", "agent", "testy"]
+    limits = Limits(processes=3)  # one of them answers for the agent before there is a session
+    hosted = {"process_per": "session"}
+    async with hosting(tmp_path, command, hosted=hosted, limits=limits) as house, house.visit() as ann:
+        async with asyncio.timeout(PATIENCE):
+            first, second = await ann.new_session(tmp_path), await ann.new_session(tmp_path)
+            await asyncio.gather(*(outcome(session) for session in (first, second)))
+            with pytest.raises(Overloaded, match="processes"):
+                await ann.new_session(tmp_path)
+            links = [house.gateway.live[session.id].link for session in (first, second)]
+            assert links[0].upstream is not links[1].upstream
+            ended = links[0].upstream
+            await ann.close_session(first.id)
+            await asyncio.wait([ended._running])
+            await outcome(second)
+            await outcome(await ann.new_session(tmp_path))
+
+
+async def outcome(session: Any) -> None:
+    assert (await session.prompt("hello")).stop_reason == "end_turn"
 
 
 async def test_a_resumed_session_is_told_only_what_was_missed(tmp_path: Path) -> None:
@@ -101,6 +167,41 @@ async def test_a_closed_session_can_be_loaded_again(tmp_path: Path) -> None:
             loaded = await again.load_session(session.id, tmp_path)
             assert b"hello" in b"".join(again.told[session.id])
             assert (await loaded.prompt("more")).stop_reason == "end_turn"
+
+
+async def test_an_old_session_is_opened_without_reading_all_of_its_log(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        await session.prompt("flood 3000 10", meta={"dragoman.prompt": "k"})
+        await ann.close_session(session.id)
+        read, looked_at = house.gateway.engine.read, []
+
+        async def reading(*arguments: Any) -> Any:
+            records = await read(*arguments)
+            looked_at.extend(record.number for record in records)
+            return records
+
+        house.gateway.engine.read = reading  # type: ignore[method-assign]
+        last = ann.numbers(session.id)[-1]
+        again = await ann.resume_session(session.id, tmp_path, meta={"dragoman.after": last})
+        assert len(looked_at) < 10
+        await again.prompt("flood 3000 10", meta={"dragoman.prompt": "k"})  # and what ended is still known
+        assert ann.numbers(session.id)[-1] == last
+
+
+async def test_a_summary_that_is_lost_or_damaged_is_made_again_from_the_log(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        session = await ann.new_session(tmp_path)
+        await session.prompt("hello", meta={"dragoman.prompt": "k"})
+        before = house.gateway.live[session.id].summary
+        for damaged in (b"{", b'{"at": 1000000}', None):
+            await ann.close_session(session.id)
+            if damaged is None:
+                await house.gateway.engine.drop_fact("summary", session.id)
+            else:
+                await house.gateway.engine.put_fact("summary", session.id, damaged)
+            await ann.resume_session(session.id, tmp_path)
+            assert house.gateway.live[session.id].summary == before
 
 
 async def test_an_id_of_somebody_else_s_is_as_unknown_to_every_method_as_any(tmp_path: Path) -> None:

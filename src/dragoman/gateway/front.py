@@ -25,8 +25,8 @@ from .gateway import PAGE, Gateway, unknown
 from .limits import exceeded
 from .logins import MAX_FAILURES
 from .records import AFTER, changed, members, meta_value, raw, session_of, text
-from .seat import Role, Seat
-from .shared import Shared, may
+from .seat import Role, Seat, may
+from .shared import Shared
 from .turns import answer, key_of, owner
 
 log = logging.getLogger("dragoman")
@@ -267,7 +267,7 @@ class Front(AgentRole):
     async def _forward(self, name: str, params: Raw) -> Raw:
         found = members(params)
         shared = await self._having(found, "editor")
-        result = await shared.forward(name, found)
+        result = await shared.link.forward(name, found)
         if name == "session/set_mode":
             shared.set_state(mode=found.get("modeId"))
         elif name == "session/set_config_option":

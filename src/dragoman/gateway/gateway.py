@@ -16,13 +16,14 @@ import msgspec
 from msgspec import Raw
 
 from ..errors import AgentStartError, Error, InternalError, InvalidParams, Overloaded, ResourceNotFound
+from .card import Card, Detached
 from .checks import Checks
 from .engine import Engine, EngineFailure, Fenced, Lease
 from .limits import RETRY_AFTER, Limits, exceeded
 from .logins import Logins
 from .metrics import Metrics
 from .records import changed, members, raw
-from .shared import Card, Shared
+from .shared import Shared
 from .upstream import Hosted, Upstream
 
 log = logging.getLogger("dragoman")
@@ -33,6 +34,8 @@ IDLE = 1800.0  # seconds a session nobody sits at stays open
 IDLE_PROCESS = 60.0  # seconds an agent without sessions keeps running
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
+
+Place = tuple[str, str, str]  # whom a process serves: an agent's name, a principal, a session if it has its own
 
 
 class Gateway:
@@ -46,20 +49,22 @@ class Gateway:
         default: str | None = None,
         limits: Limits = Limits(),  # noqa: B008 - it cannot change
         checks: Checks = Checks(),  # noqa: B008
+        detached: Detached = Detached(),  # noqa: B008
     ) -> None:
         if not agents:
             raise ValueError("a gateway needs at least one agent")
         self.engine, self.agents, self.limits, self.checks = engine, agents, limits, checks
+        self.detached = detached
         self.default = default or next(iter(agents))
         self.metrics = Metrics()
         self.logins = Logins()
         self.live: dict[str, Shared] = {}
         self.is_draining = False
         self._owner = ""
-        self._upstreams: dict[tuple[str, str], Upstream] = {}
+        self._upstreams: dict[Place, Upstream] = {}
         self._opening: Counter[str] = Counter()  # sessions on their way, by principal
-        self._died: set[tuple[str, str]] = set()  # agents whose last process ended by itself
-        self._idle: dict[str | tuple[str, str], float] = {}  # since when nobody has needed something
+        self._died: set[Place] = set()  # agents whose last process ended by itself
+        self._idle: dict[str | Place, float] = {}  # since when nobody has needed something
         self._locks: dict[object, asyncio.Lock] = {}
         self._greetings: dict[str, dict[str, Raw]] = {}
         self._chores: set[asyncio.Task[None]] = set()
@@ -77,7 +82,7 @@ class Gateway:
         assert self._renewing
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
-        await asyncio.gather(*(self._close(shared, is_last=True) for shared in list(self.live.values())))
+        await asyncio.gather(*(self.close(shared, is_last=True) for shared in list(self.live.values())))
         for upstream in list(self._upstreams.values()):
             self._chore(upstream.close())
         while self._chores:
@@ -101,8 +106,8 @@ class Gateway:
             self._greetings[agent] = (await self.upstream(agent, principal)).greeting
         return self._greetings[agent]
 
-    async def upstream(self, agent: str, principal: str) -> Upstream:
-        key = agent, principal
+    async def upstream(self, agent: str, principal: str, session: str = "") -> Upstream:
+        key = agent, principal, session if self.agents[agent].process_per == "session" else ""
         async with self._lock(key):
             found = self._upstreams.get(key)
             if found and found.is_alive:
@@ -125,7 +130,7 @@ class Gateway:
     def _admit_process(self, principal: str) -> None:
         if self.is_draining:
             raise draining()
-        if sum(owner == principal for _, owner in self._upstreams) >= self.limits.processes:
+        if sum(owner == principal for _, owner, _ in self._upstreams) >= self.limits.processes:
             raise exceeded("processes", self.limits.processes)
 
     def _agent_ended(self, upstream: Upstream) -> None:
@@ -151,19 +156,18 @@ class Gateway:
             return await self._new(agent, principal, cwd, found)
 
     async def _new(self, agent: str, principal: str, cwd: str, found: dict[str, Raw]) -> tuple[Shared, Raw]:
-        upstream = await self.upstream(agent, principal)
         id = "sess_" + secrets.token_urlsafe(ID_BYTES)
-        lease = await self._lease(id)
         now = time.time()
-        card = Card(agent=agent, principal=principal, cwd=cwd, opening=raw(found), created=now, updated=now)
-        shared = Shared(id, card, lease, 0, self)
+        card = Card(
+            *(agent, principal, cwd, raw(found)), created=now, updated=now, detached=self.detached.asked_for(found)
+        )
+        upstream = await self.upstream(agent, principal, id)
+        shared = Shared(id, card, await self._lease(id), self)
         try:
-            theirs, result = await upstream.open("session/new", raw(found), shared)
-            shared.linked(upstream, theirs)
+            result = await shared.link.open(upstream)
             card.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
-            await shared.opened(upstream)
             await self.engine.put_fact("seat", f"{principal}\n{id}", b"")
-            await self.save(shared)
+            await self.save_card(id, card)
         except BaseException:
             upstream.parties.pop(card.upstream, None)
             await self.engine.forget(id)
@@ -189,8 +193,9 @@ class Gateway:
         if self.is_draining:
             raise draining()
         async with self._room_for_session(card.principal):
-            lease = await self._lease(id)
-            shared = Shared(id, card, lease, await self.engine.last(id), self)
+            lease, last = await self._lease(id), await self.engine.last(id)
+            summary = await self.engine.fact("summary", id)
+            shared = Shared(id, card, lease, self, last=last, summary=summary.value if summary else None)
             await shared.recover()
             self._opened(shared)
             return shared
@@ -210,10 +215,10 @@ class Gateway:
         """Room for one more open session, made by closing one nobody needs if there is none."""
         own = [shared for shared in self.live.values() if shared.card.principal == principal]
         if len(own) + self._opening[principal] >= self.limits.sessions:
-            idle = next((shared for shared in own if _is_idle(shared)), None)
+            idle = next((shared for shared in own if shared.is_idle), None)
             if idle is None:
                 raise exceeded("sessions", self.limits.sessions)
-            await self._close(idle)
+            await self.close(idle)
         self._opening[principal] += 1
         try:
             yield
@@ -233,9 +238,13 @@ class Gateway:
         ]
         return sorted(found, key=lambda pair: -pair[1].updated)
 
-    async def save(self, shared: Shared) -> None:
+    async def save_card(self, id: str, card: Card) -> None:
+        await self.engine.put_fact("session", id, msgspec.json.encode(card))
+
+    async def _save(self, shared: Shared) -> None:
         shared.is_unsaved = False
-        await self.engine.put_fact("session", shared.id, msgspec.json.encode(shared.card))
+        await self.save_card(shared.id, shared.card)
+        await self.engine.put_fact("summary", shared.id, msgspec.json.encode(shared.summary))
 
     async def share(self, shared: Shared, principal: str, role: str | None) -> None:
         """Give somebody else a part in a session."""
@@ -246,27 +255,27 @@ class Gateway:
         shared.share(principal, role)  # type: ignore[arg-type]
         key = f"{principal}\n{shared.id}"
         await (self.engine.put_fact("seat", key, b"") if role else self.engine.drop_fact("seat", key))
-        await self.save(shared)
-
-    async def close(self, shared: Shared) -> None:
-        """End a session for everybody; it can be loaded again."""
-        await self._close(shared)
+        await self.save_card(shared.id, shared.card)
 
     async def delete(self, shared: Shared) -> None:
         """End a session and forget it for good."""
-        await self._close(shared)
+        await self.close(shared)
         for principal in (shared.card.principal, *shared.card.roles):
             await self.engine.drop_fact("seat", f"{principal}\n{shared.id}")
-        await self.engine.drop_fact("session", shared.id)
+        for kind in ("session", "summary"):
+            await self.engine.drop_fact(kind, shared.id)
         await self.engine.forget(shared.id)
 
-    async def _close(self, shared: Shared, *, is_last: bool = False) -> None:
+    async def close(self, shared: Shared, *, is_last: bool = False) -> None:
+        """End a session for everybody; it can be loaded again.  `is_last` when its agents end, too."""
         if self.live.get(shared.id) is shared:
             del self.live[shared.id]
             self.metrics.sessions.set(len(self.live))
         await shared.close(is_last=is_last)
+        if own := self._upstreams.get((shared.card.agent, shared.card.principal, shared.id)):
+            self._chore(own.close())
         with contextlib.suppress(EngineFailure):
-            await self.save(shared)
+            await self._save(shared)
             await self.engine.release(shared.history.lease)
 
     def let_go(self, shared: Shared) -> None:
@@ -289,13 +298,13 @@ class Gateway:
                     log.error("%s", exc)
                 if shared.is_unsaved:
                     with contextlib.suppress(EngineFailure):
-                        await self.save(shared)
+                        await self._save(shared)
             await self._tidy()
 
     async def _tidy(self) -> None:
         for shared in list(self.live.values()):
-            if self._has_been_idle(shared.id, _is_idle(shared), IDLE):
-                await self._close(shared)
+            if self._has_been_idle(shared.id, shared.is_idle, IDLE):
+                await self.close(shared)
         for key, upstream in list(self._upstreams.items()):
             if self._has_been_idle(key, not upstream.parties, IDLE_PROCESS):
                 await upstream.close()
@@ -304,7 +313,7 @@ class Gateway:
         for unused in [key for key, lock in self._locks.items() if not lock.locked() and key not in self.live]:
             del self._locks[unused]
 
-    def _has_been_idle(self, key: str | tuple[str, str], is_idle: bool, most: float) -> bool:
+    def _has_been_idle(self, key: str | Place, is_idle: bool, most: float) -> bool:
         if not is_idle:
             self._idle.pop(key, None)
             return False
@@ -317,10 +326,6 @@ class Gateway:
         chore: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[call-overload]
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
-
-
-def _is_idle(shared: Shared) -> bool:
-    return not shared.seats and not shared.turns.is_busy and not shared.asks
 
 
 def unknown(id: str) -> ResourceNotFound:

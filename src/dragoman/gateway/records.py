@@ -4,7 +4,6 @@ An update is kept as the very frame clients are sent.  What only the gateway has
 ended, questions and their answers) stands between them, and no client is ever shown it.
 """
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -86,43 +85,6 @@ def update_frame(found: dict[str, Raw], session: str, number: int) -> bytes:
 def update_params(frame: bytes) -> Raw | None:
     """What clients are sent of a record; None for one that is the gateway's own."""
     return Raw(frame[len(_UPDATE) : -1]) if frame.startswith(_UPDATE) else None
-
-
-class ToolGlance(Struct, rename="camel"):
-    """As much of an update as tells which tool calls are under way."""
-
-    session_update: str = ""
-    tool_call_id: str = ""
-    status: str | None = None
-
-
-_glance = msgspec.json.Decoder(ToolGlance).decode
-
-
-class OpenTools:
-    """The tool calls of a session that have begun and not ended."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, None] = {}
-
-    def saw(self, update: Raw) -> None:
-        try:
-            glance = _glance(update)
-        except msgspec.DecodeError:
-            return
-        if glance.session_update not in ("tool_call", "tool_call_update") or not glance.tool_call_id:
-            return
-        if glance.status in ("completed", "failed"):
-            self._open.pop(glance.tool_call_id, None)
-        elif glance.session_update == "tool_call" or glance.status:
-            self._open[glance.tool_call_id] = None
-
-    def failures(self) -> Iterable[dict[str, Raw]]:
-        """The updates that say of each that it failed; none is open afterwards."""
-        ids, self._open = list(self._open), {}
-        for id in ids:
-            update = {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
-            yield {"sessionId": raw(""), "update": raw(update)}
 
 
 # What only the gateway remembers

@@ -25,10 +25,18 @@ from .records import update_params
 log = logging.getLogger("dragoman")
 
 Role = Literal["viewer", "editor", "admin"]
-RANK: dict[str, int] = {"viewer": 0, "editor": 1, "admin": 2}
+RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
 
 PAGE = 500  # records read at once
 UPDATE = Method("session/update", Raw, is_request=False)
+
+
+def may(role: Role | None, needed: Role) -> bool:
+    return role is not None and RANK[role] >= RANK[needed]
+
+
+def lesser(one: Role, other: Role) -> Role:
+    return min(one, other, key=RANK.__getitem__)
 
 
 class Visitor(Protocol):
@@ -78,7 +86,7 @@ class Seat:
 
     @property
     def may_edit(self) -> bool:
-        return RANK[self.role] >= RANK["editor"]
+        return may(self.role, "editor")
 
     def open(self) -> None:
         """Begin to tell."""

@@ -1,7 +1,7 @@
 """Spans for OpenTelemetry, where it is installed; nothing where it is not.
 
-Who asks may say in `_meta` which span of theirs a prompt belongs to, as W3C Trace Context writes it; the agent is told
-in the same way that it belongs to ours.
+Who asks may say in `_meta` which span of theirs a prompt belongs to, as W3C Trace Context writes it; the agent is
+told in the same way that it belongs to ours.
 """
 
 import contextlib

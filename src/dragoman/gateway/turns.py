@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,6 @@ from .metrics import Metrics
 from .records import (
     PROMPT,
     Ended,
-    OpenTools,
     Problem,
     Prompted,
     changed,
@@ -37,6 +36,7 @@ from .records import (
     update_frame,
 )
 from .seat import Visitor
+from .summary import Summary
 from .tracing import TRACE, describe, onward, span
 from .upstream import Upstream
 
@@ -46,7 +46,7 @@ MAX_KEY = 200
 CANCELLED = raw({"stopReason": "cancelled"})
 LAST_WORDS = 10.0  # seconds for an agent that was told to stop
 
-Link = Callable[[], Awaitable[tuple[Upstream, str, list[Any]]]]
+Ready = Callable[[], Awaitable[tuple[Upstream, str, Sequence[Any]]]]
 
 
 class Turn:
@@ -56,31 +56,31 @@ class Turn:
         self.key, self.found = key, found
         self.principal, self.client = visitor.name, visitor.client
         self.outcome: asyncio.Future[tuple[int, Ended]] = asyncio.get_running_loop().create_future()
-        self.is_cancelled = False
+        self.is_cancelled = self.is_ended = False
         self.number = 0  # of the record that says it was accepted
         self.began = time.monotonic()
         self.is_answered = False  # something was heard of it
 
 
 class Turns:
-    """Takes prompts and runs them in order; `link` leads to the agent, `moved` is called when the queue has."""
+    """Takes prompts and runs them in order; `ready` leads to the agent, `moved` is called when the queue has."""
 
     def __init__(
         self,
         session: str,
         history: History,
         engine: Engine,
+        summary: Summary,
         asks: Asks,
-        link: Link,
+        ready: Ready,
         moved: Callable[[], None],
         limits: Limits,
         metrics: Metrics,
     ) -> None:
-        self.ended: dict[str, int] = {}  # where in the log the outcome of each prompt stands
-        self.tools = OpenTools()
         self.running: Turn | None = None
         self._session, self._history, self._engine, self._asks = session, history, engine, asks
-        self._link, self._moved, self._limits, self._metrics = link, moved, limits, metrics
+        self._summary = summary
+        self._ready, self._moved, self._limits, self._metrics = ready, moved, limits, metrics
         self._queue: deque[Turn] = deque()
         self._open: dict[str, Turn] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -98,7 +98,7 @@ class Turns:
     async def prompt(self, key: str, found: dict[str, Raw], visitor: Visitor) -> tuple[int, Ended]:
         """Have a prompt answered: where its outcome stands in the log, and what it is."""
         turn = self._open.get(key)
-        if turn is None and (number := self.ended.get(key)):
+        if turn is None and (number := self._summary.ended.get(key)):
             return number, await self._outcome(number)
         turn = turn or self._accept(key, found, visitor)
         return await asyncio.shield(turn.outcome)
@@ -135,6 +135,13 @@ class Turns:
         for turn in list(self._open.values()):
             if (turn.principal, turn.client) == (visitor.name, visitor.client) and turn is not self.running:
                 self._drop(turn)
+        if self.running:
+            self._stop(self.running)
+
+    def cancel_all(self) -> None:
+        """Cancel what runs and what waits."""
+        for turn in list(self._queue):
+            self._drop(turn)
         if self.running:
             self._stop(self.running)
 
@@ -192,9 +199,9 @@ class Turns:
         try:
             return Ended(turn.key, await self._ask_agent(turn))
         except ConnectionClosed as exc:
-            return self._interrupt(turn, str(exc).partition("; its stderr")[0])
+            return await self._interrupt(turn, str(exc).partition("; its stderr")[0])
         except asyncio.CancelledError:
-            self._end(turn, self._interrupt(turn, "the gateway stopped"))
+            self._end(turn, await self._interrupt(turn, "the gateway stopped"))
             raise
         except RpcError as exc:
             return Ended(turn.key, error=Problem.of(exc))
@@ -203,7 +210,7 @@ class Turns:
 
     async def _ask_agent(self, turn: Turn) -> Raw:
         await self._history.settled(turn.number)
-        upstream, id, primer = await self._link()
+        upstream, id, primer = await self._ready()
         self._upstream = upstream, id
         if turn.is_cancelled:
             return CANCELLED
@@ -231,11 +238,12 @@ class Turns:
             with contextlib.suppress(Exception, asyncio.CancelledError):
                 await asking
 
-    def _interrupt(self, turn: Turn, why: str) -> Ended:
+    async def _interrupt(self, turn: Turn, why: str) -> Ended:
         """The agent is gone in the middle: say so of everything that was under way, and run nothing again."""
         self._asks.cancel_all()
-        if not self._history.broken:
-            for failure in self.tools.failures():
+        with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
+            await self._history.settled()
+            for failure in self._summary.failures():
                 self._tell("gateway", failure)
         return Ended(turn.key, error=interruption(why), interrupted=True)
 
@@ -251,8 +259,9 @@ class Turns:
     def _end(self, turn: Turn, ended: Ended) -> None:
         """Write an outcome down; whoever waits hears of it once it is durable."""
         ended.prompt = turn.key
-        if turn.outcome.done() or turn.key in self.ended:
+        if turn.is_ended:
             return
+        turn.is_ended = True
         self._metrics.turns.add(1, ended.outcome)
         self._metrics.turn_seconds.observe(time.monotonic() - turn.began)
         try:
@@ -262,7 +271,6 @@ class Turns:
             turn.outcome.set_exception(InternalError(str(exc)))
             turn.outcome.exception()
             return
-        self.ended[turn.key] = number
         announcing = asyncio.create_task(self._announce(turn, number, ended), name="outcome")
         self._announcing.add(announcing)
         announcing.add_done_callback(self._announcing.discard)

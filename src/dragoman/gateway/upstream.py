@@ -1,7 +1,8 @@
 """An agent's process as the gateway holds it: a raw relay, so that what we do not know survives.
 
-One process serves all sessions of one principal with one agent.  Files and terminals are lent by a `Host` on this
-machine, or asked of the client that owns the workspace; everything else an agent asks is asked of a session.
+One process serves all sessions of one principal with one agent, or one of them alone.  Files and terminals are
+lent by a `Host` on this machine, or asked of the client that owns the workspace; everything else an agent asks is
+asked of a session.
 """
 
 import asyncio
@@ -49,6 +50,7 @@ class Hosted(Struct, frozen=True, kw_only=True):
     workspace: Literal["host", "client"] = "host"
     preset: Preset = "ask"
     sandbox: bool = False
+    process_per: Literal["principal", "session"] = "principal"
     passes: Sequence[str] = ()
     state: str | None = None  # where a host keeps its audit log
 

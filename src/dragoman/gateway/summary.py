@@ -1,0 +1,91 @@
+"""How a session stands after its log, kept beside it so that nobody has to read all of it again.
+
+It is the fold of the records up to one of them: made again when it is lost, gone on with from where it is.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .engine import Entry
+from .records import Answered, Asked, Ended, Prompted, raw, read_own, update_params
+
+MAX_OUTCOMES = 4096  # prompts whose outcome is found by their key; of more the oldest is forgotten
+
+
+class _ToolGlance(Struct, rename="camel"):
+    """As much of an update as tells which tool calls are under way."""
+
+    session_update: str = ""
+    tool_call_id: str = ""
+    status: str | None = None
+
+
+class _Told(Struct):
+    update: _ToolGlance
+
+
+_glance = msgspec.json.Decoder(_Told).decode
+
+
+class Summary(Struct):
+    """What is open in a session, and how its prompts ended, after the record `at`."""
+
+    at: int = 0
+    size: int = 0  # bytes of the log
+    prompts: dict[str, int] = {}  # accepted and not ended, by key; where in the log
+    asks: dict[str, Asked] = {}
+    tools: dict[str, int] = {}  # calls that have begun and not ended
+    ended: dict[str, int] = {}  # where in the log the outcome of each prompt stands
+
+    @staticmethod
+    def read(data: bytes | None, last: int) -> "Summary":
+        """One that was kept, or the beginning of a new one where there is none that can be gone on with."""
+        try:
+            found = msgspec.json.decode(data or b"{}", type=Summary)
+        except msgspec.DecodeError:
+            return Summary()
+        return found if found.at <= last else Summary()
+
+    def add(self, first: int, entries: Sequence[Entry]) -> None:
+        """Go on with records, the first of which has this number."""
+        for number, entry in enumerate(entries, first):
+            self.at = number
+            self.size += len(entry.frame)
+            if (params := update_params(entry.frame)) is None:
+                self._add_own(number, entry.frame)
+            elif b'"tool_call' in entry.frame:
+                self._add_tool(number, params)
+
+    def _add_own(self, number: int, frame: bytes) -> None:
+        match read_own(frame):
+            case Prompted(prompt=key):
+                self.prompts[key] = number
+            case Ended(prompt=key):
+                self.prompts.pop(key, None)
+                self.ended[key] = number
+                if len(self.ended) > MAX_OUTCOMES:
+                    del self.ended[next(iter(self.ended))]
+            case Asked() as asked:
+                self.asks[asked.ask] = asked
+            case Answered(ask=ask):
+                self.asks.pop(ask, None)
+
+    def _add_tool(self, number: int, params: Raw) -> None:
+        try:
+            glance = _glance(params).update
+        except msgspec.DecodeError:
+            return
+        if glance.session_update not in ("tool_call", "tool_call_update") or not glance.tool_call_id:
+            return
+        if glance.status in ("completed", "failed"):
+            self.tools.pop(glance.tool_call_id, None)
+        elif glance.session_update == "tool_call" or glance.status:
+            self.tools[glance.tool_call_id] = number
+
+    def failures(self) -> Iterable[dict[str, Raw]]:
+        """The updates that say of each open tool call that it failed."""
+        for id in self.tools:
+            update = {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
+            yield {"sessionId": raw(""), "update": raw(update)}
