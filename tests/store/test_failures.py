@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from torture.store_faults import SCENARIOS, Site, suffer_all, works
+from torture.store_power import fail_power
 
 from dragoman import Agent, Session, connect
 from dragoman import schema as s
@@ -234,3 +235,8 @@ async def test_what_a_failing_call_or_the_end_keeps_from_being_stored_is_not_sho
     site = await Site(tmp_path).prepared()
     faults = random.Random(6800).sample(await site.faults(scenario), 4)
     print(dict(await suffer_all(faults, site)))
+
+
+@pytest.mark.skipif(not works(), reason="strace cannot trace here")
+def test_400_power_failures_take_nothing_that_was_shown() -> None:
+    assert fail_power(400, seed=62)["updates"] > 4000

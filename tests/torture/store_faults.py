@@ -24,6 +24,7 @@ from .store_damage import MEMORY, Chronicler
 from .store_scenario import DOOMED, KEPT, migrate, prepare
 
 CALLS = "pwrite64,fsync,fdatasync,ftruncate,rename,unlink,mkdir,link"
+TRACING = ("-e", f"trace={CALLS}")
 SCENARIOS = ("talking", "mending", "migrating")
 FAULTS = ("error=ENOSPC", "error=EIO", "error=ENOSPC+", "error=EIO+", "signal=KILL")  # `+`: and all that follow
 TESTS = str(Path(__file__).parent.parent)
@@ -52,20 +53,19 @@ class Site:
     """The stores the scenarios begin with, made once, and everything that can go wrong with them."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._ids: dict[str, str] = {}
+        self.whole, self._damaged = directory / "whole", directory / "damaged"
+        self.ids: dict[str, str] = {}
 
     async def prepared(self) -> "Site":
-        whole, damaged = self._directory / "whole", self._directory / "damaged"
-        self._ids = await prepare(str(whole))
-        shutil.copytree(whole, damaged)
-        with (damaged / "sessions.db").open("r+b") as file:
+        self.ids = await prepare(str(self.whole))
+        shutil.copytree(self.whole, self._damaged)
+        with (self._damaged / "sessions.db").open("r+b") as file:
             file.write(b"?" * 100)
         return self
 
     async def faults(self, scenario: str) -> list[Fault]:
         """All that can go wrong: each call of the disk that a scenario makes when all is well, in each way."""
-        async with self._ran(Fault(scenario, "", "", 0)) as (_, log, report):
+        async with self.ran(Fault(scenario, "", "", 0)) as (_, log, report):
             assert report[-1] == {"ended": ""}, report[-1]
             assert not [said for said in report if "refused" in said]
             calls = Counter(re.findall(r"^(\d+) +(\w+)\(", log.read_text(), re.MULTILINE))
@@ -75,7 +75,7 @@ class Site:
 
     async def suffer(self, fault: Fault) -> Counter[str]:
         """Have something go wrong once and look at what is left."""
-        async with self._ran(fault) as (store, _, report):
+        async with self.ran(fault) as (store, _, report):
             try:
                 return await self._outcome(fault, store, report)
             except BaseException as exc:
@@ -83,19 +83,19 @@ class Site:
                 raise
 
     @contextlib.asynccontextmanager
-    async def _ran(self, fault: Fault):  # type: ignore[no-untyped-def]
+    async def ran(self, fault: Fault, tracing: tuple[str, ...] = ()):  # type: ignore[no-untyped-def]
         """Run a scenario; gives its store, the log of its calls and its report."""
         with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
             store, log, report = (Path(directory) / name for name in ("store", "log", "report"))
-            shutil.copytree(self._directory / ("damaged" if fault.scenario == "mending" else "whole"), store)
+            shutil.copytree(self._damaged if fault.scenario == "mending" else self.whole, store)
             report.touch()
             where = f"{fault.when}{'+' * fault.how.endswith('+')}"
             inject = ["-e", f"inject={fault.call}:{fault.how.rstrip('+')}:when={where}"] if fault.how else []
             fast = [] if "KILL" in fault.how else ["--seccomp-bpf"]  # with which no signal is sent
             program = [sys.executable, "-m", "torture.store_scenario", fault.scenario, store, report]
             process = await asyncio.create_subprocess_exec(
-                *("strace", *fast, "-f", "-qq", "-o", log, "-e", f"trace={CALLS}", *inject),
-                *(*program, json.dumps(self._ids)),
+                *("strace", *fast, "-f", "-qq", "-o", log, *(tracing or TRACING), *inject),
+                *(*program, json.dumps(self.ids)),
                 env={**os.environ, "PYTHONPATH": TESTS},
                 stderr=subprocess.PIPE,
             )
@@ -129,7 +129,7 @@ class Site:
     async def _check(self, store: Path, shown: dict[str, list[str]], done: set[str]) -> None:
         async with connect(durable(Chronicler, Store(store))) as client:
             listed = {one.session_id: one for one in await client.list_sessions()}
-            assert self._ids[KEPT] in listed
+            assert self.ids[KEPT] in listed
             assert listed.keys() >= shown.keys()
             for id in listed:
                 backlog = (await client.load_session(id, "/")).backlog()
@@ -137,11 +137,11 @@ class Site:
                 told = [text for text in texts if text.startswith("<")]
                 assert len(set(told)) == len(told), "something is told twice"
                 assert [text for text in told if text in set(shown[id])] == shown[id], "something shown is gone"
-                if id == self._ids[KEPT]:
+                if id == self.ids[KEPT]:
                     assert told[: len(WORDS_KEPT)] == WORDS_KEPT
-            assert "title" not in done or listed[self._ids[KEPT]].title == "My title"
+            assert "title" not in done or listed[self.ids[KEPT]].title == "My title"
         if "delete" in done:
-            assert self._ids[DOOMED] not in listed
+            assert self.ids[DOOMED] not in listed
             assert f"<{DOOMED}.".encode() not in b"".join(
                 path.read_bytes() for path in store.rglob("*") if path.is_file()
             )

@@ -17,6 +17,7 @@ from dragoman.store.exchange import exported, imported
 from .store_damage import Chronicler, damage_stores
 from .store_faults import SCENARIOS, Site, suffer_all, works
 from .store_kills import check_integrity, kill_agents
+from .store_power import fail_power
 from .workers import share_out
 
 pytestmark = pytest.mark.torture
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.torture
 KILLS = int(os.environ.get("STORE_KILLS", "10000"))
 DAMAGES = int(os.environ.get("STORE_DAMAGES", "5000"))
 FAULTS = int(os.environ.get("STORE_FAULTS", "10000"))  # at most so many of a scenario; there are fewer
+POWER_FAILURES = int(os.environ.get("STORE_POWER_FAILURES", "20000"))
 UPDATES = int(os.environ.get("STORE_UPDATES", "1000000"))
 BENCH = Path(__file__).parent.parent.parent / "bench" / "store.py"
 
@@ -53,6 +55,11 @@ async def test_each_call_of_the_disk_fails_or_is_the_last_and_nothing_shown_is_l
     faults = await site.faults(scenario)
     counts = await suffer_all(random.Random(6800).sample(faults, min(FAULTS, len(faults))), site)
     print(scenario, f"{len(faults)} faults", dict(counts))
+
+
+@pytest.mark.skipif(not works(), reason="strace cannot trace here")
+def test_20_000_power_failures_take_nothing_that_was_shown() -> None:
+    print(dict(share_out(fail_power, POWER_FAILURES, 6200)))
 
 
 WRITER = """
