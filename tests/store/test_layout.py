@@ -1,5 +1,6 @@
 """The layout of the database: steps from one version to the next, and versions of the future."""
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -9,9 +10,12 @@ from dragoman import connect
 from dragoman import schema as s
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable, migrations
+from dragoman.store.database import Database
 from dragoman.store.places import is_remote
 
 from .conftest import Notebook
+
+LAYOUTS = Path(__file__).parent / "layouts"  # a dump of a store each, as it was made then
 
 
 async def kept(path: Path) -> str:
@@ -40,7 +44,27 @@ async def test_a_store_of_an_older_layout_is_brought_up_to_date(
     assert not list(tmp_path.glob("before-*"))
 
 
-@pytest.mark.parametrize("step", ["DELETE FROM records", "ALTER TABLE nothing ADD COLUMN colour TEXT"])
+@pytest.mark.parametrize("layout", range(1, len(migrations.STEPS) + 1))
+async def test_stores_of_every_layout_there_ever_was_are_told_whole(tmp_path: Path, layout: int) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "sessions.db")) as db:
+        db.executescript((LAYOUTS / f"{layout}.sql").read_text())
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        (listed,) = await client.list_sessions()
+        assert (listed.title, listed.cwd) == ("A title", "/")
+        session = await client.load_session(listed.session_id)
+        kinds = [type(update) for update in session.backlog()]
+        assert s.AgentThoughtChunk in kinds and s.ToolCall in kinds and s.Plan in kinds
+        assert session.modes and session.modes.current_mode_id == "code"
+        told = [event async for event in session.prompt("recall")]
+        assert "say more" in told[0].content.text  # type: ignore[union-attr]
+    with contextlib.closing(Database(tmp_path)) as kept:
+        assert list(kept.verify()) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["DELETE FROM records", "UPDATE records SET crc = crc + 1", "ALTER TABLE nothing ADD COLUMN colour TEXT"],
+)
 async def test_a_step_that_fails_or_loses_something_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

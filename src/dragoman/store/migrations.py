@@ -53,7 +53,7 @@ def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _take_steps(db: sqlite3.Connection, version: int) -> None:
-    before = _counts(db) if version else {}
+    before = _contents(db) if version else {}
     db.execute("BEGIN IMMEDIATE")
     try:
         for step in STEPS[version:]:
@@ -61,9 +61,9 @@ def _take_steps(db: sqlite3.Connection, version: int) -> None:
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
         db.execute("UPDATE meta SET value = ? WHERE key = 'layout'", (len(STEPS),))
-        after = _counts(db)
-        if lost := [table for table, count in before.items() if after[table] != count]:
-            raise sqlite3.IntegrityError(f"it would lose {' and '.join(lost)}")
+        after = _contents(db)
+        if lost := [table for table, content in before.items() if after[table] != content]:
+            raise sqlite3.IntegrityError(f"it would lose some of {' and '.join(lost)}")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
@@ -78,8 +78,9 @@ def _written_down(db: sqlite3.Connection) -> int:
     return int(row[0]) if row and type(row[0]) is int else -1
 
 
-def _counts(db: sqlite3.Connection) -> dict[str, int]:
+def _contents(db: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+    """How many rows each table has, and the sum of their checksums."""
     return {
-        table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        table: db.execute(f"SELECT count(*), sum(crc) FROM {table}").fetchone()
         for table in ("sessions", "records", "states")
     }
