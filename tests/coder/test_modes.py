@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman import schema as s
 from dragoman.coder import call
+from dragoman.coder.markdown import fenced
+from dragoman.host.display import COMMAND_LIMIT, is_elided, visible
 
 from .desk import BareClient, DiskClient, asked, calls, desk, results, snapshot
 
@@ -170,6 +173,75 @@ async def test_a_mode_taken_back_while_the_question_is_open_counts(
         await session.prompt("Go")
     assert snapshot(project) == before
     assert "Nothing can be changed" in results(model)[0][2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo hello" + " " * 600 + "; touch made",
+        "echo hello\n" * 40 + "touch made",
+        "echo \u202egnp.exe",
+        "echo " + "x" * 2000 + "; touch made",
+    ],
+)
+async def test_a_command_is_shown_whole_to_whoever_decides_on_it(command: str, project: Path) -> None:
+    client = DiskClient(permissions="reject")
+    async with desk(project, call("run_command", command=command), "Done.", client=client) as (session, _, _model):
+        await session.prompt("Go")
+    (request,) = asked(client)
+    title, (shown,) = request.tool_call.title or "", request.tool_call.content or ()
+    assert title.isprintable() and len(title) < 600
+    assert shown.content.text == fenced(visible(command, limit=COMMAND_LIMIT, lines=True))
+    assert not is_elided(shown.content.text) and "\u202e" not in shown.content.text
+
+
+async def test_a_command_nobody_could_read_is_not_even_asked_about(project: Path) -> None:
+    command = "echo " + "x" * COMMAND_LIMIT + "; touch made"
+    async with desk(project, call("run_command", command=command), "Done.") as (session, client, model):
+        await session.prompt("Go")
+    assert asked(client) == [] and not (project / "made").exists()
+    assert "too long for anybody to judge" in results(model)[0][2]
+
+
+async def test_where_a_command_would_run_is_told(project: Path) -> None:
+    step = call("run_command", command="ls", cwd="src")
+    async with desk(project, step, "Done.") as (session, client, _):
+        await session.prompt("Go")
+    assert asked(client)[0].tool_call.title == "ls (in src)"
+
+
+async def test_what_a_foreign_tool_would_be_given_is_shown(project: Path) -> None:
+    step = call("mcp__pen__write", path=str(project / "by-mcp.txt"))
+    client = DiskClient(permissions="reject")
+    async with desk(project, step, "Done.", client=client, options=servers()) as (session, _, _model):
+        await session.prompt("Go")
+    (shown,) = asked(client)[0].tool_call.content or ()
+    assert "by-mcp.txt" in shown.content.text
+
+
+async def test_foreign_tools_cannot_take_each_others_names_or_permissions(project: Path) -> None:
+    pen = servers()["mcp_servers"][0]
+    alike = [replace(pen, name=name) for name in ("a pen", "a_pen", "a pen/greet")]
+    steps = [call("mcp__a_pen__greet", name="Ada"), call("mcp__a_pen__greet_2", name="Bo"), "Done."]
+    client = DiskClient(permissions=lambda request: "allow_session")
+    async with desk(project, *steps, client=client, options={"mcp_servers": alike}) as (session, _, model):
+        await session.prompt("Go")
+    assert [words for _, _, words in results(model)] == ["Hello, Ada!", "Hello, Bo!"]
+    assert [request.tool_call.title for request in asked(client)] == ["a pen: greet", "a_pen: greet"]
+    names = [tool.name for tool in model.requests[0].tools]
+    assert len(names) == len(set(names)) and "mcp__a_pen_greet__greet" in names
+
+
+@pytest.mark.parametrize("secret", ["../id_rsa", "../project/.env"])
+async def test_a_project_cannot_have_secrets_read_as_its_instructions(secret: str, project: Path) -> None:
+    (project.parent / "id_rsa").write_text("SECRET=1\n")
+    (project / ".agents" / "prompts").mkdir(parents=True)
+    (project / ".agents" / "prompts" / "help-me.md").symlink_to(project / secret)
+    (project / "AGENTS.md").symlink_to(project / secret)
+    async with desk(project, "Done.") as (session, _, model):
+        await session.prompt("Go")
+    assert "SECRET=1" not in model.requests[0].instructions
+    assert "help-me" not in model.requests[0].instructions
 
 
 @pytest.mark.parametrize("name", [".env", "out/outside.txt", "../outside.txt", ".git/config"])

@@ -5,13 +5,15 @@ import re
 from collections.abc import Sequence
 
 from .. import schema as s
+from ..host.display import visible
 from ..turn import ToolRun, Turn
 from .history import Part, Text, sound
+from .markdown import fenced
 from .tools import Tool
-from .tools.tool import fenced
 from .workplace import Workplace
 
 MAX_SHOWN = 4000  # letters of a result the user is shown
+MAX_TITLE = 500
 _PATH = re.compile(r'"path"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -26,7 +28,7 @@ class Announced:
 
     @classmethod
     async def made(cls, turn: Turn, name: str, kind: s.ToolKind) -> "Announced":
-        return cls(await turn.tool(name, kind=kind, name=name).__aenter__())
+        return cls(await turn.tool(visible(name, limit=MAX_TITLE), kind=kind, name=name).__aenter__())
 
     async def grow(self, more: str, place: Workplace) -> None:
         """The model wrote more of the arguments: as soon as they name a file, the editor can follow."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ..host.permissions.protected import protected_by
 from .history import sound
 from .modes import MODES
 
@@ -100,6 +101,13 @@ def _text(path: Path) -> str | None:
         return None
 
 
+def _own_text(path: Path, root: Path) -> str | None:
+    """The text of a file below a directory; none behind a link that leads out of it, or to something protected."""
+    top, real = Path(os.path.realpath(root)), Path(os.path.realpath(path))
+    is_linked = real != top / path.relative_to(root)
+    return None if is_linked and (not real.is_relative_to(top) or protected_by(str(real))) else _text(path)
+
+
 # The project's own words
 
 
@@ -108,9 +116,10 @@ def project_instructions(cwd: str, directories: Sequence[str] = ()) -> Iterator[
     here = Path(cwd)
     root = _root(here)
     chain = [place for place in (here, *here.parents) if place == root or root in place.parents]
-    for place in dict.fromkeys([*reversed(chain), *map(Path, directories)]):
+    places = [(place, root) for place in reversed(chain)] + [(Path(place), Path(place)) for place in directories]
+    for place, root in dict.fromkeys(places):
         for name in INSTRUCTIONS:
-            if (text := _text(place / name)) and text.strip():
+            if (text := _own_text(place / name, root)) and text.strip():
                 yield str(place / name), text.strip()
                 break
 
@@ -119,10 +128,12 @@ def find_skills(cwd: str) -> dict[str, Skill]:
     """The skills of the project and of the user, and the project's prompt files; the project's come first."""
     found: dict[str, Skill] = {}
     root = _root(Path(cwd))
-    for place in dict.fromkeys((Path(cwd), root, Path.home())):
+    home = Path.home()
+    for place in dict.fromkeys((Path(cwd), root, home)):
         for base in (place / ".agents", place / ".claude"):
             for path in sorted([*_listed(base / "skills", "*/SKILL.md"), *_listed(base / "prompts", "*.md")]):
-                skill = _skill(path)
+                # The user's own may be links to anywhere; what a project links to might be a secret of the user's.
+                skill = _skill(path, _text(path) if place == home else _own_text(path, root))
                 if skill and len(found) < MAX_SKILLS:
                     found.setdefault(skill.name, skill)
     return found
@@ -135,8 +146,7 @@ def _listed(directory: Path, pattern: str) -> list[Path]:
         return []
 
 
-def _skill(path: Path) -> Skill | None:
-    text = _text(path)
+def _skill(path: Path, text: str | None) -> Skill | None:
     if not text or not text.strip():
         return None
     fields, body = _front_matter(text)

@@ -11,6 +11,7 @@ The first of these that applies decides; the rules are those of `dragoman.host.r
     ask     everything else
 """
 
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -20,14 +21,16 @@ from msgspec import Struct
 from .. import schema as s
 from ..errors import Error
 from ..host.addresses import origin
-from ..host.display import visible
+from ..host.display import COMMAND_LIMIT, is_elided, visible
 from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..host.permissions import scrutiny
 from ..host.permissions.matching import Place, is_in
 from ..host.permissions.rules import Rules, Verdict, user_file
 from ..turn import AgentSession, ToolRun, Turn
+from .markdown import fenced
 from .modes import MODES
 
+MAX_NAMED = 200  # letters in which an option says what it covers
 _FILES = FileRead | FileWrite | FileDelete
 
 
@@ -127,18 +130,24 @@ class Gate:
                 return Scope("edits", "all edits in the project")
             case Execute(argv=argv, shell=shell, cwd=cwd):
                 words = argv[-1] if shell else " ".join(argv)
-                return Scope(f"run:{cwd}:{shell}:{argv!r}", f"exactly `{visible(words)[:200]}`")
+                return Scope(f"run:{cwd}:{shell}:{argv!r}", f"exactly `{visible(words, limit=MAX_NAMED)}`")
             case NetworkAccess(url=url):
                 found = origin(url)
                 if found is None:
                     return None
                 return Scope(f"visit:{found.scheme}:{found.host}:{found.port}", f"visits to {found.host}")
             case McpTool(server=server, tool=tool):
-                return Scope(f"mcp:{server}/{tool}", f"{visible(tool)} of {visible(server)}")
+                words = f"{visible(tool, limit=MAX_NAMED)} of {visible(server, limit=MAX_NAMED)}"
+                return Scope(f"mcp:{(server, tool)!r}", words)
             case _:
                 return None
 
     async def _ask(self, turn: Turn, call: ToolRun, operation: Operation, doubts: Sequence[str]) -> None:
+        details = _details(operation)
+        if is_elided(details):
+            raise Denied("This is too long for anybody to judge; make it shorter, or put it into a file.")
+        if details:
+            await call.text(details)
         scope = None if doubts else self.scope(operation)
         options = [s.PermissionOption(option_id="allow", name="Allow once", kind="allow_once")]
         if scope:
@@ -156,3 +165,17 @@ class Gate:
             )
         if scope and permission.option.option_id == "allow_session":
             self.allowed.append(scope.key)
+
+
+def _details(operation: Operation) -> str:
+    """What whoever decides on an operation has to see of it, where a title may not show it."""
+    match operation:
+        case Execute(argv=argv, shell=shell):
+            words = argv[-1] if shell else " ".join(argv)
+            if words == visible(words, limit=MAX_NAMED):
+                return ""
+        case McpTool(arguments=arguments):
+            words = json.dumps(arguments, indent=2, ensure_ascii=False) if arguments else ""
+        case _:
+            return ""
+    return fenced(visible(words, limit=COMMAND_LIMIT, lines=True)) if words else ""

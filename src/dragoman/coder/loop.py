@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from .. import schema as s
 from ..errors import ConnectionClosed, Error, RpcError
+from ..host.display import visible
 from ..turn import Turn
-from .announcing import Announced
+from .announcing import MAX_TITLE, Announced
 from .compacting import Compactor
 from .conversation import Conversation
 from .gate import Cancelled, Denied
@@ -266,7 +267,7 @@ class Loop:
     async def _run(self, call: Call, tool: Tool, announced: Announced) -> Result:
         talk, run = self._talk, announced.run
         await run.update(
-            title=tool.title(talk.place)[:500],
+            title=visible(tool.title(talk.place), limit=MAX_TITLE),
             kind=tool.kind,
             locations=list(tool.locations(talk.place)),
             raw_input=_input(call),

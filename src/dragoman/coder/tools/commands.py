@@ -6,8 +6,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from ..history import Part, Text
+from ..markdown import fenced
 from ..workplace import Ended, Workplace
-from .tool import Failed, Tool, Work, fenced, said
+from .tool import Failed, Tool, Work, said
 
 USUAL, LONGEST = 120, 1800  # seconds
 MAX_SHOWN = 4000  # letters of output the user is shown where there is no terminal
@@ -26,7 +27,7 @@ class RunCommand(Tool):
     background: Annotated[bool, Meta(description="Do not wait: for servers and the like.")] = False
 
     def title(self, place: Workplace) -> str:
-        return self.command
+        return f"{self.command} (in {place.shown(place.session.path(self.cwd))})" if self.cwd else self.command
 
     async def run(self, work: Work) -> Sequence[Part]:
         operation = work.place.command(self.command, self.cwd)

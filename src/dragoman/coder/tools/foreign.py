@@ -1,7 +1,8 @@
 """Tools of the session's MCP servers, behind the same gate as our own."""
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from ...host.operations import McpTool
@@ -51,9 +52,9 @@ def tools_of(servers: Sequence[Server]) -> list[Foreign]:
     found: dict[str, Foreign] = {}
     for server in servers:
         for info in server.tools:
-            name = _name(server.name, info.name)
+            name = _name(server.name, info.name, found)
             spec = ToolSpec(name, info.description[:1000] or f"{info.name} of {server.name}", info.parameters)
-            found.setdefault(name, Foreign(spec, _maker(server, info)))
+            found[name] = Foreign(spec, _maker(server, info))
     return list(found.values())
 
 
@@ -61,5 +62,8 @@ def _maker(server: Server, info: ToolInfo) -> Any:
     return lambda arguments: McpCall(server, info, arguments)
 
 
-def _name(server: str, tool: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", f"mcp__{server}__{tool}")[:MAX_NAME]
+def _name(server: str, tool: str, taken: Container[str]) -> str:
+    """What a model calls a tool; two that would be called the same are told apart by a number."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"mcp__{server}__{tool}")
+    endings = itertools.chain([""], (f"_{number}" for number in itertools.count(2)))
+    return next(found for end in endings if (found := name[: MAX_NAME - len(end)] + end) not in taken)

@@ -1,6 +1,5 @@
 """What every tool is, and what it is given to work with."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -66,13 +65,6 @@ def spec_of(tool: type[Tool]) -> ToolSpec:
     if parts:
         schema["$defs"] = parts
     return ToolSpec(tool.name, " ".join((tool.__doc__ or "").split()), schema)
-
-
-def fenced(text: str) -> str:
-    """A text in a fence that nothing in it closes."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def said(place: Workplace, text: str, call_id: str) -> list[Part]:
