@@ -63,6 +63,7 @@ class Gate:
         self._lines: list[tuple[str, bytes]] = []  # wait to be stored, before them
         self._sizes = [0, 0]  # bytes being stored, bytes waiting
         self._in_flight: list[bytes] | None = None  # go out when the commit under way is done
+        self._is_due = False
         self._holds = 0
         self._settled: list[asyncio.Future[None]] = []  # wait for the commit under way
         self._next: list[asyncio.Future[None]] = []  # and for the one after it
@@ -92,8 +93,11 @@ class Gate:
             if self._take(frame):
                 self._frames.append(frame)
         self._sizes[1] += sum(map(len, frames))
-        if self._in_flight is None:
+        if not self._lines:
             self._go_on()
+        elif not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._go_on)  # with whatever else is being said at this moment
 
     def _take(self, frame: bytes) -> bool:
         """Note the line a notification holds; false when the notification goes no further."""
@@ -137,13 +141,13 @@ class Gate:
             yield
         finally:
             self._holds -= is_needed
-            if self._in_flight is None:
-                self._go_on()
+            self._go_on()
 
     def _go_on(self) -> None:
-        """Send what waits for nothing, or have stored what has to be."""
+        """Send what waits for nothing, or have stored what has to be; after the commit under way if there is one."""
+        self._is_due = False
         frames, lines = self._frames, self._lines
-        if self._holds or (not frames and not lines and not self._next):
+        if self._in_flight is not None or self._holds or not (frames or lines or self._next):
             return
         self._frames, self._lines = [], []
         self._settled, self._next = self._next, []
@@ -177,8 +181,12 @@ class Gate:
         has_more = bool(self._lines or self._frames)
         if self._in_flight is None and not has_more:
             return
+        await self._settling(has_more)
+
+    async def _settling(self, is_next: bool) -> None:
+        """Wait for the commit under way, or for the one after it."""
         waiting: asyncio.Future[None] = self._loop.create_future()
-        (self._next if has_more else self._settled).append(waiting)
+        (self._next if is_next else self._settled).append(waiting)
         await waiting
 
     async def check(self, session_id: str) -> None:
@@ -208,10 +216,8 @@ class Gate:
         return sum(self._sizes) + self._inner.queued
 
     async def drain(self) -> None:
-        while sum(self._sizes) > ROOM and self._in_flight is not None:
-            waiting: asyncio.Future[None] = self._loop.create_future()
-            self._settled.append(waiting)
-            await waiting
+        while sum(self._sizes) > ROOM:
+            await self._settling(self._in_flight is None)
         await self._inner.drain()
 
     async def why_ended(self) -> Exception:
