@@ -1,4 +1,4 @@
-"""Both ends of a WebSocket against the table of frames: what is wrong ends it with the right code, the rest arrives."""
+"""Both ends of a WebSocket against the table of frames: what is wrong ends it with the right code."""
 
 import asyncio
 import contextlib

@@ -127,6 +127,7 @@ class AcceptedTransport:
         self.close_code = HUNG_UP
         self._routes: dict[bytes, tuple[str | None, str | None]] = {}  # answers: their stream, what they wait for
         self._loose: set[str] = set()  # sessions whose client does not say that it reads them
+        self._early: set[str] = set()  # sessions the agent speaks of before the client can know them
         self._leaving: asyncio.TimerHandle | None = None
         self._left()
 
@@ -323,6 +324,7 @@ class AcceptedTransport:
         """Note where a request's answer is to go; `named` when the client sent the session's header, too."""
         if self.is_one or message.session is None:
             return
+        self._early.discard(message.session)
         if message.session not in self.streams and len(self.streams) < MAX_STREAMS:
             self.streams[message.session] = Stream()
             if not named:  # such a client reads a session's stream once it hears of it on the connection's
@@ -336,6 +338,7 @@ class AcceptedTransport:
         route = self._routes.pop(message.id, (None, None)) if message.is_answer else (message.session, None)
         session, after = route
         if message.opened is not None and len(self.streams) < MAX_STREAMS:
+            self._early.discard(message.opened)
             self.streams.setdefault(message.opened, Stream())
         if after is not None and (replay := self.streams.get(after)) and replay.size and replay.reader:
             self._loop.create_task(self._put_after(replay, frame))
@@ -343,10 +346,11 @@ class AcceptedTransport:
             self._stream_of(session).put([frame])
 
     def _stream_of(self, session: str | None) -> Stream:
+        """A session's stream, once the client knows the session; what is said before that must not come after."""
         stream = self.streams.get(session)
-        if stream is None and session is not None and len(self.streams) < MAX_STREAMS:
-            stream = self.streams[session] = Stream()
-        if stream is None or (session in self._loose and not stream.reader):
+        if stream is None and session is not None and len(self._early) < MAX_STREAMS:
+            self._early.add(session)
+        if stream is None or session in self._early or (session in self._loose and not stream.reader):
             return self.streams[None]
         return stream
 
