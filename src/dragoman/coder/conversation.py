@@ -18,7 +18,9 @@ from .checkpoints import Checkpoints
 from .context import Skill, find_skills
 from .gate import Gate
 from .model import Finished, Model, Tokens, answer_of
-from .toolbox import Toolbox
+from .modes import DEFAULT
+from .toolbox import USUAL, Toolbox
+from .tools import AskUser, FetchUrl, Tool, UseSkill
 from .workplace import Workplace
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Conversation:
         self.place = Workplace(session, gate, Checkpoints.decode(session.state.get(CHECKPOINTS, [])))
         self.place.seen.update(stored.get("seen", {}))
         self.skills: Mapping[str, Skill] = {}
-        self.toolbox = Toolbox()
+        self.toolbox = Toolbox(())
         self.servers: list[Server] | None = None  # None: not yet connected
         self.tokens = msgspec.convert(stored.get("tokens", {}), Tokens)
         self.cost: float | None = stored.get("cost")
@@ -112,6 +114,10 @@ class Conversation:
         self.skills = await asyncio.to_thread(find_skills, self.session.cwd)
 
     @property
+    def mode(self) -> str:
+        return self.session.mode or DEFAULT
+
+    @property
     def model(self) -> str:
         """The name of the model the user has it answered by."""
         return str(self.session.config("model"))
@@ -125,8 +131,12 @@ class Conversation:
             from .tools.foreign import tools_of
 
             foreign = tools_of(self.servers)
-        questions = offered(self.session.client.offers, "elicitation.form")
-        self.toolbox = Toolbox(fetch=fetch, questions=questions, skills=bool(self.skills), foreign=foreign)
+        further: list[tuple[type[Tool], bool]] = [
+            (FetchUrl, fetch),
+            (AskUser, offered(self.session.client.offers, "elicitation.form")),
+            (UseSkill, bool(self.skills)),
+        ]
+        self.toolbox = Toolbox([*USUAL, *(kind for kind, is_there in further if is_there)], foreign)
 
     async def _connected(self) -> "list[Server]":
         """Reach the session's MCP servers; one that cannot be reached is told of and done without."""

@@ -4,7 +4,8 @@ Whatever happens, and whenever the turn is cancelled, the history is valid after
 """
 
 import asyncio
-import logging
+import contextlib
+import functools
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -12,20 +13,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import schema as s
-from ..errors import ConnectionClosed, Error, RpcError
-from ..host.display import visible
+from ..errors import ConnectionClosed
 from ..turn import Turn
-from .announcing import MAX_TITLE, Announced
+from .calls import REPEATS, Calls
 from .compacting import Compactor
 from .conversation import Conversation
-from .gate import Cancelled, Denied
-from .history import Asked, Call, Outcome, Part, Reply, Result, Results, Text, repaired, sound, sound_reply
+from .exploring import explored
+from .gate import Cancelled
+from .history import Asked, Call, Part, Reply, Result, Results, Text, repaired, sound, sound_reply
 from .model import Busy, CallGrew, CallStarted, Finished, Model, ModelError, Request, Said, Thought, Tokens, TooLong
-from .toolbox import arguments_of
-from .tools import Tool, Work
-from .tools.tool import Failed
-
-log = logging.getLogger("dragoman")
 
 EDITING = ("edit_file", "write_file")
 
@@ -39,7 +35,7 @@ class Limits(Struct, frozen=True):
     tries: int = 5  # of one request that fails for reasons that pass
     delay: float = 1.0  # seconds before the second try; doubled each time
     longest_delay: float = 60.0
-    repeats: int = 3  # of the same call, from which on it is not made again
+    repeats: int = REPEATS  # of the same call, from which on it is not made again
     insists: int = 6  # of the same call, at which the turn ends
 
 
@@ -65,11 +61,15 @@ class Loop:
         self._limits = limits
         self._check = check
         self._compactor = Compactor(turn, conversation, model)
-        self._announced: dict[str, Announced] = {}  # calls of the answer under way, by the model's ids
-        self._partial = ""  # what was said of it so far
-        self._results: dict[str, Result] = {}  # of its calls, as they come in
-        self._last = ("", "")  # the last call
-        self._repeats = 0  # how often it was made in a row
+        self._calls = Calls(
+            turn,
+            conversation,
+            conversation.toolbox,
+            model.takes,
+            repeats=limits.repeats,
+            explore=functools.partial(explored, turn, conversation, model),
+        )
+        self._partial = ""  # what was said of the answer under way
 
     async def run(self, parts: Sequence[Part]) -> s.StopReason | None:
         """Answer what the user said; gives the reason it stopped."""
@@ -82,12 +82,12 @@ class Loop:
                 finished = await self._answer()
                 if finished.reply.text or finished.reply.calls:  # no provider takes an empty message back
                     talk.history.append(finished.reply)
-                await self._drop_announced("The model did not make this call after all.", finished.reply.calls)
+                await self._calls.end("The model did not make this call after all.", finished.reply.calls)
                 await self._account(finished)
                 if not finished.reply.calls:
                     return await self._stop(finished)
                 await self._do(finished.reply.calls)
-                if self._repeats >= self._limits.insists:
+                if self._calls.repeats >= self._limits.insists:
                     await self._turn.say("\n\nI keep making the same call, so I stop here.")
                     return "max_turn_requests"
             await self._turn.say(f"\n\nI have asked the model {self._limits.requests} times, so I stop here.")
@@ -111,15 +111,12 @@ class Loop:
         talk = self._talk
         if self._partial:
             talk.history.append(Reply(self._partial))
-        if self._results:
-            talk.history.append(Results(list(self._results.values())))
+        if self._calls.results:
+            talk.history.append(Results(list(self._calls.results.values())))
         talk.history[:] = repaired(talk.history)
-        for announced in self._announced.values():
-            try:
-                await announced.end("Cancelled.")
-            except ConnectionClosed:
-                return
-        await talk.save()
+        with contextlib.suppress(ConnectionClosed):
+            await self._calls.end("Cancelled.")
+            await talk.save()
 
     # Asking the model
 
@@ -153,18 +150,12 @@ class Loop:
 
     async def _drop_answer(self) -> None:
         """Forget an answer that broke off, and close what it had announced."""
-        await self._drop_announced("The model's answer broke off.")
+        await self._calls.end("The model's answer broke off.")
         self._partial = ""
-
-    async def _drop_announced(self, why: str, kept: Sequence[Call] = ()) -> None:
-        made = {call.id for call in kept}
-        for id in [id for id in self._announced if id not in made]:
-            await self._announced.pop(id).end(why)
 
     async def _stream(self) -> Finished:
         talk = self._talk
-        mode = talk.session.mode or "ask"
-        request = Request(self._instructions(), list(talk.history), talk.toolbox.specs(mode), self._effort)
+        request = Request(self._instructions(), list(talk.history), talk.toolbox.specs(talk.mode), self._effort)
         events = self._model.stream(request)
         try:
             async for event in events:
@@ -175,22 +166,15 @@ class Loop:
                     case Thought(text=text):
                         await self._turn.think(sound(text))
                     case CallStarted(id=id, name=name):
-                        await self._announce(id, name)
+                        await self._calls.begin(id, name)
                     case CallGrew(id=id, arguments=more):
-                        await self._announced[id].grow(more, talk.place)
+                        await self._calls.grow(id, more)
                     case Finished():
                         self._partial = ""
                         return replace(event, reply=sound_reply(event.reply))
         finally:
             await events.aclose()
         raise Busy(f"{self._model.name} hung up in the middle of its answer")
-
-    async def _announce(self, id: str, name: str) -> Announced:
-        if id in self._announced:
-            await self._announced[id].end("The model wrote two calls under one id.")
-        made = await Announced.made(self._turn, sound(name), self._talk.toolbox.kind_of(name))
-        self._announced[id] = made
-        return made
 
     async def _account(self, finished: Finished) -> None:
         talk, tokens = self._talk, finished.tokens
@@ -203,110 +187,19 @@ class Loop:
     # Doing what it calls for
 
     async def _do(self, calls: Sequence[Call]) -> None:
-        """Run the calls in order, those without effects beside each other; every one gets a result."""
-        talk = self._talk
-        self._results = {}
-        for batch in self._batches(calls):
-            await self._do_beside(batch)
-        results = [self._results[call.id] for call in calls]
+        """Run the calls; every one gets a result."""
+        results = await self._calls.run(calls)
         edited = any(result.outcome == "success" and result.name in EDITING for result in results)
         findings = await self._findings() if edited else ""
         if findings:
             results[-1] = _with_words(results[-1], f"Checks after your edits found:\n{findings}")
-        talk.history.append(Results(results))
-        self._results = {}
-        self._announced.clear()
-        await talk.save()
+        self._talk.history.append(Results(results))
+        self._calls.results = {}
+        await self._talk.save()
 
     async def _findings(self) -> str:
         changed = self._talk.place.checkpoints.changed_in_turn()
         return await self._check(self._turn, changed) if self._check else ""
-
-    async def _do_beside(self, batch: Sequence[tuple[Call, Tool | str]]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for call, tool in batch:
-                    group.create_task(self._result(call, tool))
-        except BaseExceptionGroup as exc:
-            raise exc.exceptions[0] from None
-
-    def _batches(self, calls: Sequence[Call]) -> list[list[tuple[Call, Tool | str]]]:
-        batches: list[list[tuple[Call, Tool | str]]] = []
-        beside = False
-        for call in calls:
-            tool = self._tool(call)
-            parallel = isinstance(tool, Tool) and tool.parallel
-            if parallel and beside:
-                batches[-1].append((call, tool))
-            else:
-                batches.append([(call, tool)])
-            beside = parallel
-        return batches
-
-    def _tool(self, call: Call) -> Tool | str:
-        """The tool to run, or the words that say why there is none."""
-        same = (call.name, call.arguments)
-        self._repeats = self._repeats + 1 if same == self._last else 1
-        self._last = same
-        if self._repeats > self._limits.repeats:
-            return f"You have made this very call {self._repeats} times. It was not made again; do something else."
-        try:
-            return self._talk.toolbox.tool(call)
-        except Error as exc:
-            return str(exc)
-
-    async def _result(self, call: Call, tool: Tool | str) -> None:
-        # An answer need not have been streamed.
-        announced = self._announced.get(call.id) or await self._announce(call.id, call.name)
-        if isinstance(tool, str):
-            await announced.end(tool, raw_input=_input(call))
-            self._results[call.id] = Result(call.id, call.name, (Text(tool),), "failed")
-        else:
-            self._results[call.id] = await self._run(call, tool, announced)
-
-    async def _run(self, call: Call, tool: Tool, announced: Announced) -> Result:
-        talk, run = self._talk, announced.run
-        await run.update(
-            title=visible(tool.title(talk.place), limit=MAX_TITLE),
-            kind=tool.kind,
-            locations=list(tool.locations(talk.place)),
-            raw_input=_input(call),
-        )
-        work = Work(self._turn, run, talk.place, talk.skills, self._model.takes, talk.set_mode)
-        outcome: Outcome = "success"
-        parts: Sequence[Part]
-        shown: str | None = None
-        try:
-            if tool.parallel:
-                await run.start()
-            parts = await tool.run(work)
-            await announced.show(tool, parts)
-        except Denied as exc:
-            outcome, parts = "denied", [Text(str(exc))]
-        except (Cancelled, ConnectionClosed):
-            raise
-        except Failed as exc:
-            outcome, parts, shown = "failed", [Text(str(exc))], exc.shown
-        except RpcError as exc:
-            outcome, parts = "failed", [Text(exc.message)]
-        except Error as exc:
-            outcome, parts = "failed", [Text(str(exc))]
-        except Exception as exc:
-            log.exception("the tool %s failed", call.name)
-            outcome, parts = "failed", [Text(f"The tool broke ({type(exc).__name__}); this is not your fault.")]
-        await announced.end(None if outcome == "success" else shown or _words(parts))
-        return Result(call.id, call.name, parts, outcome)
-
-
-def _input(call: Call) -> object:
-    try:
-        return arguments_of(call)
-    except Failed:
-        return call.arguments
-
-
-def _words(parts: Sequence[Part]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def _with_words(result: Result, words: str) -> Result:

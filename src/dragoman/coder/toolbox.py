@@ -1,7 +1,7 @@
 """The tools on offer in a session: those of the agent and those of the session's MCP servers."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,26 +11,24 @@ from .history import Call
 from .model import ToolSpec
 from .modes import MODES
 from .tools import (
-    AskUser,
     CommandOutput,
     EditFile,
     ExitPlan,
-    FetchUrl,
     ListFiles,
     ReadFile,
     RunCommand,
     Search,
     StopCommand,
+    Task,
     Tool,
     UpdatePlan,
-    UseSkill,
     WriteFile,
     spec_of,
 )
 from .tools.tool import Failed
 
-READING = (ReadFile, ListFiles, Search, UpdatePlan)
 CHANGING = (EditFile, WriteFile, RunCommand, CommandOutput, StopCommand)  # the last two of what the third began
+USUAL = (ReadFile, ListFiles, Search, UpdatePlan, Task, *CHANGING, ExitPlan)
 
 
 class Foreign(Struct, frozen=True):
@@ -41,14 +39,9 @@ class Foreign(Struct, frozen=True):
 
 
 class Toolbox:
-    """`fetch`, `questions` and `skills` say whether there are tools for these."""
+    """Tools by their names: of ours these, and foreign ones."""
 
-    def __init__(
-        self, *, fetch: bool = False, questions: bool = False, skills: bool = False, foreign: Sequence[Foreign] = ()
-    ) -> None:
-        kinds: list[type[Tool]] = [*READING, *CHANGING, ExitPlan]
-        more: list[tuple[type[Tool], bool]] = [(FetchUrl, fetch), (AskUser, questions), (UseSkill, skills)]
-        kinds += [kind for kind, is_there in more if is_there]
+    def __init__(self, kinds: Iterable[type[Tool]], foreign: Iterable[Foreign] = ()) -> None:
         self._kinds: Mapping[str, type[Tool]] = {kind.name: kind for kind in kinds}
         self._foreign = {tool.spec.name: tool for tool in foreign}
 

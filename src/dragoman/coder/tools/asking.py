@@ -1,4 +1,4 @@
-"""Tools that speak with the user: the plan, questions, handing a plan in; and skills."""
+"""Tools that speak with somebody: the plan, questions, handing a plan in; a helper; skills."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from ... import schema as s
 from ..gate import Cancelled, Denied
 from ..history import Part, Text
 from ..workplace import Workplace
-from .tool import Failed, Tool, Work
+from .tool import Failed, Tool, Work, said
 
 APPROVALS = (
     s.PermissionOption(option_id="code", name="Yes, and edit without asking", kind="allow_always"),
@@ -89,6 +89,28 @@ class ExitPlan(Tool):
             raise Failed("The mode was changed meanwhile.")
         await work.set_mode(permission.option.option_id)
         return [Text(f"The user approved the plan. Begin; the session is in the mode {session.mode!r} now.")]
+
+
+class Task(Tool):
+    """Have a helper study the project and report. For wide questions with a short answer, such as where and how
+    something is done; it can read and search but change nothing, and it knows nothing of this conversation, so
+    tell it all it needs. Several calls at once run beside each other."""
+
+    name = "task"
+    kind = "think"
+    parallel = True
+
+    task: Annotated[str, Meta(min_length=1, description="What to find out, and what to report.")]
+
+    def title(self, place: Workplace) -> str:
+        return f"Explore: {self.task}"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        if work.explore is None:
+            raise Failed("A helper cannot send another one.")
+        found = await work.explore(self.task)
+        await work.call.text(found)
+        return said(work.place, found, work.call.id)
 
 
 class UseSkill(Tool):

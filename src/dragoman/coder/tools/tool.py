@@ -26,6 +26,9 @@ class Failed(Error):
         self.shown = words if shown is None else shown
 
 
+Explore = Callable[[str], Awaitable[str]]
+
+
 class Work(Struct, frozen=True):
     """All that a tool needs while it runs: the turn, its own call as the client sees it, the place."""
 
@@ -35,6 +38,7 @@ class Work(Struct, frozen=True):
     skills: Mapping[str, Skill]
     takes: frozenset[str]  # which media the model reads
     set_mode: Callable[[str], Awaitable[None]]
+    explore: Explore | None = None  # sends a helper; a helper has none of its own
 
 
 class Tool(Struct):

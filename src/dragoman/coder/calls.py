@@ -1,0 +1,158 @@
+"""The calls a model makes: on screen from their first letter on, run in their order, each with a result."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ..errors import ConnectionClosed, Error, RpcError
+from ..host.display import visible
+from ..turn import Turn
+from .announcing import MAX_TITLE, Announced
+from .conversation import Conversation
+from .gate import Cancelled, Denied
+from .history import Call, Outcome, Part, Result, Text, sound
+from .toolbox import Toolbox, arguments_of
+from .tools import Explore, Tool, Work
+from .tools.tool import Failed
+
+log = logging.getLogger("dragoman")
+
+REPEATS = 3  # of the same call, from which on it is not made again
+
+
+class Calls:
+    """The calls of one answer after another; `end` leaves none of them open on screen."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        conversation: Conversation,
+        toolbox: Toolbox,
+        takes: frozenset[str],
+        *,
+        repeats: int = REPEATS,
+        explore: Explore | None = None,
+    ) -> None:
+        self._turn = turn
+        self._talk = conversation
+        self._toolbox = toolbox
+        self._takes = takes
+        self._most = repeats
+        self._explore = explore
+        self._announced: dict[str, Announced] = {}  # of the answer under way, by the model's ids
+        self.results: dict[str, Result] = {}  # of its calls, as they come in
+        self._last = ("", "")  # the last call
+        self.repeats = 0  # how often it was made in a row
+
+    async def begin(self, id: str, name: str) -> Announced:
+        """The model begins to write a call."""
+        if id in self._announced:
+            await self._announced[id].end("The model wrote two calls under one id.")
+        made = await Announced.made(self._turn, sound(name), self._toolbox.kind_of(name))
+        self._announced[id] = made
+        return made
+
+    async def grow(self, id: str, more: str) -> None:
+        """The model wrote more of a call's arguments."""
+        await self._announced[id].grow(more, self._talk.place)
+
+    async def end(self, why: str, kept: Sequence[Call] = ()) -> None:
+        """Close what is open on screen, but for the calls that are going to be run."""
+        made = {call.id for call in kept}
+        for id in [id for id in self._announced if id not in made]:
+            await self._announced.pop(id).end(why)
+
+    async def run(self, calls: Sequence[Call]) -> list[Result]:
+        """Run calls in order, those without effects beside each other."""
+        self.results = {}
+        for batch in self._batches(calls):
+            await self._run_beside(batch)
+        results = [self.results[call.id] for call in calls]
+        self._announced.clear()
+        return results
+
+    async def _run_beside(self, batch: Sequence[tuple[Call, Tool | str]]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for call, tool in batch:
+                    group.create_task(self._result(call, tool))
+        except BaseExceptionGroup as exc:
+            raise exc.exceptions[0] from None
+
+    def _batches(self, calls: Sequence[Call]) -> list[list[tuple[Call, Tool | str]]]:
+        batches: list[list[tuple[Call, Tool | str]]] = []
+        beside = False
+        for call in calls:
+            tool = self._tool(call)
+            parallel = isinstance(tool, Tool) and tool.parallel
+            if parallel and beside:
+                batches[-1].append((call, tool))
+            else:
+                batches.append([(call, tool)])
+            beside = parallel
+        return batches
+
+    def _tool(self, call: Call) -> Tool | str:
+        """The tool to run, or the words that say why there is none."""
+        same = (call.name, call.arguments)
+        self.repeats = self.repeats + 1 if same == self._last else 1
+        self._last = same
+        if self.repeats > self._most:
+            return f"You have made this very call {self.repeats} times. It was not made again; do something else."
+        try:
+            return self._toolbox.tool(call)
+        except Error as exc:
+            return str(exc)
+
+    async def _result(self, call: Call, tool: Tool | str) -> None:
+        # An answer need not have been streamed.
+        announced = self._announced.get(call.id) or await self.begin(call.id, call.name)
+        if isinstance(tool, str):
+            await announced.end(tool, raw_input=_input(call))
+            self.results[call.id] = Result(call.id, call.name, (Text(tool),), "failed")
+        else:
+            self.results[call.id] = await self._run(call, tool, announced)
+
+    async def _run(self, call: Call, tool: Tool, announced: Announced) -> Result:
+        talk, run = self._talk, announced.run
+        await run.update(
+            title=visible(tool.title(talk.place), limit=MAX_TITLE),
+            kind=tool.kind,
+            locations=list(tool.locations(talk.place)),
+            raw_input=_input(call),
+        )
+        work = Work(self._turn, run, talk.place, talk.skills, self._takes, talk.set_mode, self._explore)
+        outcome: Outcome = "success"
+        parts: Sequence[Part]
+        shown: str | None = None
+        try:
+            if tool.parallel:
+                await run.start()
+            parts = await tool.run(work)
+            await announced.show(tool, parts)
+        except Denied as exc:
+            outcome, parts = "denied", [Text(str(exc))]
+        except (Cancelled, ConnectionClosed):
+            raise
+        except Failed as exc:
+            outcome, parts, shown = "failed", [Text(str(exc))], exc.shown
+        except RpcError as exc:
+            outcome, parts = "failed", [Text(exc.message)]
+        except Error as exc:
+            outcome, parts = "failed", [Text(str(exc))]
+        except Exception as exc:
+            log.exception("the tool %s failed", call.name)
+            outcome, parts = "failed", [Text(f"The tool broke ({type(exc).__name__}); this is not your fault.")]
+        await announced.end(None if outcome == "success" else shown or _words(parts))
+        return Result(call.id, call.name, parts, outcome)
+
+
+def _input(call: Call) -> object:
+    try:
+        return arguments_of(call)
+    except Failed:
+        return call.arguments
+
+
+def _words(parts: Sequence[Part]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
