@@ -1,6 +1,8 @@
 """`dragoman sessions`, as a shell runs it."""
 
+import contextlib
 import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -10,7 +12,9 @@ import pytest
 
 from dragoman import Agent, connect
 from dragoman import schema as s
-from dragoman.store import Store, durable
+from dragoman.store import Store, StoreFailure, durable
+from dragoman.store.database import Database
+from dragoman.store.exchange import imported
 
 from .conftest import Notebook
 
@@ -83,24 +87,50 @@ async def _said(session: object, prompt: str) -> list[object]:
 def test_an_exported_session_that_is_not_whole_is_refused(kept: tuple[Path, str], tmp_path: Path) -> None:
     path, id = kept
     exported = run("export", id, "--store", str(path)).stdout
-    other = str(tmp_path / "other")
-    for broken in (
-        exported[:-20],
-        b"\n".join(exported.splitlines()[:-1]),
-        exported.replace(b"hello", b"hullo", 1),
-        exported + b'{"update":{}}\n',
-        b"",
-        b"nonsense\n",
-        b'{"dragomanSession":99,"sessionId":"x"}\n',
-    ):
-        done = run("import", "-", "--store", other, input=broken)
-        assert done.returncode == 1
-        assert done.stderr.startswith(b"dragoman: ")
-        assert done.stderr.count(b"\n") == 1
-    assert run("list", "--store", other).stdout == b""
-    again = run("import", "-", "--store", str(path), input=exported)
-    assert b"already" in again.stderr
+    with contextlib.closing(Database(tmp_path / "other")) as db:
+        for broken in (
+            exported[:-20],
+            b"\n".join(exported.splitlines()[:-1]),
+            exported.replace(b"hello", b"hullo", 1),
+            exported + b'{"update":{}}\n',
+            b"",
+            b"nonsense\n",
+            b'{"dragomanSession":99,"sessionId":"x"}\n',
+        ):
+            with pytest.raises(StoreFailure):
+                imported(db, io.BytesIO(broken))
+        assert not list(db.summaries())
+    done = run("import", "-", "--store", str(tmp_path / "other"), input=exported[:-20])
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dragoman: ")
+    assert done.stderr.count(b"\n") == 1
+    assert b"already" in run("import", "-", "--store", str(path), input=exported).stderr
     assert run("import", "-", "--id", "sess_copy", "--store", str(path), input=exported).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"update":5}',
+        b'{"update":{"x":' + b"[" * 200 + b"]" * 200 + b"}}",
+        b'{"update":{"x":"\xff"}}',
+        b'{"notification":{}}',
+        b'{"notification":{"sessionId":"another","update":{}}}',
+        b'{"event":{"event":"unheard-of"}}',
+        b'{"event":{"event":"prompted","turn":"t","prompt":[5]}}',
+        b'{"state":[]}',
+        b'{"update":{},"event":{}}',
+        b'{"something":{}}',
+        b"[]",
+    ],
+)
+def test_what_no_session_would_say_is_not_imported(tmp_path: Path, line: bytes) -> None:
+    end = json.dumps({"lines": 1, "sha256": hashlib.sha256(line).hexdigest()}).encode()
+    source = io.BytesIO(b'{"dragomanSession":1,"sessionId":"sess_x"}\n' + line + b"\n" + end)
+    with contextlib.closing(Database(tmp_path)) as db:
+        with pytest.raises(StoreFailure, match="line 2 is none of a session"):
+            imported(db, source)
+        assert not list(db.summaries())
 
 
 IMPORTING = """
@@ -144,18 +174,28 @@ def test_a_store_is_verified(kept: tuple[Path, str]) -> None:
     assert done.returncode == 1
     assert b"damaged" in done.stdout
     assert id.encode() in done.stdout
+    exported = run("export", id, "--store", str(path))
+    assert exported.returncode == 1
+    assert b'{"damaged":"line' in exported.stdout
+    assert exported.stderr.count(b"\n") == 1
+    assert b"note 'prompts' (damaged)" in done.stdout
 
 
 def test_a_deleted_session_is_gone(kept: tuple[Path, str]) -> None:
     path, id = kept
     assert run("delete", id, "--store", str(path)).returncode == 0
     assert run("list", "--store", str(path)).stdout == b""
-    assert run("delete", id, "--store", str(path)).returncode == 1
+    again = run("delete", id, "sess_x", "--store", str(path))
+    assert (again.returncode, again.stderr.count(b"\n")) == (1, 2)
 
 
 def test_what_is_not_there_is_said_in_one_line(kept: tuple[Path, str], tmp_path: Path) -> None:
     path, _ = kept
-    for arguments in (("show", "sess_x", "--store", str(path)), ("list", "--store", str(tmp_path / "nowhere"))):
+    for arguments in (
+        ("show", "sess_x", "--store", str(path)),
+        ("list", "--store", str(tmp_path / "nowhere")),
+        ("import", str(tmp_path / "nothing"), "--store", str(path)),
+    ):
         done = run(*arguments)
         assert done.returncode
         assert done.stderr.count(b"\n") == 1

@@ -1,5 +1,7 @@
 """Stores with damaged files."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,27 @@ async def test_what_damage_took_is_named_where_it_was_and_in_the_answer(tmp_path
         assert damage in texts[3]
         forked = await client.fork_session(session.id, "/")
         assert (await forked.prompt("say on")).stop_reason == "end_turn"
+
+
+async def test_a_damaged_state_is_told_and_the_rest_of_it_comes_back(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    file = tmp_path / "sessions.db"
+    file.write_bytes(file.read_bytes().replace(b'["say kept"]', b'["say kapt"]'))
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        request = s.LoadSessionRequest(session_id=id, cwd="/", mcp_servers=[])
+        answer = await client.agent.load_session(request)
+        assert (answer.meta or {})["dragoman"]["damaged"] == ["the agent's own note 'prompts' (damaged)"]
+        texts = [u.content.text for u in client.session(id).backlog() if isinstance(u, s.AgentMessageChunk)]
+        assert texts[0] == "kept"
+        assert "'prompts'" in texts[1]
+
+
+async def test_a_state_that_is_gone_is_missed(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)) as db:
+        db.execute("DELETE FROM states")
+    with contextlib.closing(Database(tmp_path)) as damaged:
+        assert list(damaged.verify()) == [(id, "1 of the agent's own notes (missing)")]
 
 
 async def test_a_store_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:

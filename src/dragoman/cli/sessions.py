@@ -1,47 +1,55 @@
 """`dragoman sessions …`: the sessions that are kept on this machine."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .complaint import complain
 
 if TYPE_CHECKING:
+    from ..errors import RpcError
     from ..store.database import Database
 
-DAMAGED = 1
+FAILED = 1
+EXITS = "exit codes: 0 done, 1 it is damaged, in use or not there, 64 wrong usage"
 
 
 def add_to(commands: Any) -> None:
-    sessions = commands.add_parser("sessions", help="list, show, export, import, verify and delete stored sessions")
+    words = "list, show, export, import, verify and delete stored sessions"
+    sessions = commands.add_parser("sessions", help=words, epilog=EXITS)
     actions = sessions.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     def action(name: str, run: Callable[..., int], words: str) -> Any:
-        parser = actions.add_parser(name, help=words)
+        parser = actions.add_parser(name, help=words, epilog=EXITS)
         parser.add_argument(
             "--store",
             metavar="PATH",
             help="the directory of the store (default: the user's own, in XDG_STATE_HOME)",
         )
-        parser.set_defaults(command=_with_store(run))
+        parser.set_defaults(command=run)
         return parser
 
-    listing = action("list", _list, "one line a session, the newest first")
+    listing = action("list", _list, "print one line a session, the newest first")
     listing.add_argument("--json", action="store_true", help="as JSON, one object a line")
     shown = action("show", _show, "print a session as it was said")
     shown.add_argument("session", metavar="ID")
     exported = action("export", _export, "write a session to stdout, one JSON object a line")
     exported.add_argument("session", metavar="ID")
-    taken = action("import", _import, "take an exported session in; prints its id")
+    taken = action("import", _import, "take an exported session in, all of it or nothing; print its id")
     taken.add_argument("file", metavar="FILE", help="the exported session; - reads it from stdin")
     taken.add_argument("--id", metavar="ID", help="the id to give it (default: its own)")
-    action("verify", _verify, "look at every record; exits with 1 when something is damaged")
+    action("verify", _verify, "look at every page and record; exit with 1 when something is damaged")
     deleted = action("delete", _delete, "forget sessions for good, so that none of their bytes is left")
     deleted.add_argument("sessions", metavar="ID", nargs="+")
 
 
-def _with_store(run: Callable[..., int]) -> Callable[[argparse.Namespace], int]:
+def _with_store(
+    work: "Callable[[Database, argparse.Namespace], int]", *, is_made: bool = False
+) -> Callable[[argparse.Namespace], int]:
+    """A command that has a store open, and says in one line what is wrong with it."""
+
     def command(arguments: argparse.Namespace) -> int:
         import sqlite3
         from pathlib import Path
@@ -51,24 +59,28 @@ def _with_store(run: Callable[..., int]) -> Callable[[argparse.Namespace], int]:
         from ..store.places import default_path
 
         path = Path(arguments.store) if arguments.store else default_path()
-        if not path.is_dir() and run is not _import:
+        if not path.is_dir() and not is_made:
             return complain(f"there is no store at {path}; name one with --store")
         try:
-            db = Database(path)
-            try:
-                return run(db, arguments)
-            finally:
-                db.close()
+            with contextlib.closing(Database(path)) as db:
+                return work(db, arguments)
         except RpcError as exc:
-            detail = exc.data.get("sessionId", "") if isinstance(exc.data, dict) else ""
-            reason = exc.data.get("reason", "") if isinstance(exc.data, dict) else ""
-            return complain(" ".join(filter(None, (exc.message, detail, f"({reason})" if reason else ""))), DAMAGED)
+            return complain(_in_words(exc), FAILED)
+        except BrokenPipeError:
+            raise
         except (sqlite3.Error, OSError) as exc:
-            return complain(f"the store at {path} cannot be used: {exc}", DAMAGED)
+            return complain(f"the store at {path} cannot be used: {exc}", FAILED)
 
     return command
 
 
+def _in_words(exc: "RpcError") -> str:
+    data = exc.data if isinstance(exc.data, dict) else {}
+    reason = f"({data['reason']})" if "reason" in data else ""
+    return " ".join(filter(None, (exc.message, data.get("sessionId", ""), reason)))
+
+
+@_with_store
 def _list(db: "Database", arguments: argparse.Namespace) -> int:
     import json
 
@@ -86,6 +98,7 @@ def _list(db: "Database", arguments: argparse.Namespace) -> int:
     return 0
 
 
+@_with_store
 def _show(db: "Database", arguments: argparse.Namespace) -> int:
     from ..store.telling import told
 
@@ -97,26 +110,41 @@ def _show(db: "Database", arguments: argparse.Namespace) -> int:
     return 0
 
 
+@_with_store
 def _export(db: "Database", arguments: argparse.Namespace) -> int:
-    from ..store.exchange import exported
+    from ..store.exchange import DAMAGED, exported
 
+    damaged = 0
     for line in exported(db, arguments.session):
+        damaged += line.startswith(DAMAGED)
         sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+    if damaged:
+        return complain(f"{arguments.session} is damaged; what is missing is named in its place", FAILED)
     return 0
 
 
-def _import(db: "Database", arguments: argparse.Namespace) -> int:
-    from ..store.exchange import imported
-
+def _import(arguments: argparse.Namespace) -> int:
     if arguments.file == "-":
-        print(imported(db, sys.stdin.buffer, arguments.id))
+        return _taken(sys.stdin.buffer)(arguments)
+    try:
+        with open(arguments.file, "rb") as file:
+            return _taken(file)(arguments)
+    except OSError as exc:
+        return complain(f"{arguments.file} cannot be read: {exc.strerror}")
+
+
+def _taken(source: BinaryIO) -> Callable[[argparse.Namespace], int]:
+    def work(db: "Database", arguments: argparse.Namespace) -> int:
+        from ..store.exchange import imported
+
+        print(imported(db, source, arguments.id))
         return 0
-    with open(arguments.file, "rb") as file:
-        print(imported(db, file, arguments.id))
-    return 0
+
+    return _with_store(work, is_made=True)
 
 
+@_with_store
 def _verify(db: "Database", arguments: argparse.Namespace) -> int:
     problems = 0
     for session, problem in db.verify():
@@ -125,14 +153,21 @@ def _verify(db: "Database", arguments: argparse.Namespace) -> int:
     if not problems:
         count = sum(1 for _ in db.summaries())
         print(f"{count} session{'s' * (count != 1)}, all whole")
-    return DAMAGED if problems else 0
+    return FAILED if problems else 0
 
 
+@_with_store
 def _delete(db: "Database", arguments: argparse.Namespace) -> int:
-    missing = [session for session in arguments.sessions if not db.delete(session)]
-    for session in missing:
-        complain(f"there is no session {session}; nothing of it is left either")
-    return DAMAGED if missing else 0
+    from ..errors import RpcError
+
+    code = 0
+    for session in arguments.sessions:
+        try:
+            if not db.delete(session):
+                code = complain(f"there is no session {session}; nothing of it is left either", FAILED)
+        except RpcError as exc:
+            code = complain(_in_words(exc), FAILED)
+    return code
 
 
 def _time(milliseconds: int) -> str:

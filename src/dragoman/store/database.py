@@ -17,7 +17,7 @@ from .connecting import Level
 from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
 from .file import HOLDERS, StoreFile
 from .interruption import closing_lines, damage_line
-from .lines import STATE, Head, Opened, now, own
+from .lines import STATE, Head, Opened, now, own, raw_values
 from .locks import is_alive
 from .rebuilding import QUARANTINE
 from .records import Damage, fold_all, head_checksum, packed, portions, read, read_head, start_of, state_checksum
@@ -87,10 +87,10 @@ class Database(StoreFile):
         """Write lines behind what there is; gives the new head, and leaves the one before as it is."""
         head = before.copied()
         first = head.last + 1
-        if any(line.startswith(STATE) for line in lines):
-            for line in lines:
-                if line.startswith(STATE):
-                    self._write_state(id, _state.decode(line[1:]))
+        if states := [line for line in lines if line.startswith(STATE)]:
+            for line in states:
+                self._write_state(id, _state.decode(line[1:]))
+            (head.states,) = self.db.execute("SELECT count(*) FROM states WHERE session = ?", (id,)).fetchone()
             lines = [line for line in lines if not line.startswith(STATE)]
         head.fold(lines)
         head.updated = now()
@@ -213,7 +213,8 @@ class Database(StoreFile):
             head = self._write(new_id, Head(), [own(opened)])
             for part in read(self.db, id, 2, source.last):
                 head = self._write(new_id, head, part if isinstance(part, list) else [damage_line(part)])
-            self._write_state(new_id, {key: Raw(value) for key, value in self.states(id).items()})
+            state, _ = self.states(id, source)
+            head = self._write(new_id, head, [STATE + msgspec.json.encode(raw_values(state))])
             self._heads[new_id], self._owners[new_id] = head, owner
             self.append([(new_id, line) for line in self.closing(new_id)])
         return Summary(new_id, self._heads[new_id], row[0])
@@ -263,16 +264,18 @@ class Database(StoreFile):
         """All that a session's log says."""
         return read(self.db, id, 1, last)
 
-    def states(self, id: str) -> dict[str, bytes]:
-        """The author's state of a session, by key; what is damaged is left out."""
+    def states(self, id: str, head: Head) -> tuple[dict[str, bytes], list[str]]:
+        """The author's state of a session, by key, and what is to be said of the keys that are damaged."""
         rows = self.db.execute("SELECT key, value, crc FROM states WHERE session = ?", (id,)).fetchall()
-        whole = {}
+        whole, damaged = dict[str, bytes](), list[str]()
         for key, value, crc in rows:
             if type(value) is bytes and crc == state_checksum(id, key, value):
                 whole[key] = value
             else:
-                log.warning("the state %r of session %s is damaged and was left out", key, id)
-        return whole
+                damaged.append(f"the agent's own note {key!r} (damaged)")
+        if missing := max(0, head.states - len(rows)):
+            damaged.append(f"{missing} of the agent's own notes (missing)")
+        return whole, damaged
 
     def _read_head(self, id: str) -> Head:
         head, crc = self.db.execute("SELECT head, crc FROM sessions WHERE id = ?", (id,)).fetchone()
@@ -306,5 +309,6 @@ class Database(StoreFile):
                 for part in self.lines(summary.id, summary.head.last)
                 if isinstance(part, Damage)
             )
+            yield from ((summary.id, damage) for damage in self.states(summary.id, summary.head)[1])
         for path in sorted(self.path.glob(f"{QUARANTINE}*")):
             yield "", f"damaged files of an earlier day are in {path}"

@@ -85,7 +85,7 @@ class _Durable(Agent):
 
     async def __aenter__(self) -> Self:
         await self.store.__aenter__()
-        self._back: dict[str, tuple[Head, dict[str, bytes]]] = {}  # sessions being brought back
+        self._back: dict[str, tuple[Head, dict[str, bytes]]] = {}  # sessions being brought back, with their state
         self._saved: dict[str, dict[str, bytes]] = {}  # their authors' states as they are stored
         self._turns: dict[str, tuple[str, asyncio.Task[Any]]] = {}  # under way: their ids and tasks
         wire = self.client.wire
@@ -190,24 +190,28 @@ class _Durable(Agent):
 
     async def _bring_back(
         self, params: s.LoadSessionRequest | s.ResumeSessionRequest
-    ) -> tuple[AgentSession, Head, str | None]:
+    ) -> tuple[AgentSession, Head, list[str]]:
+        """Open a session again; gives it, what is known of it, and what may be missing in it."""
         self._check(params)
         id = params.session_id
         self.store.check_age(id, await self._known(id))
         held = await self.store.commit(lambda db: db.acquire(id, self))
+        damages = [held.suspect] if held.suspect else []
         if id in self._turns:  # the running turn has the session; it goes on with it
-            return self.session(id), held.head, held.suspect
-        return await self._reopened(id, params, held.head), held.head, held.suspect
+            return self.session(id), held.head, damages
+        session, damaged_states = await self._reopened(id, params, held.head)
+        return session, held.head, damages + damaged_states
 
     async def _reopened(
         self,
         id: str,
         params: s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
         head: Head,
-    ) -> AgentSession:
-        self._back[id] = head, await self.store.run(lambda db: db.states(id))
+    ) -> tuple[AgentSession, list[str]]:
+        state, damages = await self.store.run(lambda db: db.states(id, head))
+        self._back[id] = head, state
         try:
-            return await self.open_session(id, params)
+            return await self.open_session(id, params), damages
         except BaseException:
             await self.store.commit(lambda db: db.release([id], self))
             raise
@@ -218,8 +222,8 @@ class _Durable(Agent):
         self._flush()
         await self._gate.stored()
         with self._gate.holding(params.session_id in self._turns):  # what a turn says now comes after all of this
-            session, head, suspect = await self._bring_back(params)
-            replay = Replay(session.id, self._gate, suspect)
+            session, head, damages = await self._bring_back(params)
+            replay = Replay(session.id, self._gate, damages)
             async with contextlib.aclosing(self.store.read(session.id, head.last)) as parts:
                 await replay.run(parts)
         return s.LoadSessionResponse(
@@ -231,11 +235,11 @@ class _Durable(Agent):
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
         self._flush()
         await self._gate.stored()
-        session, head, suspect = await self._bring_back(params)
+        session, head, damages = await self._bring_back(params)
         return s.ResumeSessionResponse(
             modes=self.mode_state(session),
             config_options=self.option_state(session),
-            meta={"dragoman": {**described(head), "damaged": [suspect] if suspect else []}},
+            meta={"dragoman": {**described(head), "damaged": damages}},
         )
 
     async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
@@ -252,7 +256,7 @@ class _Durable(Agent):
             at=now(),
         )
         forked = await self.store.commit(lambda db: db.fork(params.session_id, id, made, self))
-        session = await self._reopened(id, params, forked.head)
+        session, _ = await self._reopened(id, params, forked.head)
         return s.ForkSessionResponse(
             session_id=id, modes=self.mode_state(session), config_options=self.option_state(session)
         )

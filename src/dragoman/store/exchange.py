@@ -13,12 +13,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import codec
+from .. import schema as s
 from .database import Database
 from .errors import StoreFailure
-from .lines import OWN, STATE, WHOLE, event_of
+from .lines import OWN, STATE, WHOLE, Head, Prompted, event_of, raw_values
 from .records import Damage
 
 FORMAT = 1
+DAMAGED = b'{"damaged":'  # how a line begins that says what is missing in its place
 LONGEST = 64 * 1024 * 1024  # bytes of a line; four times what one update may have
 _NAMES = {OWN: "event", WHOLE: "notification", STATE: "state"}
 _MARKS = {name: mark for mark, name in _NAMES.items()} | {"update": b""}
@@ -40,21 +42,27 @@ def exported(db: Database, id: str) -> Iterator[bytes]:
     summary = db.summary(id)
     yield msgspec.json.encode(_First(FORMAT, id))
     digest, count = hashlib.sha256(), 0
-    for line in _all_lines(db, id, summary.head.last):
+    for line in _all_lines(db, id, summary.head):
         digest.update(line)
         count += 1
         yield line
     yield msgspec.json.encode(_Last(count, digest.hexdigest()))
 
 
-def _all_lines(db: Database, id: str, last: int) -> Iterator[bytes]:
-    for part in db.lines(id, last):
+def _all_lines(db: Database, id: str, head: Head) -> Iterator[bytes]:
+    for part in db.lines(id, head.last):
         if isinstance(part, Damage):
-            yield b'{"damaged":%s}' % codec.encode(str(part))
+            yield _damaged(str(part))
         else:
             yield from map(_outward, part)
-    if states := db.states(id):
-        yield b'{"state":%s}' % codec.encode({key: Raw(value) for key, value in states.items()})
+    states, damages = db.states(id, head)
+    yield from map(_damaged, damages)
+    if states:
+        yield b'{"state":%s}' % codec.encode(raw_values(states))
+
+
+def _damaged(what: str) -> bytes:
+    return DAMAGED + codec.encode(what) + b"}"
 
 
 def _outward(line: bytes) -> bytes:
@@ -127,12 +135,19 @@ def _last(number: int, line: bytes) -> _Last:
 
 
 def _inward(number: int, line: bytes) -> bytes:
+    """A line of a log; nothing for one that says what is missing."""
     try:
+        codec.check(line)
         ((name, value),) = _object.decode(line).items()
         if name == "damaged":
             return b""
         taken = _MARKS[name] + bytes(value)
-        event_of(taken)
+        members = _object.decode(value)
+        if name == "notification" and ("update" not in members or "sessionId" in members):
+            raise ValueError("no notification without its session id")
+        if isinstance(event := event_of(taken), Prompted):
+            for block in event.prompt:
+                codec.decode(block, s.ContentBlock)
         return taken
-    except (KeyError, ValueError, msgspec.DecodeError):
+    except (KeyError, ValueError, codec.Malformed):
         raise StoreFailure(f"line {number} is none of a session; nothing was taken") from None

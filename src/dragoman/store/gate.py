@@ -144,7 +144,7 @@ class Gate:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send what waits for nothing, or have stored what has to be; after the commit under way if there is one."""
+        """Send what waits for nothing, or have stored what has to be; not before the commit under way is done."""
         self._is_due = False
         frames, lines = self._frames, self._lines
         if self._in_flight is not None or self._holds or not (frames or lines or self._next):

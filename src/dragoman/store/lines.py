@@ -95,6 +95,7 @@ class Head(Struct, rename="camel", omit_defaults=True):
     config: dict[str, str | bool] = {}
     turn: str | None = None  # the one that has not ended
     since: int = 0  # and the line that began it
+    states: int = 0  # how many keys the author's state has
 
     def copied(self) -> "Head":
         """Another head like this one, which folds on its own."""
@@ -167,6 +168,10 @@ def event_of(line: bytes) -> Event | None:
 
 def raw_blocks(blocks: Sequence[s.ContentBlock]) -> list[Raw]:
     return [Raw(codec.encode(block)) for block in blocks]
+
+
+def raw_values(state: Mapping[str, bytes]) -> dict[str, Raw]:
+    return {key: Raw(value) for key, value in state.items()}
 
 
 def first_words(prompt: Sequence[Raw]) -> str | None:

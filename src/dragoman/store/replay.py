@@ -18,8 +18,8 @@ _COMMANDS = b'{"sessionUpdate":"available_commands_update"'
 class Replay:
     """One `session/load`: sends a log as updates and notes what of it could not be read."""
 
-    def __init__(self, session_id: str, gate: Gate, suspect: str | None) -> None:
-        self.damages: list[str] = [suspect] if suspect else []
+    def __init__(self, session_id: str, gate: Gate, damages: list[str]) -> None:
+        self.damages = list(damages)
         self._id = session_id
         self._gate = gate
         self._said: list[bytes] = []  # a prompt, until it is clear that the agent does not echo it itself

@@ -12,11 +12,18 @@ from .records import Damage
 
 
 def told(parts: "Iterable[list[bytes] | Damage]") -> Iterator[str]:
-    """What was said and done, a paragraph each."""
+    """What was said and done, a paragraph each; no more than a turn of it is held in memory."""
     transcript = Transcript()
     for part in parts:
         for line in part if isinstance(part, list) else [damage_line(part)]:
+            if isinstance(event_of(line), Prompted):
+                yield from _paragraphs(transcript)
+                transcript = Transcript()
             _tell(transcript, line)
+    yield from _paragraphs(transcript)
+
+
+def _paragraphs(transcript: Transcript) -> Iterator[str]:
     return filter(None, map(_paragraph, transcript.entries))
 
 
