@@ -20,7 +20,7 @@ from .gate import Gate
 from .model import Finished, Model, Tokens, answer_of
 from .modes import DEFAULT
 from .toolbox import USUAL, Toolbox
-from .tools import AskUser, FetchUrl, Tool, UseSkill
+from .tools import ApplyPatch, AskUser, FetchUrl, Tool, UseSkill
 from .workplace import Workplace
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Conversation:
         """The name of the model the user has it answered by."""
         return str(self.session.config("model"))
 
-    async def equip(self, *, fetch: bool) -> None:
+    async def equip(self, *, fetch: bool = False) -> None:
         """Make the tools ready: our own, and those of the session's MCP servers."""
         if self.servers is None:
             self.servers = await self._connected() if self.session.mcp_servers else []
@@ -133,6 +133,7 @@ class Conversation:
             foreign = tools_of(self.servers)
         further: list[tuple[type[Tool], bool]] = [
             (FetchUrl, fetch),
+            (ApplyPatch, "gpt" in self.model),  # the models that were taught it
             (AskUser, offered(self.session.client.offers, "elicitation.form")),
             (UseSkill, bool(self.skills)),
         ]

@@ -23,7 +23,7 @@ from .gate import Cancelled
 from .history import Asked, Call, Part, Reply, Result, Results, Text, repaired, sound, sound_reply
 from .model import Busy, CallGrew, CallStarted, Finished, Model, ModelError, Request, Said, Thought, Tokens, TooLong
 
-EDITING = ("edit_file", "write_file")
+EDITING = ("edit_file", "write_file", "apply_patch")
 
 Check = Callable[[Turn, Sequence[str]], Awaitable[str]]
 

@@ -131,7 +131,7 @@ async def _model(coder: "Coder", turn: Turn, talk: Conversation, wanted: str) ->
 
 async def _servers(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     """Show the session's MCP servers and their tools."""
-    await talk.equip(fetch=False)
+    await talk.equip()
     there = {server.name: server for server in talk.servers or ()}
     lines = []
     for config in turn.session.mcp_servers:

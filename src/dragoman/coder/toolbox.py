@@ -11,6 +11,7 @@ from .history import Call
 from .model import ToolSpec
 from .modes import MODES
 from .tools import (
+    ApplyPatch,
     CommandOutput,
     EditFile,
     ExitPlan,
@@ -47,7 +48,7 @@ class Toolbox:
 
     def specs(self, mode: str) -> list[ToolSpec]:
         """What the model is offered; what a mode forbids is left out, and refused should it be called anyway."""
-        left_out = {kind.name for kind in CHANGING} if MODES[mode].changes == "never" else set()
+        left_out = {kind.name for kind in (*CHANGING, ApplyPatch)} if MODES[mode].changes == "never" else set()
         if mode != "plan":
             left_out.add(ExitPlan.name)
         ours = [spec_of(kind) for name, kind in self._kinds.items() if name not in left_out]

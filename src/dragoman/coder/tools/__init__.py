@@ -7,10 +7,12 @@ from .asking import AskUser, ExitPlan, Task, UpdatePlan, UseSkill
 from .commands import CommandOutput, RunCommand, StopCommand
 from .fetching import FetchUrl
 from .files import EditFile, ReadFile, WriteFile
+from .patching import ApplyPatch
 from .searching import ListFiles, Search
 from .tool import Explore, Tool, Work, spec_of
 
 __all__ = [
+    "ApplyPatch",
     "AskUser",
     "CommandOutput",
     "EditFile",

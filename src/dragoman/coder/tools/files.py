@@ -82,6 +82,19 @@ def _numbered(text: str, offset: int, limit: int) -> str:
     return "\n".join(shown) + more
 
 
+async def as_read(work: Work, path: str) -> str:
+    """The text of a file the model has read, if it still is what was read."""
+    place = work.place
+    if path not in place.seen:
+        raise Failed(f"Read {place.shown(path)} before you edit it.")
+    text = await place.text(work.turn, path)
+    if text is None:
+        raise Failed(f"There is no file {place.shown(path)}; write_file makes one.")
+    if digest(text) != place.seen[path]:
+        raise Failed(f"{place.shown(path)} has changed since you read it; read it again.")
+    return text
+
+
 class EditFile(Tool):
     """Replace text in a file that you have read. `old` must occur exactly once, with its whitespace, unless
     replace_all is set; give enough lines around it to make it unique."""
@@ -102,13 +115,7 @@ class EditFile(Tool):
 
     async def run(self, work: Work) -> Sequence[Part]:
         place, path = work.place, work.place.session.path(self.path)
-        if path not in place.seen:
-            raise Failed(f"Read {place.shown(path)} before you edit it.")
-        before = await place.text(work.turn, path)
-        if before is None:
-            raise Failed(f"There is no file {place.shown(path)}; write_file makes one.")
-        if digest(before) != place.seen[path]:
-            raise Failed(f"{place.shown(path)} has changed since you read it; read it again.")
+        before = await as_read(work, path)
         try:
             edit = replaced(before, self.old, self.new, everywhere=self.replace_all)
         except NoMatch as exc:

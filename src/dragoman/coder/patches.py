@@ -1,0 +1,127 @@
+"""Patches as some models write them: between `*** Begin Patch` and `*** End Patch`, lines found by what they say.
+
+*** Update File: PATH        then pieces: an `@@ LINE` to look behind, lines that begin with blank, - or +
+*** Add File: PATH           then lines that begin with +
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from .edits import NoMatch
+
+BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+UPDATE, ADD = "*** Update File: ", "*** Add File: "
+
+
+class Piece(Struct, frozen=True):
+    """Lines to be replaced by others, behind a line that is named or anywhere."""
+
+    behind: str
+    old: Sequence[str]
+    new: Sequence[str]
+
+
+class FilePatch(Struct, frozen=True):
+    """What becomes of one file; one that is made has no pieces but its text."""
+
+    path: str
+    pieces: Sequence[Piece] = ()
+    made: str | None = None
+
+
+class BadPatch(NoMatch):
+    """The patch is not written as it should be; the words are for the model."""
+
+
+def read_patch(text: str) -> list[FilePatch]:
+    """The files of a patch; raises BadPatch."""
+    lines = text.strip().splitlines()
+    if not lines or lines[0].strip() != BEGIN or lines[-1].strip() != END:
+        raise BadPatch(f"A patch is written between '{BEGIN}' and '{END}'.")
+    patches = [_file_patch(head, body) for head, body in _sections(lines[1:-1])]
+    if not patches:
+        raise BadPatch("The patch is empty.")
+    if len({patch.path for patch in patches}) < len(patches):
+        raise BadPatch("A file may occur only once in a patch.")
+    return patches
+
+
+def _sections(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    head, body = "", list[str]()
+    for line in lines:
+        if line.startswith("*** ") and line.strip() != END_OF_FILE:
+            if head:
+                yield head, body
+            head, body = line, []
+        elif head:
+            body.append(line)
+        elif line.strip():
+            raise BadPatch(f"'{line[:80]}' belongs to no file.")
+    if head:
+        yield head, body
+
+
+def _file_patch(head: str, body: Sequence[str]) -> FilePatch:
+    if head.startswith(ADD):
+        if wrong := next((line for line in body if not line.startswith("+")), None):
+            raise BadPatch(f"Every line of a new file begins with +; '{wrong[:80]}' does not.")
+        return FilePatch(head.removeprefix(ADD).strip(), made="".join(f"{line[1:]}\n" for line in body))
+    if head.startswith(UPDATE):
+        pieces = list(_pieces(body))
+        if not pieces:
+            raise BadPatch(f"'{head}' changes nothing.")
+        return FilePatch(head.removeprefix(UPDATE).strip(), pieces)
+    raise BadPatch(f"'{head[:80]}' cannot be done by a patch; to move or delete a file, run a command.")
+
+
+def _pieces(body: Sequence[str]) -> Iterator[Piece]:
+    behind, old, new = "", list[str](), list[str]()
+    for line in [*body, "@@"]:
+        if line.startswith("@@"):
+            if old != new:
+                yield Piece(behind, old, new)
+            behind, old, new = line.removeprefix("@@").strip(), [], []
+        elif line.strip() == END_OF_FILE:
+            continue
+        elif line[:1] in ("", " ", "-", "+"):
+            old += [] if line.startswith("+") else [line[1:]]
+            new += [] if line.startswith("-") else [line[1:]]
+        else:
+            raise BadPatch(f"'{line[:80]}' begins with none of blank, -, + and @@.")
+
+
+def patched(text: str, patch: FilePatch) -> str:
+    """A text after its patch; raises NoMatch."""
+    ending = "\r" if "\r\n" in text else ""
+    lines, at = text.split("\n"), 0
+    for piece in patch.pieces:
+        if piece.behind:
+            at = _named(lines, piece.behind, at) + 1
+        if piece.old:
+            start = _place(lines, piece.old, at, is_clear=bool(piece.behind))
+        else:
+            start = at or len(lines) - (lines[-1] == "")
+        lines[start : start + len(piece.old)] = [f"{line}{ending}" for line in piece.new]
+        at = start + len(piece.new)
+    return "\n".join(lines)
+
+
+def _named(lines: Sequence[str], line: str, start: int) -> int:
+    for number in range(start, len(lines)):
+        if lines[number].strip() == line:
+            return number
+    raise NoMatch(f"No line says '{line[:80]}'.")
+
+
+def _place(lines: Sequence[str], wanted: Sequence[str], start: int, *, is_clear: bool) -> int:
+    """Where some lines are from a place on, whatever blanks they end with; of several the first, if that is clear."""
+    there, sought = [line.rstrip() for line in lines], [line.rstrip() for line in wanted]
+    places = [i for i in range(start, len(lines) - len(sought) + 1) if there[i : i + len(sought)] == sought]
+    first = f"'{wanted[0][:80]}' …"
+    if not places:
+        raise NoMatch(f"{first} is not in the file.")
+    if len(places) > 1 and not is_clear:
+        numbers = ", ".join(str(place + 1) for place in places[:10])
+        raise NoMatch(f"{first} is found at lines {numbers}; put '@@' and a line above it before.")
+    return places[0]

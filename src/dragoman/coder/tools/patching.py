@@ -1,0 +1,68 @@
+"""Several edits in the form some models were taught."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from ... import schema as s
+from ..edits import NoMatch
+from ..gate import Denied
+from ..history import Part, Text
+from ..patches import BadPatch, FilePatch, patched, read_patch
+from ..workplace import Workplace
+from .files import as_read
+from .tool import Failed, Tool, Work
+
+
+class ApplyPatch(Tool):
+    """Edit files that you have read, and make new ones, with a patch: '*** Begin Patch', for each file '*** Update
+    File: PATH' or '*** Add File: PATH', '*** End Patch'. In an update, '@@ LINE' names a line to look behind, and
+    every other line begins with a blank, - or +. When a part of it does not fit, nothing is changed."""
+
+    name = "apply_patch"
+    kind = "edit"
+
+    patch: Annotated[str, Meta(min_length=1, description="The patch.")]
+
+    def title(self, place: Workplace) -> str:
+        names = [place.shown(path) for path in self._paths(place)]
+        return f"Patch {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}".rstrip()
+
+    def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        return [s.ToolCallLocation(path=path) for path in self._paths(place)]
+
+    def _paths(self, place: Workplace) -> list[str]:
+        with contextlib.suppress(BadPatch):
+            return [place.session.path(patch.path) for patch in read_patch(self.patch)]
+        return []
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        place = work.place
+        try:
+            changes = [await _change(work, patch) for patch in read_patch(self.patch)]
+        except NoMatch as exc:
+            raise Failed(f"{exc} Nothing was changed.") from exc
+        done: list[str] = []
+        for path, before, after in changes:
+            try:
+                await place.write(work.turn, work.call, path, before, after)
+            except Denied as exc:
+                raise Denied(f"{exc} Patched before: {', '.join(done) or 'nothing'}.") from exc
+            done.append(place.shown(path))
+        return [Text(f"Patched {', '.join(done)}.")]
+
+
+async def _change(work: Work, patch: FilePatch) -> tuple[str, str | None, str]:
+    """A file before and after its part of the patch."""
+    path = work.place.session.path(patch.path)
+    if patch.made is None:
+        before = await as_read(work, path)
+        try:
+            return path, before, patched(before, patch)
+        except NoMatch as exc:
+            raise NoMatch(f"In {patch.path}: {exc}") from exc
+    if await work.place.text(work.turn, path) is not None:
+        raise Failed(f"{patch.path} is there already; update it. Nothing was changed.")
+    return path, None, patch.made
