@@ -203,7 +203,7 @@ async def test_only_what_is_on_the_list_can_be_called(tmp_path: Path) -> None:
     listed = {
         *("authenticate", "logout", "session/new", "session/load", "session/resume", "session/list"),
         *("session/close", "session/delete", "session/prompt", "session/set_mode", "session/set_config_option"),
-        *("initialize", "_dragoman/session/share", "_dragoman/session/detach", "_dragoman/queue/cancel"),
+        *("initialize", "_dragoman/session/share", "_dragoman/queue/cancel", "session/attach", "session/detach"),
     }
     known = {method.name for role in (AgentRole, ClientRole) for method in methods(role).values()}
     made_up = {f"_{word}/{verb}" for word in ("dragoman", "testy", "admin", "host") for verb in "abcdefgh"}

@@ -1,12 +1,13 @@
 """Several people at one session: who hears what, who may do what, who is asked."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.errors import InvalidRequest, Overloaded, ResourceNotFound, RpcError
+from dragoman.errors import InvalidParams, InvalidRequest, Overloaded, ResourceNotFound, RpcError
 from dragoman.gateway.limits import Limits
 
 from .house import PATIENCE, Watcher, hosting, stepping
@@ -170,6 +171,44 @@ async def test_an_answer_nobody_offered_permits_nothing(tmp_path: Path) -> None:
             answer.set_result("allow_everything")
             with pytest.raises(RpcError):
                 await running
+
+
+async def test_an_attached_client_is_told_as_much_and_may_do_as_much_as_it_wants(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit("ann") as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        await session.prompt("before")
+        running = asyncio.ensure_future(_answer(session, "ask allow_once"))
+        request, answer = await ann.asked.get()
+
+        async def attached(**wants: str) -> tuple[Watcher, dict[str, Any]]:
+            client = Watcher()
+            await stack.enter_async_context(house.visit("ann", client))
+            result = await client.agent.request("session/attach", {"sessionId": session.id, **wants})
+            await client.until(lambda: client.notices("_dragoman/presence"))
+            return client, result
+
+        async with AsyncExitStack() as stack:
+            full, as_full = await attached()
+            pending, as_pending = await attached(role="editor", historyPolicy="pending_only")
+            nothing, _ = await attached(historyPolicy="none")
+            observer, as_observer = await attached(role="observer")
+            assert [as_full["role"], as_pending["role"], as_observer["role"]] == ["admin", "editor", "viewer"]
+            assert b"before" in b"".join(full.told[session.id])
+            assert full.told[session.id] == observer.told[session.id]
+            assert not pending.told and not nothing.told
+            assert (await pending.asked.get())[0].tool_call == request.tool_call
+            assert nothing.asked.empty() and observer.asked.empty()
+            blocks = [{"type": "text", "text": "let me"}]
+            with pytest.raises(InvalidRequest, match="editor"):
+                await observer.agent.request("session/prompt", {"sessionId": session.id, "prompt": blocks})
+            for wrong in ({"role": "king"}, {"historyPolicy": "some"}):
+                with pytest.raises(InvalidParams):
+                    await full.agent.request("session/attach", {"sessionId": session.id, **wrong})
+            await full.agent.request("session/detach", {"sessionId": session.id})
+            with pytest.raises(ResourceNotFound):
+                await full.agent.request("session/detach", {"sessionId": session.id})
+            answer.set_result(request.options[0].option_id)
+            assert await running == "end_turn"
 
 
 async def test_to_cancel_answers_what_is_asked(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ async def test_an_id_of_somebody_else_s_is_as_unknown_to_every_method_as_any(tmp
         for method in (
             *("session/load", "session/resume", "session/close", "session/delete", "session/prompt"),
             *("session/set_mode", "session/set_config_option", "_dragoman/session/share"),
-            *("_dragoman/session/detach", "_dragoman/queue/cancel"),
+            *("session/attach", "session/detach", "_dragoman/queue/cancel"),
         ):
             answers = []
             for id in (session.id, "sess_" + "x" * 32):

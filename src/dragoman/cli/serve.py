@@ -26,9 +26,23 @@ def add_to(commands: Any) -> None:
     add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
     add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
     add("--sandbox", action="store_true", help="run agents' commands in a sandbox, or not at all")
+    add("--isolate", action="store_true", help="run agents in a sandbox around their principal's workspace")
+    add("--visible", action="append", default=[], metavar="PATH", help="what isolated agents may read, too")
+    add(
+        "--process-per",
+        choices=("principal", "session"),
+        default="principal",
+        help="whom an agent's process serves",
+    )
     add("--mcp-command", action="append", default=[], metavar="HASH", help="an MCP server that may be started")
     add("--max-sessions", type=int, default=100, metavar="N", help="open sessions of one principal")
     add("--max-turn", type=float, default=3600.0, metavar="SECONDS", help="how long a turn may take")
+    add(
+        "--detached",
+        type=float,
+        metavar="SECONDS",
+        help="cancel turns nobody watched for this long (default: never)",
+    )
     add("--drain", type=float, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
     add("--durability", choices=("process", "power"), default="process", help="what a record survives")
     add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
@@ -57,6 +71,7 @@ def _order(arguments: argparse.Namespace) -> Any:
     from pathlib import Path
 
     from ..errors import Error
+    from ..gateway.card import Detached
     from ..gateway.limits import Limits
     from ..gateway.serving import Order, state_directory
 
@@ -84,6 +99,7 @@ def _order(arguments: argparse.Namespace) -> Any:
         workspace=arguments.workspace or ".",
         mcp_commands=arguments.mcp_command,
         limits=Limits(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
+        detached=Detached(cancel_after=arguments.detached),
         level=arguments.durability,
         drain=arguments.drain,
     )
@@ -100,11 +116,16 @@ def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
     if not name or "/" in name or (sign and not command):
         raise Error(f"--agent wants NAME=CMD or the name of a known agent, not {named!r}")
     launch = find_agent(command if sign else name)
+    if arguments.isolate and launch.url:
+        raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
     return name, Hosted(
         target=launch.url or launch.argv,
         env={**environment(), **launch.env},
         workspace=arguments.lend,
         preset=arguments.permissions,
         sandbox=arguments.sandbox,
+        process_per=arguments.process_per,
+        isolated=arguments.isolate,
+        visible=arguments.visible,
         state=str(state / "host"),
     )

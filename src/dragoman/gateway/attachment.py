@@ -33,6 +33,7 @@ PATIENCE = 600.0  # seconds to try to come back
 STRANGERS = 64  # sessions, and updates of each, that are kept until their session is known
 AGAIN = ("session/prompt", "session/list", "session/resume")  # what does no harm when it is asked twice
 OPENING = ("session/new", "session/load", "session/resume")
+KNOWN = ("session/load", "session/resume", "session/attach")  # what opens a session that has a name
 OURS = "_dragoman/"
 
 
@@ -40,6 +41,7 @@ class Followed(Struct):
     """A session the client has open, and how far it has been told."""
 
     opening: dict[str, Raw]
+    again: str  # how it is taken up when the wire was lost
     last: int = 0
 
 
@@ -85,8 +87,9 @@ class Attachment(AgentRole):
         if name in OPENING and self._cwd:
             found = members(changed(found, cwd=self._cwd))
             params = raw(found)
-        if name in ("session/load", "session/resume"):
-            self._follow(session_of(found), found)
+        if name in KNOWN:
+            was_known = session_of(found) in self._sessions
+            self._follow(session_of(found), found, name)
         while True:
             remote = await self._connected()
             try:
@@ -94,19 +97,22 @@ class Attachment(AgentRole):
                 break
             except RpcError:
                 if not remote.closed:
+                    if name in KNOWN and not was_known:
+                        self._sessions.pop(session_of(found), None)
                     raise
                 if name not in AGAIN:
                     why = "the connection to the gateway was lost in the middle; try again"
                     raise InternalError(why, {"kind": "connection_lost"}) from None
         if name == "session/new":
             self._follow(session_of(members(result)), found)
-        elif name in ("session/close", "session/delete"):
+        elif name in ("session/close", "session/delete", "session/detach"):
             self._sessions.pop(session_of(found), None)
         return result
 
-    def _follow(self, session: str, opening: dict[str, Raw]) -> None:
+    def _follow(self, session: str, opening: dict[str, Raw], way: str = "") -> None:
         """From now on a session is the client's; what was told of it too early is told after the answer."""
-        self._sessions[session] = Followed({name: value for name, value in opening.items() if name != "sessionId"})
+        again = way if way == "session/attach" else "session/resume"
+        self._sessions[session] = Followed({**opening, "sessionId": raw(session)}, again)
         if early := self._strangers.pop(session, None):
             self._client.after_answer(functools.partial(self._tell_late, early))
 
@@ -209,10 +215,9 @@ class Attachment(AgentRole):
         return remote
 
     async def _take_up(self, remote: Connection, session: str, followed: Followed) -> None:
-        notes = {AFTER: followed.last}
-        params = changed(followed.opening, notes, sessionId=session)
         try:
-            await remote.call(Method("session/resume", Raw, Raw), params)
+            params = changed(followed.opening, {AFTER: followed.last})
+            await remote.call(Method(followed.again, Raw, Raw), params)
         except RpcError as exc:
             log.error("a session cannot be gone on with: %s", exc)
             self._sessions.pop(session, None)

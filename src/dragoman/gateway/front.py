@@ -24,7 +24,7 @@ from ..rpc import Method
 from .gateway import PAGE, Gateway, unknown
 from .limits import exceeded
 from .logins import MAX_FAILURES
-from .records import AFTER, changed, members, meta_value, raw, session_of, text
+from .records import AFTER, changed, members, meta, meta_value, raw, session_of, text
 from .seat import Role, Seat, may
 from .shared import Shared
 from .turns import answer, key_of, owner
@@ -34,6 +34,14 @@ log = logging.getLogger("dragoman")
 OURS: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
 NOT_THROUGH_US = ("fork", "archive", "status", "title")  # of an agent's, which know nothing of the log
 MAX_CLIENT = 100
+ATTACHED_AS: dict[str, Role] = {
+    "observer": "viewer",  # as the draft of session/attach calls them
+    "controller": "admin",
+    "viewer": "viewer",
+    "editor": "editor",
+    "admin": "admin",
+}
+HISTORY = ("full", "pending_only", "none")
 
 Handler = Callable[[Raw], Awaitable[Raw]]
 
@@ -68,6 +76,8 @@ class Front(AgentRole):
             "session/new": self._new,
             "session/load": self._load,
             "session/resume": self._resume,
+            "session/attach": self._attach,
+            "session/detach": self._detach,
             "session/list": self._list,
             "session/close": self._close,
             "session/delete": self._delete,
@@ -75,7 +85,6 @@ class Front(AgentRole):
             "session/set_mode": functools.partial(self._forward, "session/set_mode"),
             "session/set_config_option": functools.partial(self._forward, "session/set_config_option"),
             "_dragoman/session/share": self._share,
-            "_dragoman/session/detach": self._detach,
             "_dragoman/queue/cancel": self._cancel_queued,
         }
         for name in self.gateway.agent(self.agent).passes:
@@ -137,33 +146,46 @@ class Front(AgentRole):
 
     async def _load(self, params: Raw) -> Raw:
         """Everything that was said, then what is being said."""
-        found = members(params)
-        shared = await self.gateway.find(session_of(found), self.name)
-        self._leave(shared.id)
-        seat = shared.sit(self, after=0, echo=True)
-        self._seats[shared.id] = shared, seat
-        target = shared.history.durable
-        seat.open()
-        await seat.reached(target)
-        self.connection.after_answer(lambda: shared.ready(seat))
+        shared = await self.gateway.find(session_of(members(params)), self.name)
+        await self._tell_all(self._sit(shared, after=0, echo=True), shared)
         return shared.card.state
 
     async def _resume(self, params: Raw) -> Raw:
         found = members(params)
         shared = await self.gateway.find(session_of(found), self.name)
-        after = meta_value(found, AFTER)
-        if after is not None and (not isinstance(after, int) or after < 0):
-            raise InvalidParams(f"{AFTER} has to be the number of an update")
-        self._sit(shared, after=shared.history.durable if after is None else after)
+        self._sit(shared, after=_after(found, shared.history.durable))
         return shared.card.state
 
-    def _sit(self, shared: Shared, *, after: int) -> Seat:
+    async def _attach(self, params: Raw) -> Raw:
+        """Come to a session as one of several: with a part of one's own choice, told as much as one wants."""
+        found = members(params)
+        shared = await self.gateway.find(session_of(found), self.name)
+        wanted = text(found, "role") or "controller"
+        policy = text(found, "historyPolicy") or "full"
+        if wanted not in ATTACHED_AS or policy not in HISTORY:
+            raise InvalidParams(f"role is one of {', '.join(ATTACHED_AS)}, historyPolicy of {', '.join(HISTORY)}")
+        is_full = policy == "full" and AFTER not in meta(found)
+        after = 0 if is_full else _after(found, shared.history.durable)
+        seat = self._sit(shared, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none")
+        if is_full:
+            await self._tell_all(seat, shared)
+        return changed(members(shared.card.state), sessionId=shared.id, role=seat.role)
+
+    def _sit(
+        self, shared: Shared, *, after: int, echo: bool = False, most: Role = "admin", asks: bool = True
+    ) -> Seat:
         """Take a seat; what happens is told once the client has its answer."""
         self._leave(shared.id)
-        seat = shared.sit(self, after=after)
+        seat = shared.sit(self, after=after, echo=echo, most=most)
         self._seats[shared.id] = shared, seat
-        self.connection.after_answer(lambda: shared.ready(seat))
+        self.connection.after_answer(lambda: shared.ready(seat, asks=asks))
         return seat
+
+    async def _tell_all(self, seat: Seat, shared: Shared) -> None:
+        """Have everything told that is in the log by now, before the client has its answer."""
+        target = shared.history.durable
+        seat.open()
+        await seat.reached(target)
 
     def _leave(self, id: str) -> None:
         if found := self._seats.pop(id, None):
@@ -276,9 +298,20 @@ class Front(AgentRole):
 
     async def _having(self, found: dict[str, Raw], needed: Role) -> Shared:
         shared = await self.gateway.find(session_of(found), self.name)
-        if not may(shared.card.role_of(self.name), needed):
+        seated = self._seats.get(shared.id)
+        if not may(seated[1].role if seated else shared.card.role_of(self.name), needed):
             raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
         return shared
+
+
+def _after(found: dict[str, Raw], default: int) -> int:
+    """The last update a client has seen."""
+    after = meta_value(found, AFTER)
+    if after is None:
+        return default
+    if not isinstance(after, int) or after < 0:
+        raise InvalidParams(f"{AFTER} has to be the number of an update")
+    return after
 
 
 def _ours_too(capabilities: Raw) -> Raw:
@@ -292,7 +325,7 @@ def _ours_too(capabilities: Raw) -> Raw:
     kept = {name: value for name, value in found.items() if name not in ("nes", "providers")}
     return changed(
         kept,
-        {"dragoman": {"gateway": __version__}},
+        {"dragoman": {"gateway": __version__, "attach": {}}},
         loadSession=True,
         mcpCapabilities=servers,
         sessionCapabilities={**sessions, **OURS},

@@ -9,16 +9,19 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Self
 
 import msgspec
 from msgspec import Raw
 
+from ..client import reach
 from ..errors import AgentStartError, Error, InternalError, InvalidParams, Overloaded, ResourceNotFound
+from ..transports import Transport
 from .card import Card, Detached
 from .checks import Checks
 from .engine import Engine, EngineFailure, Fenced, Lease
+from .isolation import Isolation
 from .limits import RETRY_AFTER, Limits, exceeded
 from .logins import Logins
 from .metrics import Metrics
@@ -53,6 +56,11 @@ class Gateway:
     ) -> None:
         if not agents:
             raise ValueError("a gateway needs at least one agent")
+        for name, hosted in agents.items():
+            if hosted.isolated and (isinstance(hosted.target, str) or not isinstance(hosted.target, Sequence)):
+                raise ValueError(f"{name} is no command, so it cannot be isolated")
+            if hosted.isolated and checks.workspace is None:
+                raise ValueError(f"{name} is to be isolated, but has no workspace to be isolated in")
         self.engine, self.agents, self.limits, self.checks = engine, agents, limits, checks
         self.detached = detached
         self.default = default or next(iter(agents))
@@ -66,6 +74,7 @@ class Gateway:
         self._died: set[Place] = set()  # agents whose last process ended by itself
         self._idle: dict[str | Place, float] = {}  # since when nobody has needed something
         self._locks: dict[object, asyncio.Lock] = {}
+        self._isolations: dict[str, Isolation] = {}  # by agent
         self._greetings: dict[str, dict[str, Raw]] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._renewing: asyncio.Task[None] | None = None
@@ -87,6 +96,8 @@ class Gateway:
             self._chore(upstream.close())
         while self._chores:
             await asyncio.wait(self._chores)
+        for isolation in self._isolations.values():
+            await isolation.close()
 
     async def drain(self, patience: float) -> None:
         """Take nothing new, and give what runs some time to finish."""
@@ -113,7 +124,7 @@ class Gateway:
             if found and found.is_alive:
                 return found
             self._admit_process(principal)
-            upstream = Upstream(self.agents[agent], self._agent_ended)
+            upstream = Upstream(self.agents[agent], self._way_to(agent, principal), self._agent_ended)
             try:
                 await upstream.start()
             except AgentStartError as exc:
@@ -126,6 +137,16 @@ class Gateway:
             self.metrics.processes.add(1)
             self._greetings[agent] = upstream.greeting
             return upstream
+
+    def _way_to(self, agent: str, principal: str) -> contextlib.AbstractAsyncContextManager[Transport]:
+        """What starts or reaches an agent."""
+        hosted = self.agents[agent]
+        if not hosted.isolated:
+            return reach(hosted.target, env=hosted.env)
+        root = self.checks.root(principal)
+        assert root and isinstance(hosted.target, Sequence)  # as `__init__` has made sure
+        isolation = self._isolations.setdefault(agent, Isolation(hosted.visible))
+        return isolation.reach(hosted.target, root, hosted.env)
 
     def _admit_process(self, principal: str) -> None:
         if self.is_draining:

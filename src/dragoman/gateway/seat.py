@@ -65,12 +65,15 @@ class Seat:
         visitor: Visitor,
         role: Role,
         *,
+        most: Role = "admin",
         after: int,
         limits: Limits,
         evict: "Callable[[Seat], None]",
         echo_until: int = 0,
     ) -> None:
-        self.session, self.visitor, self.role = session, visitor, role
+        self.session, self.visitor = session, visitor
+        self.most = most  # it wants to be no more than this, whatever its principal is
+        self.role = role
         self.cursor = after
         self.asks: dict[str, int] = {}  # questions put to this client, by the id of the request
         self._history, self._engine = history, engine
@@ -83,6 +86,15 @@ class Seat:
         self._is_warned = False
         self._left = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def role(self) -> Role:
+        """What it may do here."""
+        return self._role
+
+    @role.setter
+    def role(self, role: Role) -> None:
+        self._role = lesser(role, self.most)
 
     @property
     def may_edit(self) -> bool:

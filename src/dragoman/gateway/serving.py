@@ -21,6 +21,7 @@ from ..errors import Error
 from ..transports.certificates import reload_certificate
 from .admin import admin_socket
 from .admission import Admission, Signed
+from .card import Detached
 from .checks import Checks
 from .gateway import Gateway, running
 from .limits import Limits
@@ -52,6 +53,7 @@ class Order(Struct, kw_only=True):
     workspace: str | None = None
     mcp_commands: Sequence[str] = ()
     limits: Limits = Limits()
+    detached: Detached = Detached()
     level: Literal["process", "power"] = "process"
     drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop
 
@@ -88,7 +90,8 @@ async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple
     with _only_one(order.state):
         tls = _tls(order)
         checks = Checks(workspace=order.workspace, commands=frozenset(order.mcp_commands))
-        gateway = Gateway(SqliteEngine(order.state, order.level), order.agents, limits=order.limits, checks=checks)
+        engine = SqliteEngine(order.state, order.level)
+        gateway = Gateway(engine, order.agents, limits=order.limits, checks=checks, detached=order.detached)
         try:
             web = Web(gateway, _admission(order, gateway), origins=order.origins)
         except BaseException:

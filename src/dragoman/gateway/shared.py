@@ -23,7 +23,7 @@ from .history import History
 from .limits import exceeded
 from .link import Link
 from .records import Answered, Ended, changed, members, own_frame, raw, text, update_frame
-from .seat import Role, Seat, Visitor, lesser
+from .seat import Role, Seat, Visitor
 from .summary import Summary
 from .turns import Turns, interruption
 from .upstream import Upstream
@@ -171,7 +171,8 @@ class Shared:
             self.history,
             self._desk.engine,
             visitor,
-            lesser(role, most),
+            role,
+            most=most,
             after=min(after, self.history.durable),
             limits=self._desk.limits,
             evict=self._evict,

@@ -9,7 +9,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Literal, Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from .. import __version__
 from .. import schema as s
 from ..agent import PROTOCOL_VERSION
-from ..client import Client, Target, reach
+from ..client import Client, Target
 from ..connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, MethodNotFound, RpcError
 from ..host.host import Host
@@ -27,6 +27,7 @@ from ..host.permissions.questions import Question
 from ..proxy import Relayed
 from ..roles import ClientRole
 from ..rpc import Method, Reply
+from ..transports import Transport
 from ..transports.translating import TranslatingTransport
 from .records import members, raw, session_of
 
@@ -42,7 +43,8 @@ START_TIMEOUT = 60.0
 class Hosted(Struct, frozen=True, kw_only=True):
     """An agent a gateway offers: what starts it, and who lends it files and terminals.
 
-    `passes` names methods of its own that clients may call besides those of the protocol.
+    `isolated` agents run in a sandbox around their principal's workspace, in which `visible` can be read, too;
+    `passes` names methods of an agent's own that clients may call besides those of the protocol.
     """
 
     target: Target
@@ -51,6 +53,8 @@ class Hosted(Struct, frozen=True, kw_only=True):
     preset: Preset = "ask"
     sandbox: bool = False
     process_per: Literal["principal", "session"] = "principal"
+    isolated: bool = False
+    visible: Sequence[str] = ()
     passes: Sequence[str] = ()
     state: str | None = None  # where a host keeps its audit log
 
@@ -67,8 +71,10 @@ class Party(Protocol):
 class Upstream:
     """A running agent; `start` it, `close` it."""
 
-    def __init__(self, agent: Hosted, ended: "Callable[[Upstream], None]") -> None:
-        self.agent = agent
+    def __init__(
+        self, agent: Hosted, wire: AbstractAsyncContextManager[Transport], ended: "Callable[[Upstream], None]"
+    ) -> None:
+        self.agent, self._wire = agent, wire
         self.greeting: dict[str, Raw] = {}  # its answer to initialize
         self.offers = s.AgentCapabilities()
         self.parties: dict[str, Party] = {}  # by the id the agent gave the session
@@ -97,7 +103,7 @@ class Upstream:
             raise
 
     async def _start(self) -> None:
-        wire = await self._way.enter_async_context(reach(self.agent.target, env=self.agent.env))
+        wire = await self._way.enter_async_context(self._wire)
         self.connection = Connection(TranslatingTransport(wire, "agent"), quiet=True)
         lender: Client = _ClientSide()
         if self.agent.workspace == "host":
