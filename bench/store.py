@@ -65,8 +65,8 @@ async def long_session(updates: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as path:
         async with started("process", path) as client:
             session = await client.new_session()
-            for _ in range(updates // BATCH):
-                await session.prompt(say(BATCH))
+            for said in range(0, updates, BATCH):
+                await session.prompt(say(min(BATCH, updates - said)))
         async with started("process", path) as client:
             (agent,) = children()
             before = time.perf_counter()

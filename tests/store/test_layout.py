@@ -9,7 +9,7 @@ import pytest
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.errors import InternalError
-from dragoman.store import Store, durable, migrations
+from dragoman.store import Store, connecting, durable, migrations
 from dragoman.store.database import Database
 from dragoman.store.places import is_remote
 
@@ -89,6 +89,23 @@ async def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path, monkeypa
 
 def test_an_ordinary_directory_is_not_on_the_network(tmp_path: Path) -> None:
     assert not is_remote(tmp_path)
+
+
+async def test_on_a_network_disk_there_is_no_log_beside_the_database_and_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connecting, "is_remote", lambda path: True)
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        session, doomed = await client.new_session(), await client.new_session()
+        await session.prompt("say kept")
+        await doomed.prompt("say watermark")
+        await doomed.delete()
+        contents = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        assert not (tmp_path / "sessions.db-wal").exists()
+        assert b"kept" in contents
+        assert b"watermark" not in contents
+    assert "network disk" in caplog.text
+    assert await texts(tmp_path, session.id) == ["kept"]
 
 
 async def test_a_store_may_be_anywhere(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Connections to a database: one that writes, any number that read."""
 
 import contextlib
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from typing import Literal
 
 from .locks import opened_file
 from .places import is_remote
+
+log = logging.getLogger("dragoman")
 
 Level = Literal["process", "power"]
 
@@ -27,7 +30,10 @@ def configure(db: sqlite3.Connection, file: Path, level: Level) -> None:
     """Make a connection what every writer wants."""
     if not file.stat().st_size:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if is_remote(file) else 'WAL'}").fetchall()
+    is_shared = is_remote(file)
+    if is_shared:
+        log.warning("%s is on a network disk, where locks may not hold; keep it on a disk of this machine", file)
+    db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if is_shared else 'WAL'}").fetchall()
     db.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
     db.execute("PRAGMA secure_delete = ON").fetchall()
     db.execute("PRAGMA temp_store = MEMORY")

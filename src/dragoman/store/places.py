@@ -3,13 +3,14 @@
 import os
 from pathlib import Path
 
+from ..directories import state_directory
+
 REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs")
 
 
 def default_path() -> Path:
     """The user's own store: `$XDG_STATE_HOME/dragoman/sessions`."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "dragoman" / "sessions"
+    return state_directory() / "sessions"
 
 
 def is_remote(path: Path) -> bool:
