@@ -26,6 +26,7 @@ from dragoman import Client, connect
 
 AGENT = Path(__file__).with_name("store_agent.py")
 LEVELS = ("none", "process", "power")
+CROWD = 25  # sessions that prompt at the same time, and share their commits
 BATCH = 100_000  # updates in one turn of a long session
 
 
@@ -57,7 +58,13 @@ async def sample(level: str, streamed: int, prompts: int) -> dict[str, float]:
             before = time.perf_counter()
             for _ in range(prompts):
                 await link.prompt(session, say(0))
-            return {"streamed updates": streaming, "prompts": prompts / (time.perf_counter() - before)}
+            one = prompts / (time.perf_counter() - before)
+            sessions = [await link.new_session() for _ in range(CROWD)]
+            before = time.perf_counter()
+            for _ in range(prompts // CROWD):
+                await asyncio.gather(*(link.prompt(session, say(0)) for session in sessions))
+            many = prompts / (time.perf_counter() - before)
+            return {"streamed updates": streaming, "prompts": one, f"prompts, {CROWD} at once": many}
 
 
 async def long_session(updates: int) -> dict[str, float]:
