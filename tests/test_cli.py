@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.cli import COMMANDS, main
+
 DRAGOMAN = [sys.executable, "-W", "error", "-m", "dragoman"]
 ECHO = f"{sys.executable} -m dragoman agent echo"
 
@@ -39,6 +41,15 @@ def test_help_needs_neither_an_event_loop_nor_msgspec() -> None:
         "sys.exit(bool({'asyncio', 'msgspec'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30).returncode == 0
+
+
+@pytest.mark.parametrize("command", [module.__name__.rpartition(".")[2] for module in COMMANDS])
+def test_the_help_of_a_command_says_what_it_is_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    usage, sentence, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: dragoman {command} ")
+    assert sentence[0].isupper() and sentence.endswith(".")
 
 
 def test_what_help_lists_without_loading_it_is_what_there_is() -> None:
@@ -100,7 +111,13 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
         (["run", "--agent", "gopher://example", "hello"], 5, "no transport for"),
         (["run", "--agent", "true", "hello"], 5, "exited with status 0 before it answered initialize"),
         (["agent", "nobody"], 64, "invalid choice: 'nobody'"),
-        (["agent"], 64, "name"),
+        (["agent"], 64, "NAME"),
+        (["agent", "echo", "--model", "x"], 64, "are for the coder, not for echo"),
+        (["run", "--agent", "", "hello"], 64, "no agent was named"),
+        (["run", "--set", "=on", "hello"], 64, "not '=on'"),
+        (["run", "hello", "world"], 64, "dragoman run: unrecognized arguments: world; see dragoman run --help"),
+        (["setup", "zed", "--agent", ""], 64, "there is no agent ''"),
+        (["serve", "--listen", "127.0.0.1:0", "--state", __file__], 64, f"{__file__}: File exists"),
     ],
 )
 def test_a_mistake_is_answered_with_one_line_that_says_what_to_do(

@@ -6,7 +6,7 @@ One module a command; what a command needs is imported when it runs, so that hel
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import Error
@@ -18,9 +18,28 @@ COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gate
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.register("action", "parsers", _Commands)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """All arguments or none: a command that is given too many says so itself."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """A wrong argument: one line that says what to do."""
         self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    def add_parser(self, name: str, **options: Any) -> Any:
+        """A command, whose own help begins with what the list of commands says of it."""
+        told: str = options["help"]
+        options.setdefault("description", f"{told[0].upper()}{told[1:]}.")
+        return super().add_parser(name, **options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,3 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has had enough
         sys.stderr.close()
         return 0
+    except OSError as exc:  # a file or directory the user named, or one of theirs
+        if exc.filename is None:
+            raise
+        return complain(f"{exc.filename}: {exc.strerror}")

@@ -5,6 +5,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from .complaint import complain
 from .translate import add_dialect
 
 # Where each is, and what it does; only the one that is served is loaded.
@@ -19,7 +20,7 @@ AGENTS = {
 def add_to(commands: Any) -> None:
     agent = commands.add_parser("agent", help="serve one of the agents that come along over stdin and stdout")
     told = "; ".join(f"{name} {does}" for name, (_, _, does) in AGENTS.items())
-    agent.add_argument("name", choices=list(AGENTS), help=told)
+    agent.add_argument("name", choices=list(AGENTS), metavar="NAME", help=told)
     add_dialect(agent, "--dialect", "client")
     coder = agent.add_argument_group("for the coder")
     coder.add_argument("--model", metavar="PROVIDER:MODEL", help="which model (default: the best there is)")
@@ -32,6 +33,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     from ..agent import serve
     from ..store import durable
 
+    if arguments.name != "coder" and (arguments.login or arguments.fetch or arguments.model is not None):
+        return complain(f"--model, --fetch and --login are for the coder, not for {arguments.name}")
     if arguments.login:
         from ..coder.login import enter_in_terminal
 

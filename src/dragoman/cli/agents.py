@@ -18,7 +18,7 @@ def add_to(commands: Any) -> None:
     listing = verbs.add_parser("list", help="all agents, and which of them can be started here")
     listing.set_defaults(command=_list)
     show = verbs.add_parser("show", help="how one agent is started")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", help="as dragoman agents list has it")
     show.set_defaults(command=_show)
 
 

@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
     add("--json", action="store_true", help="print every event as a line of JSON")
     add("--sandbox", action="store_true", help="run the agent's commands in a sandbox, or not at all")
     add_dialect(run, "--dialect", "agent")
-    add("prompt", metavar="PROMPT", help="what to say to the agent; - reads it from stdin")
+    add("prompt", metavar="PROMPT", help="what to say to the agent, one argument; - reads it from stdin")
     run.set_defaults(command=_run)
 
 
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not os.path.isdir(arguments.cwd):
         return complain(f"--cwd: there is no directory {arguments.cwd!r}")
     options = [option.partition("=") for option in arguments.set]
-    if wrong := [option + sign for option, sign, _ in options if not (option and sign)]:
+    if wrong := ["".join(parts) for parts in options if not (parts[0] and parts[1])]:
         return complain(f"--set wants OPTION=VALUE, not {wrong[0]!r}")
     if missing := [file for file in arguments.file if not os.path.isfile(file)]:
         return complain(f"--file: there is no file {missing[0]!r}")
@@ -80,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not prompt.strip():
         return complain("the prompt is empty; say something to the agent")
     order = headless.Order(
-        agent=find_agent(arguments.agent or _default_agent()),
+        agent=find_agent(_default_agent() if arguments.agent is None else arguments.agent),
         prompt=prompt,
         cwd=os.path.abspath(arguments.cwd),
         preset=arguments.permissions,

@@ -12,7 +12,9 @@ EDITORS = ("zed", "jetbrains", "neovim", "emacs", "vscode")
 def add_to(commands: Any) -> None:
     setup = commands.add_parser("setup", help="print what makes an agent appear in an editor")
     setup.add_argument("editor", choices=EDITORS, metavar="EDITOR", help=", ".join(EDITORS))
-    setup.add_argument("--agent", metavar="NAME", help="the agent (default: the first of ours)")
+    setup.add_argument(
+        "--agent", default="coder", metavar="NAME", help="as dragoman agents list has it (default: coder)"
+    )
     setup.set_defaults(command=_setup)
 
 
@@ -21,12 +23,10 @@ def _setup(arguments: argparse.Namespace) -> int:
     from ..ui.editors import configuration
 
     agents = known_agents()
-    ours = (name for name, agent in agents.items() if agent.command == "dragoman")
-    name = arguments.agent or next(ours, "echo")
-    if (agent := agents.get(name)) is None:
-        return complain(f"there is no agent {name!r}; there are: {', '.join(agents)}")
+    if (agent := agents.get(arguments.agent)) is None:
+        return complain(f"there is no agent {arguments.agent!r}; there are: {', '.join(agents)}")
     if agent.url:
-        return complain(f"{name} is reached at an address, and editors start programs")
+        return complain(f"{arguments.agent} is reached at an address, and editors start programs")
     where, text = configuration(arguments.editor, agent)
     sys.stderr.write(f"{where}\n\n")
     print(text)
