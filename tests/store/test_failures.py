@@ -19,6 +19,7 @@ from dragoman import Agent, Session, connect
 from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest
 from dragoman.store import Store, durable
+from dragoman.store.connecting import connect_reader
 from dragoman.store.database import Database
 
 from .conftest import Notebook
@@ -163,6 +164,25 @@ async def test_of_a_deleted_session_no_byte_is_left_in_any_file(store: Store, no
             assert [one.session_id for one in await client.list_sessions()] == [kept.id]
     assert WATERMARK.encode() not in contents(store.path)
     assert len(await told(notebook, kept.id)) == 603
+
+
+async def test_a_deletion_that_a_reader_kept_from_being_complete_is_completed_by_the_next(
+    store: Store, notebook: type[Agent]
+) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await session.prompt(f"say {WATERMARK}")
+        await store.run(lambda db: db.db.execute("PRAGMA busy_timeout = 50").fetchall())
+        reader = connect_reader(store.path / "sessions.db")
+        with contextlib.closing(reader):
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM sessions").fetchall()
+            with pytest.raises(InternalError, match="delete it again"):
+                await session.delete()
+            with pytest.raises(InternalError, match="delete it again"):
+                await client.agent.delete_session(s.DeleteSessionRequest(session_id=session.id))
+        await client.agent.delete_session(s.DeleteSessionRequest(session_id=session.id))
+        assert WATERMARK.encode() not in contents(store.path)
 
 
 def contents(path: Path) -> bytes:

@@ -35,7 +35,7 @@ CREATE TABLE leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL, epoch INTEGER N
 CREATE TABLE facts (
     kind TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL, PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
-CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE blobs (session TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, name));
 """
 
 
@@ -75,7 +75,9 @@ class _File:
     def leave_no_trace(self) -> None:
         """Give back what is no longer used, and empty the log, which still has it."""
         self.db.execute("PRAGMA incremental_vacuum").fetchall()
-        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        (is_busy, _, _) = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            raise EngineFailure("the session is deleted, but somebody reads the log; delete it again to be sure")
 
 
 class SqliteEngine:
@@ -163,6 +165,7 @@ class SqliteEngine:
     async def forget(self, session: str) -> None:
         def job(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM records WHERE session = ?", (session,))
+            db.execute("DELETE FROM blobs WHERE session = ?", (session,))
             db.execute("DELETE FROM leases WHERE name = ?", (session,))
 
         await self._write(job)
@@ -234,20 +237,23 @@ class SqliteEngine:
 
     # Blobs
 
-    async def put_blob(self, data: bytes) -> str:
+    async def put_blob(self, session: str, data: bytes) -> str:
         name = hashlib.sha256(data).hexdigest()
-        await self._write(lambda db: db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (name, data)) and None)
+        row = session, name, data
+        await self._write(lambda db: db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", row) and None)
         return name
 
-    async def blob(self, name: str) -> AsyncIterator[bytes]:
+    async def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
         at = 1
-        while piece := await self._piece(name, at):
+        while piece := await self._piece(session, name, at):
             yield piece
             at += len(piece)
 
-    async def _piece(self, name: str, at: int) -> bytes:
+    async def _piece(self, session: str, name: str, at: int) -> bytes:
         def job(db: sqlite3.Connection) -> bytes:
-            row = db.execute("SELECT substr(data, ?, ?) FROM blobs WHERE name = ?", (at, PIECE, name)).fetchone()
+            row = db.execute(
+                "SELECT substr(data, ?, ?) FROM blobs WHERE session = ? AND name = ?", (at, PIECE, session, name)
+            ).fetchone()
             if row is None:
                 raise EngineFailure(f"there is no blob {name}")
             return bytes(row[0])

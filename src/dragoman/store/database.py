@@ -4,7 +4,6 @@ A session has one holder, and a holder that died is no holder.
 """
 
 import contextlib
-import logging
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +20,6 @@ from .lines import STATE, Head, Opened, now, own, raw_values
 from .locks import is_alive
 from .rebuilding import QUARANTINE
 from .records import Damage, fold_all, head_checksum, packed, portions, read, read_head, start_of, state_checksum
-
-log = logging.getLogger("dragoman")
 
 Entry = tuple[str, bytes]  # a session and a line for its log
 
@@ -46,20 +43,17 @@ class Database(StoreFile):
         super().__init__(path, level)
 
     def _came_back(self) -> None:
+        ours, self._heads = self._claim.name, {}
         for id in self._owners:  # a database that was made anew has no holders
-            self.db.execute(
-                "UPDATE sessions SET holder = ? WHERE id = ? AND holder IS NULL", (self._claim.name, id)
-            )
-        self._owners = {id: owner for id, owner in self._owners.items() if self._is_ours(id)}
-        self._heads = {id: self._read_head(id) for id in self._owners}
+            self.db.execute("UPDATE sessions SET holder = ? WHERE id = ? AND holder IS NULL", (ours, id))
+            with contextlib.suppress(SessionCorrupted):
+                if self._is_ours(id):
+                    self._heads[id] = self._read_head(id)
+        self._owners = {id: self._owners[id] for id in self._heads}
 
     def close(self) -> None:
-        with (
-            contextlib.suppress(sqlite3.Error, StoreFailure),
-            self.transaction(),
-        ):  # who is gone holds nothing anyway
-            for id, owner in self._owners.copy().items():
-                self.release([id], owner)
+        with contextlib.suppress(sqlite3.Error, StoreFailure):  # who is gone holds nothing anyway
+            self._let_go(list(self._owners))
         super().close()
 
     # Writing
@@ -168,11 +162,12 @@ class Database(StoreFile):
 
     def release(self, ids: Sequence[str], owner: object) -> None:
         """Let go of sessions, as far as they are this owner's."""
-        theirs = [id for id in ids if self._owners.get(id) is owner]
-        if not theirs:
-            return
+        if theirs := [id for id in ids if self._owners.get(id) is owner]:
+            self._let_go(theirs)
+
+    def _let_go(self, ids: Sequence[str]) -> None:
         with self.transaction():
-            for id in theirs:
+            for id in ids:
                 self.db.execute(
                     "UPDATE sessions SET holder = NULL WHERE id = ? AND holder = ?", (id, self._claim.name)
                 )
@@ -192,15 +187,19 @@ class Database(StoreFile):
             for table, column in (("sessions", "id"), ("records", "session"), ("states", "session")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
             self._forget(id)
+        self.leave_no_trace()
+        return row is not None
+
+    def leave_no_trace(self) -> None:
+        """Clear away what deleted sessions may have left: unused pages, the log, files that were damaged."""
         for kept in self.path.glob(f"{QUARANTINE}*"):
-            shutil.rmtree(kept)  # who knows what of it is in there
+            shutil.rmtree(kept)
         with self._lock.held():
             self.db.execute("PRAGMA incremental_vacuum").fetchall()
             if not self._checkpoint("TRUNCATE"):
                 raise StoreFailure(
                     "The session is deleted, but somebody reads the store; delete it again to be sure"
                 )
-        return row is not None
 
     def fork(self, id: str, new_id: str, opened: Opened, owner: object) -> Summary:
         """Make a session that begins with all that another one says."""

@@ -282,10 +282,15 @@ class _Durable(Agent):
             await self.close_session(s.CloseSessionRequest(session_id=session_id))
 
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
-        with contextlib.suppress(SessionUnknown):
+        try:
             await self._known(params.session_id)
-            await self._close_if_open(params.session_id)
-            await self.store.run(lambda db: db.delete(params.session_id))
+        except (
+            SessionUnknown
+        ):  # it may have been deleted, and somebody have kept its traces from being cleared away
+            await self.store.run(lambda db: db.leave_no_trace())
+            return s.DeleteSessionResponse()
+        await self._close_if_open(params.session_id)
+        await self.store.run(lambda db: db.delete(params.session_id))
         return s.DeleteSessionResponse()
 
     async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:

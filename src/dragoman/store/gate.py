@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..errors import ConnectionClosed
 from ..transports import Hear, Transport
 from .errors import StoreFailure
-from .lines import OWN, STATE, WHOLE
+from .lines import COMMANDS, OWN, STATE, WHOLE
 from .store import Store
 
 EVENT, SAVED = "_dragoman/store/event", "_dragoman/store/state"  # notifications that end here
@@ -30,8 +30,7 @@ _USUAL = _UPDATE + b'"sessionId":"'
 _EVENT, _SAVED = (_NOTE % name.encode() + b'"sessionId":"' for name in (EVENT, SAVED))
 _PASSING = b'{"sessionUpdate":"notice"'  # shown once, never replayed
 _NO_HABIT = b"\xff"  # nothing in UTF-8 begins like this
-_COMMANDS = b'{"sessionUpdate":"available_commands_update"'
-_SPECIAL = (_PASSING, _COMMANDS)
+_SPECIAL = (_PASSING, COMMANDS)
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -126,7 +125,7 @@ class Gate:
 
     def _is_known(self, id: str, line: bytes) -> bool:
         """Whether it only repeats what the session's commands are, as every opening of a session does."""
-        if not line.startswith(_COMMANDS):
+        if not line.startswith(COMMANDS):
             return False
         if self.commands.get(id) == line:
             return True

@@ -20,6 +20,7 @@ from .. import codec
 from .. import schema as s
 
 OWN, WHOLE, STATE = b"!", b"~", b"="
+COMMANDS = b'{"sessionUpdate":"available_commands_update"'
 TITLE_LENGTH = 80
 _TELLING = tuple(
     b'{"sessionUpdate":"%s"' % name

@@ -8,11 +8,10 @@ from .. import codec
 from .. import schema as s
 from .gate import Gate, escaped, frame_of
 from .interruption import damage_line
-from .lines import OWN, Prompted, event_of
+from .lines import COMMANDS, OWN, Prompted, event_of
 from .records import Damage
 
 _USER = b'{"sessionUpdate":"user_message_chunk"'
-_COMMANDS = b'{"sessionUpdate":"available_commands_update"'
 
 
 class Replay:
@@ -45,7 +44,7 @@ class Replay:
             if isinstance(event, Prompted):
                 self._said = [_chunk(event.turn, block) for block in event.prompt]
             return said
-        if line.startswith(_COMMANDS):
+        if line.startswith(COMMANDS):
             self._gate.commands[self._id] = line
         if not self._said:
             return [line]
