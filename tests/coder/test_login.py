@@ -43,7 +43,7 @@ async def test_a_choice_beats_a_key_beats_a_server_beats_nothing() -> None:
         assert (await chosen(None, {"google": "k"}, local))[0].name.startswith("google:")
     choice, models = await chosen(None, {}, NOWHERE)
     assert (choice.name, models) == ("", [])
-    assert "no key" in choice.why
+    assert "no provider's key" in choice.why
 
 
 async def test_a_server_elsewhere_is_never_looked_for_unasked() -> None:
@@ -78,7 +78,7 @@ async def test_the_ways_to_log_in_are_those_the_client_can_use() -> None:
 async def test_without_a_key_the_environment_is_no_way_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", NOWHERE["OLLAMA_HOST"])
     async with pair(Coder, RecordingClient()) as client:
-        with pytest.raises(AuthRequired, match="no key"):
+        with pytest.raises(AuthRequired, match="no provider.s key"):
             await client.authenticate("environment")
         with pytest.raises(InvalidParams, match="nonsense"):
             await client.authenticate("nonsense")

@@ -53,8 +53,15 @@ async def test_the_editor_can_follow_before_the_call_is_written_to_its_end(tmp_p
     async with desk(tmp_path, call("read_file", path="a.txt"), "Done.") as (session, client, _):
         await session.prompt("Read it")
     first = next(update for update in updates(client) if isinstance(update, s.ToolCallUpdated))
-    assert first.title is None
+    assert (first.title, first.raw_input) == ("read_file: a.txt", s.UNSET)
     assert first.locations == [s.ToolCallLocation(path=str(tmp_path / "a.txt"))]
+
+
+async def test_a_call_that_is_no_json_at_its_very_subject_is_answered(tmp_path: Path) -> None:
+    broken = call_with("read_file", '{"path": "\\q"}')
+    async with desk(tmp_path, broken, "Done.") as (session, _, model):
+        assert (await session.prompt("Read it")).stop_reason == "end_turn"
+    assert "not JSON" in results(model)[0][2]
 
 
 async def test_calls_without_effects_run_beside_each_other_and_answer_in_order(tmp_path: Path) -> None:

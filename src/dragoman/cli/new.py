@@ -164,5 +164,6 @@ def _make(arguments: argparse.Namespace) -> int:
         return complain(f"there is already something called {name!r} here; choose another name")
     except OSError as exc:
         return complain(f"{exc.filename}: {exc.strerror}")
-    print(f"Made {name}. Try its test:\n\n    cd {name} && python -m unittest\n")
+    print(f"Made {name}. Run its test, then talk to it:\n")
+    print(f'    cd {name}\n    python -m unittest\n    dragoman run --agent "python -m {package}" hello\n')
     return 0

@@ -1,5 +1,6 @@
 """A tool call as the client sees it, from the moment the model begins to write it."""
 
+import contextlib
 import json
 import re
 from collections.abc import Sequence
@@ -14,31 +15,43 @@ from .workplace import Workplace
 
 MAX_SHOWN = 4000  # letters of a result the user is shown
 MAX_TITLE = 500
-_PATH = re.compile(r'"path"\s*:\s*("(?:[^"\\]|\\.)*")')
+MAX_LOOKED_AT = 4096  # letters of arguments in which the subject of a call is looked for
+_SUBJECT = re.compile(r'"(path|command|pattern|url|task|question)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class Announced:
     """Announced pending when the model names the tool; ended exactly once."""
 
-    def __init__(self, run: ToolRun) -> None:
+    def __init__(self, name: str, run: ToolRun) -> None:
+        self._name = name
         self.run = run
         self._written = ""
-        self._followed = False
+        self._is_told = False  # what the call is about is on screen
         self._ended = False
 
     @classmethod
     async def made(cls, turn: Turn, name: str, kind: s.ToolKind) -> "Announced":
-        return cls(await turn.tool(visible(name, limit=MAX_TITLE), kind=kind, name=name).__aenter__())
+        return cls(name, await turn.tool(visible(name, limit=MAX_TITLE), kind=kind, name=name).__aenter__())
 
     async def grow(self, more: str, place: Workplace) -> None:
-        """The model wrote more of the arguments: as soon as they name a file, the editor can follow."""
-        if self._followed:
+        """The model wrote more of the arguments: as soon as they say what it is about, so does the screen."""
+        if self._is_told:
             return
         self._written += more
-        if found := _PATH.search(self._written):
-            self._followed = True
-            path = place.session.path(sound(json.loads(found[1])))
-            await self.run.update(locations=[s.ToolCallLocation(path=path)])
+        if found := _SUBJECT.search(self._written):
+            self._is_told = True
+            with contextlib.suppress(ValueError):  # it need not be JSON
+                await self._tell(found[1], sound(json.loads(found[2], strict=False)), place)
+        elif len(self._written) > MAX_LOOKED_AT:
+            self._is_told = True  # it will be when all of it is written
+
+    async def _tell(self, kind: str, subject: str, place: Workplace) -> None:
+        if kind != "path":
+            await self.run.update(title=visible(f"{self._name}: {subject}", limit=MAX_TITLE))
+            return
+        path = place.session.path(subject)
+        title = visible(f"{self._name}: {place.shown(path)}", limit=MAX_TITLE)
+        await self.run.update(title=title, locations=[s.ToolCallLocation(path=path)])
 
     async def show(self, tool: Tool, parts: Sequence[Part]) -> None:
         """Show what a tool found; what it read or changed the editor shows itself."""

@@ -17,6 +17,7 @@ from .model import KeyRefused, Model, ModelError
 
 MODEL = "DRAGOMAN_MODEL"  # the variable that names the model
 INSTALL = "pip install 'dragoman[coder]'"
+NO_MODEL = "there is no provider's key, such as ANTHROPIC_API_KEY, and no model server on this machine"
 PROBE = 0.25  # seconds a server on this machine may take to be found
 ANSWER = 2.0  # seconds it may then take to say what it has
 MOST = 512 * 1024  # bytes of that
@@ -82,7 +83,7 @@ async def chosen(
     if there:
         where = key_for(there[0], keys, environ)[1]
         return Choice(known[0], f"there is a key for {PROVIDERS[there[0]].title} {where}"), offered
-    return (found[0] if found else Choice(why="there is no key and no model server on this machine")), offered
+    return (found[0] if found else Choice(why=NO_MODEL)), offered
 
 
 def key_for(provider: str, keys: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> tuple[str, str]:

@@ -115,7 +115,7 @@ def _named(lines: Sequence[str], line: str, start: int) -> int:
 
 
 def _place(lines: Sequence[str], wanted: Sequence[str], start: int, *, is_clear: bool) -> int:
-    """Where some lines are from a place on, whatever blanks they end with; of several the first, if that is clear."""
+    """Where some lines are from a place on, blanks at their ends aside; of several the first, if that is clear."""
     there, sought = [line.rstrip() for line in lines], [line.rstrip() for line in wanted]
     places = [i for i in range(start, len(lines) - len(sought) + 1) if there[i : i + len(sought)] == sought]
     first = f"'{wanted[0][:80]}' …"

@@ -101,7 +101,7 @@ async def _diff(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> No
 
 async def _help(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     listed = commands(talk.skills)
-    await turn.say("\n".join(f"- `/{command.name}`: {command.description}" for command in listed))
+    await turn.say("".join(f"- `/{command.name}`: {command.description}\n" for command in listed))
 
 
 async def _compact(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
