@@ -15,7 +15,7 @@ import pytest
 from torture.store_faults import SCENARIOS, Site, suffer_all, works
 from torture.store_power import fail_power
 
-from dragoman import Agent, Session, connect
+from dragoman import Agent, Session, Turn, connect
 from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest
 from dragoman.store import Store, durable
@@ -82,6 +82,28 @@ async def test_what_a_full_disk_did_not_take_is_not_missed_later(tmp_path: Path)
         await session.close()
     with contextlib.closing(Database(tmp_path)) as db:
         assert list(db.verify()) == []
+
+
+async def test_what_an_author_kept_while_the_disk_was_full_is_stored_with_the_next_turn(store: Store) -> None:
+    class Keeping(Agent):
+        async def answer(self, turn: Turn) -> None:
+            turn.session.state[turn.text] = True
+            await turn.say(" ".join(turn.session.state))
+            if turn.text == "second":
+                await turn.say("x" * 300_000)
+
+    keeping = durable(Keeping, store)
+    async with connect(keeping) as client:
+        session = await client.new_session()
+        await heard(session, "first")
+        await store.run(pages(1))
+        _, failure = await heard(session, "second")
+        assert failure
+        await store.run(pages(1_000_000))
+        assert (await heard(session, "third"))[1] is None
+    async with connect(keeping) as client:
+        resumed = await client.resume_session(session.id)
+        assert (await heard(resumed, "after"))[0][0].split() == ["first", "second", "third", "after"]
 
 
 async def test_a_session_that_cannot_be_stored_is_not_made(store: Store, notebook: type[Agent]) -> None:

@@ -359,6 +359,7 @@ class _Durable(Agent):
 
     async def _try_again(self, id: str) -> None:
         """What failed before may be stored now; the turn it failed in is brought to an end first."""
+        self._saved[id], _ = await self.store.run(lambda db: db.states(id, db.summary(id).head))
         self._gate.keep(id)
         for line in await self.store.run(lambda db: db.closing(id)):
             if isinstance(event := event_of(line), Ended):
