@@ -235,6 +235,15 @@ def test_a_torn_line_is_kept_and_told_of_wherever_it_was_torn(tmp_path):
         assert repairs == (size > 0), size
 
 
+@pytest.mark.parametrize("added", [b"x", b"\n", b"\0\0\0", b'{"seq":9', b'{"seq":5,"time":"2026\nx'])
+def test_what_no_crash_can_have_left_at_the_end_is_found_though_the_log_went_on(path, added):
+    written(path, 3)
+    with path.open("ab") as log:
+        log.write(added)
+    written(path, 1)
+    assert any("torn" in problem.what for problem in verify(path))
+
+
 def test_a_torn_line_that_is_changed_afterwards_is_found(path):
     written(path, 2)
     with open(path, "ab") as file:

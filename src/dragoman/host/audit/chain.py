@@ -210,9 +210,11 @@ class _Chain:
         self._place = ("", 0)
         self._seq = 0  # of the last line, sound or not
         self._hashes: set[str] = set()  # what the next line may name: two where the last was changed
-        # Lines that are not sound; they are forgiven when the record behind them says that they were torn.
+        # Lines that are not sound; they are forgiven when the record behind them says that they were torn, and each
+        # is the beginning of a record that was to come.
         self._doubts: list[Problem] = []
         self._doubted = hashlib.sha256()
+        self._forgivable = True
 
     def read(self, path: Path, size: int | None) -> None:
         self._place = (str(path), 0)
@@ -234,6 +236,7 @@ class _Chain:
         what = "this line was changed" if is_whole else "this line is torn"
         self._doubted.update(b"\n" * bool(self._doubts) + line.removesuffix(b"\n"))
         self._doubts.append(Problem(*self._place, what))
+        self._forgivable &= _may_be_torn(line.removesuffix(b"\n"), self.last.seq + 1)
         self._seq += 1
         claimed = line[-67:-3].decode("ascii", "replace")
         self._hashes = {claimed, hashlib.sha256(line[:-_TAIL]).hexdigest()}
@@ -244,12 +247,12 @@ class _Chain:
         known = isinstance(torn, dict) and torn.get("sha256") == self._doubted.hexdigest()
         if self._doubts and known and record.prev == self.last.hash:
             self._seq, self._hashes = self.last.seq, {self.last.hash} if self.count else set()
-            self._doubts, self._doubted = [], hashlib.sha256()
+            self._doubts = [] if self._forgivable else self._doubts
         self._accuse()
 
     def _accuse(self) -> None:
         self.problems += self._doubts
-        self._doubts, self._doubted = [], hashlib.sha256()
+        self._doubts, self._doubted, self._forgivable = [], hashlib.sha256(), True
 
     def _follow(self, record: Record) -> None:
         first = not self._hashes
@@ -275,6 +278,12 @@ class _Chain:
 
     def _note(self, what: str) -> None:
         self.problems.append(Problem(*self._place, what))
+
+
+def _may_be_torn(line: bytes, seq: int) -> bool:
+    """Whether a crash may have left a line of a record that was to have this number."""
+    begins = f'{{"seq":{seq},"time":"'.encode()
+    return bool(line) and (line.startswith(begins) or begins.startswith(line))
 
 
 def _misfit(seq: int, expected: int) -> str:
