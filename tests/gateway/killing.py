@@ -16,6 +16,7 @@ from typing import Any
 
 from dragoman import connect
 from dragoman.errors import Error
+from dragoman.gateway.logs import records
 from dragoman.gateway.records import Ended, Prompted, read_own, update_params
 from dragoman.gateway.serving import LOCAL_TOKEN
 from dragoman.gateway.sqlite import FILE, SqliteEngine
@@ -168,18 +169,15 @@ async def _check_outcomes(directory: Path) -> int:
     try:
         for session in await engine.facts("session"):
             ended: dict[str, int] = {}
-            at = 0
-            while records := await engine.read(session, at):
-                at = records[-1].number
-                for record in records:
-                    if update_params(record.entry.frame) is not None:
-                        continue
-                    match read_own(record.entry.frame):
-                        case Prompted(prompt=key):
-                            assert key not in ended
-                            ended[key] = 0
-                        case Ended(prompt=key):
-                            ended[key] += 1
+            async for record in records(engine, session):
+                if update_params(record.entry.frame) is not None:
+                    continue
+                match read_own(record.entry.frame):
+                    case Prompted(prompt=key):
+                        assert key not in ended
+                        ended[key] = 0
+                    case Ended(prompt=key):
+                        ended[key] += 1
             assert [*ended.values()][:-1] == [1] * (len(ended) - 1) or not ended
             assert max(ended.values(), default=1) <= 1
             prompts += len(ended)

@@ -119,17 +119,20 @@ async def test_a_fact_changed_by_somebody_else_is_a_conflict(engine: SqliteEngin
 
 async def test_a_blob_is_found_by_its_hash(engine: SqliteEngine) -> None:
     data = os.urandom(600_000)
-    name = await engine.put_blob(data)
+    name = await engine.put_blob("s", data)
     assert name == hashlib.sha256(data).hexdigest()
-    assert b"".join([piece async for piece in engine.blob(name)]) == data
+    assert b"".join([piece async for piece in engine.blob("s", name)]) == data
     with pytest.raises(EngineFailure):
-        await anext(engine.blob("unknown"))
+        await anext(engine.blob("s", "unknown"))
+    with pytest.raises(EngineFailure):
+        await anext(engine.blob("another", name))
 
 
 async def test_what_is_forgotten_is_found_nowhere(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path)
     lease = await engine.acquire("s", "us", 60)
     await engine.append(lease, [Entry("agent", b"watermark-%d" % n * 50) for n in range(200)], after=0)
+    await engine.put_blob("s", b"watermark" * 1000)
     await engine.read("s")
     assert b"watermark" in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     await engine.forget("s")

@@ -189,6 +189,24 @@ async def test_an_old_session_is_opened_without_reading_all_of_its_log(tmp_path:
         assert ann.numbers(session.id)[-1] == last
 
 
+async def test_what_is_large_is_kept_beside_the_log_and_told_like_anything_else(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        async with house.visit() as ann:
+            session = await ann.new_session(tmp_path)
+            await session.prompt("flood 3 2000000")
+            told = ann.told[session.id]
+            assert len([frame for frame in told if len(frame) > 2_000_000]) == 3
+            stored = await house.gateway.engine.read(session.id)
+            assert max(len(record.entry.frame) for record in stored) < 10_000
+            size = house.gateway.live[session.id].summary.size
+            await ann.close_session(session.id)
+            await house.gateway.engine.drop_fact("summary", session.id)
+        async with house.visit() as again:
+            await again.load_session(session.id, tmp_path)
+            assert [frame for frame in again.told[session.id] if b"user_message" not in frame] == told
+            assert size > 6_000_000 and house.gateway.live[session.id].summary.size == size
+
+
 async def test_a_summary_that_is_lost_or_damaged_is_made_again_from_the_log(tmp_path: Path) -> None:
     async with hosting(tmp_path) as house, house.visit() as ann:
         session = await ann.new_session(tmp_path)

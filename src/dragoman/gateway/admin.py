@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ..errors import Error
 from .gateway import Gateway
+from .logs import records
 from .records import update_params
 
 SOCKET = "admin.sock"
@@ -122,12 +123,12 @@ async def _follow(
     try:
         while not gone.done():
             grown.clear()
-            while records := await gateway.engine.read(order.session, at):
-                at = records[-1].number
-                for record in records:
+            async with contextlib.aclosing(records(gateway.engine, order.session, at)) as news:
+                async for record in news:
+                    at = record.number
                     if (params := update_params(record.entry.frame)) is not None:
                         writer.write(bytes(params) + b"\n")
-                await writer.drain()
+                        await writer.drain()
             growing = asyncio.ensure_future(grown.wait())
             await asyncio.wait({growing, gone}, return_when=asyncio.FIRST_COMPLETED)
             growing.cancel()

@@ -83,7 +83,7 @@ class Engine(Protocol):
         """Have something called whenever a session's log has grown; gives what ends that."""
 
     async def forget(self, session: str) -> None:
-        """Delete a session's log for good."""
+        """Delete a session's log, and what is beside it, for good."""
 
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
         """Take a lease nobody holds, with a new epoch; None while somebody does."""
@@ -106,10 +106,10 @@ class Engine(Protocol):
     async def drop_fact(self, kind: str, key: str) -> None:
         """Remove a small value."""
 
-    async def put_blob(self, data: bytes) -> str:
-        """Keep something large; gives the name it is found by, which is its SHA-256."""
+    async def put_blob(self, session: str, data: bytes) -> str:
+        """Keep something large beside a session's log, until that is forgotten; gives its name, its SHA-256."""
 
-    def blob(self, name: str) -> AsyncIterator[bytes]:
+    def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
         """Something large, in pieces."""
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..errors import Error
+from . import logs
 from .engine import Engine, Entry, Lease, Origin
 from .metrics import Metrics
 
@@ -68,7 +69,7 @@ class History:
             entries, self._added = self._added, []
             began = time.perf_counter()
             try:
-                await self._engine.append(self._lease, entries, self.durable)
+                await logs.append(self._engine, self._lease, entries, self.durable)
             except Error as exc:
                 self.broken = exc
                 self._wake()

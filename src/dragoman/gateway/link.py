@@ -14,6 +14,7 @@ from ..transcript import Message, ToolCallEntry, Transcript
 from .card import Card
 from .desk import Desk
 from .history import History
+from .logs import records
 from .records import changed, members, raw, update_params
 from .upstream import Party, Upstream
 
@@ -117,12 +118,10 @@ class Link:
 
     async def _reminder(self) -> list[Any]:
         """What was said so far, the latest of it, for an agent that does not know."""
-        transcript, at = Transcript(), max(0, self._history.durable - STORY)
-        while records := await self._desk.engine.read(self._id, at):
-            at = records[-1].number
-            for record in records:
-                if (params := update_params(record.entry.frame)) is not None:
-                    transcript.apply(_readable(params))
+        transcript, start = Transcript(), max(0, self._history.durable - STORY)
+        async for record in records(self._desk.engine, self._id, start):
+            if (params := update_params(record.entry.frame)) is not None:
+                transcript.apply(_readable(params))
         lines = []
         for entry in transcript.entries:
             if isinstance(entry, Message) and entry.speaker != "thought":

@@ -10,6 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Literal, Protocol
 
 from msgspec import Raw
@@ -20,6 +21,7 @@ from ..rpc import Method, Reply
 from .engine import Engine, Entry
 from .history import History
 from .limits import Limits
+from .logs import records
 from .records import update_params
 
 log = logging.getLogger("dragoman")
@@ -27,7 +29,6 @@ log = logging.getLogger("dragoman")
 Role = Literal["viewer", "editor", "admin"]
 RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
 
-PAGE = 500  # records read at once
 UPDATE = Method("session/update", Raw, is_request=False)
 
 
@@ -158,10 +159,11 @@ class Seat:
         connection = self.visitor.connection
         try:
             while self.cursor < self._history.durable and self._is_open:
-                for record in await self._engine.read(self.session, self.cursor, PAGE):
-                    if connection.is_full:
-                        await connection.room()
-                    self._tell(record.number, record.entry)
+                async with aclosing(records(self._engine, self.session, self.cursor)) as owed:
+                    async for record in owed:
+                        if connection.is_full:
+                            await connection.room()
+                        self._tell(record.number, record.entry)
             self._kept_up, self._is_warned = time.monotonic(), False
         except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
             log.info("a viewer is left behind: %s", exc)

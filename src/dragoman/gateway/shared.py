@@ -22,6 +22,7 @@ from .engine import Entry, Lease
 from .history import History
 from .limits import exceeded
 from .link import Link
+from .logs import records
 from .records import Answered, Ended, changed, members, own_frame, raw, text, update_frame
 from .seat import Role, Seat, Visitor
 from .summary import Summary
@@ -60,8 +61,8 @@ class Shared:
 
     async def recover(self) -> None:
         """Read on in the log, and give what was under way when its last writer stopped its one outcome."""
-        while records := await self._desk.engine.read(self.id, self.summary.at):
-            self.summary.add(records[0].number, [record.entry for record in records])
+        async for record in records(self._desk.engine, self.id, self.summary.at):
+            self.summary.add(record.number, [record.entry])
         for asked in self.summary.asks.values():
             self._remember(Answered(asked.ask, CANCELLED[asked.method]))
         if self.summary.prompts:

@@ -22,6 +22,7 @@ from .asks import Asks
 from .engine import Engine
 from .history import History
 from .limits import Limits, exceeded
+from .logs import record
 from .metrics import Metrics
 from .records import (
     PROMPT,
@@ -118,8 +119,7 @@ class Turns:
         return turn
 
     async def _outcome(self, number: int) -> Ended:
-        (record,) = await self._engine.read(self._session, number - 1, 1)
-        ended = read_own(record.entry.frame)
+        ended = read_own((await record(self._engine, self._session, number)).entry.frame)
         assert isinstance(ended, Ended)
         return ended
 
