@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from torture.store_damage import damage_stores
+from torture.workers import share_out
 
 from dragoman import connect
 from dragoman import schema as s
@@ -17,7 +18,7 @@ from .conftest import Notebook
 
 
 def test_200_damaged_stores_are_never_blank_and_never_silent() -> None:
-    counts = damage_stores(200, seed=63)
+    counts = share_out(damage_stores, 200, 63)
     print(dict(counts))
     assert counts["whole"] > 400
     assert counts["damaged, and said so"] > 20

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from torture.store_kills import kill_agents
+from torture.workers import share_out
 
 from dragoman import AgentExited, connect
 from dragoman import schema as s
 
 
 def test_200_killed_agents_lose_repeat_and_reorder_nothing() -> None:
-    counts = kill_agents(200, seed=61)
+    counts = share_out(kill_agents, 200, 61)
     print(dict(counts))
     assert counts["killed in a turn"] > 100
     assert counts["shown"] > 1000
