@@ -78,7 +78,7 @@ async def test_the_ways_to_log_in_are_those_the_client_can_use() -> None:
 async def test_without_a_key_the_environment_is_no_way_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", NOWHERE["OLLAMA_HOST"])
     async with pair(Coder, RecordingClient()) as client:
-        with pytest.raises(AuthRequired, match="no provider.s key"):
+        with pytest.raises(AuthRequired, match="no provider's key"):
             await client.authenticate("environment")
         with pytest.raises(InvalidParams, match="nonsense"):
             await client.authenticate("nonsense")

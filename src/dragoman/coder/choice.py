@@ -110,13 +110,13 @@ async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, 
     if provider in SERVERS:
         base_url = base_url or f"{_address(provider, environ)}/v1"
     compatible = (known is not None and bool(known.address)) or (provider in SERVERS and provider != "ollama")
-    made: Model = await (await loaded()).open_model(
+    made: Model = await (await _loaded()).open_model(
         choice.name, provider, model, key=key, base_url=base_url, compatible=compatible
     )
     return made
 
 
-async def loaded() -> Any:
+async def _loaded() -> Any:
     """The module that brings the providers' libraries along, which take seconds to load."""
     try:
         return await asyncio.to_thread(_load)

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from .choice import Choice, chosen, loaded, opened
+from .choice import Choice, chosen, opened
 from .login import stored_keys
-from .model import Model
+from .model import Model, ModelError
 from .options import REVIEWER
 
 
@@ -14,8 +14,7 @@ class Models:
 
     def __init__(self, given: Model | str | None) -> None:
         self._given = given
-        self._open: dict[str, Model] = {}
-        self._warming: asyncio.Task[object] | None = None
+        self._open: dict[str, asyncio.Task[Model]] = {}  # by name, those that are being opened among them
         self.choice: Choice | None = None
         self.known: Sequence[str] = ()
 
@@ -27,8 +26,8 @@ class Models:
             self.choice, self.known = Choice(self._given.name, "given"), [self._given.name]
         else:
             self.choice, self.known = await chosen(self._given, stored_keys())
-            if self.choice.name and self._warming is None:  # so that the first prompt need not wait for it
-                self._warming = asyncio.create_task(loaded(), name="load the providers")
+            if self.choice.name:  # so that the first prompt need not wait for libraries
+                self._opening(self.choice.name)
 
     @property
     def usual(self) -> str:
@@ -45,19 +44,30 @@ class Models:
             return None
         if self._given is not None and not isinstance(self._given, str) and name == self._given.name:
             return self._given
+        task = self._opening(name)
+        try:
+            return await asyncio.shield(task)
+        except ModelError:  # next time it may be there
+            self._open.pop(name, None)
+            raise
+
+    def _opening(self, name: str) -> asyncio.Task[Model]:
         if name not in self._open:
             choice = self.choice if self.choice and self.choice.name == name else Choice(name)
-            self._open[name] = await opened(choice, stored_keys())
+            task = asyncio.create_task(opened(choice, stored_keys()), name=f"open {name}")
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # told to whoever wants it
+            self._open[name] = task
         return self._open[name]
 
     async def forget(self) -> None:
         """Keys have changed: look again, and open models anew."""
         self.choice = None
-        for model in self._open.values():
-            await model.close()
+        tasks = list(self._open.values())
         self._open.clear()
+        for found in await asyncio.gather(*tasks, return_exceptions=True):
+            if not isinstance(found, BaseException):
+                await found.close()
 
     async def close(self) -> None:
+        """Close what is open; what is being loaded cannot be stopped, and is waited for."""
         await self.forget()
-        if self._warming:  # a thread that loads modules cannot be stopped
-            await asyncio.gather(self._warming, return_exceptions=True)

@@ -1,5 +1,6 @@
 """The model port over the providers of pydantic-ai: one adapter for all of them."""
 
+import asyncio
 import base64
 import contextlib
 import inspect
@@ -14,7 +15,6 @@ from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models import Model as ForeignModel
 from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
-from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -49,12 +49,16 @@ async def open_model(
     """A model by its name; a `compatible` provider speaks OpenAI's Chat Completions API at `base_url`."""
 
     def made(library_name: str) -> Provider[Any]:
-        if compatible:
-            return OpenAICompatibleProvider(provider, base_url=base_url, api_key=key or None)
-        return _provider(library_name, key, base_url)
+        if not compatible:
+            return _provider(library_name, key, base_url)
+        from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+        return OpenAICompatibleProvider(provider, base_url=base_url, api_key=key or None)
+
+    kind = f"{'openai-chat' if compatible else provider}:{model_name}"
     try:
-        model = infer_model(f"{'openai-chat' if compatible else provider}:{model_name}", provider_factory=made)
+        # In a thread: this loads the provider's own library, which takes seconds.
+        model = await asyncio.to_thread(infer_model, kind, provider_factory=made)
     except failures.UserError as exc:
         # The library's own words name its classes; ours say what to do.
         if "API" in exc.message and "environment variable" in exc.message:
