@@ -26,6 +26,7 @@ KILLS = int(os.environ.get("STORE_KILLS", "10000"))
 DAMAGES = int(os.environ.get("STORE_DAMAGES", "5000"))
 FAULTS = int(os.environ.get("STORE_FAULTS", "10000"))  # at most so many of a scenario; there are fewer
 POWER_FAILURES = int(os.environ.get("STORE_POWER_FAILURES", "20000"))
+APPENDS = int(os.environ.get("STORE_APPENDS", "10000"))  # of each process
 UPDATES = int(os.environ.get("STORE_UPDATES", "1000000"))
 BENCH = Path(__file__).parent.parent.parent / "bench" / "store.py"
 
@@ -78,13 +79,13 @@ db.close()
 
 def test_8_processes_append_10_000_times_each_and_lose_nothing(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", WRITER, str(tmp_path / "store")]
-    processes = [subprocess.Popen([*argv, f"sess_{name}", "10000"]) for name in range(8)]
+    processes = [subprocess.Popen([*argv, f"sess_{name}", str(APPENDS)]) for name in range(8)]
     assert [process.wait() for process in processes] == [0] * 8
     check_integrity(tmp_path / "store")
     db = Database(tmp_path / "store")
     for name in range(8):
-        lines = [line for part in db.lines(f"sess_{name}", 10_001) for line in part]  # type: ignore[union-attr]
-        assert lines[1:] == [b'{"number":%d}' % number for number in range(10_000)]
+        lines = [line for part in db.lines(f"sess_{name}", APPENDS + 1) for line in part]  # type: ignore[union-attr]
+        assert lines[1:] == [b'{"number":%d}' % number for number in range(APPENDS)]
     db.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from .errors import StoreFailure
 
 PATIENCE = 10.0  # seconds to wait for another process to finish its transaction
-_NAP = 0.002
+_NAPS = 0.0001, 0.002  # seconds between two tries: at first, and at most
 
 
 class Claim:
@@ -62,14 +62,14 @@ class Lock:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Have it for a moment, alone; waits for others, but not for ever."""
-        self._take(fcntl.LOCK_EX, PATIENCE)
+        self._take(fcntl.LOCK_EX)
         try:
             yield
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def share(self) -> None:
-        self._take(fcntl.LOCK_SH, PATIENCE)
+        self._take(fcntl.LOCK_SH)
 
     def alone(self) -> bool:
         """Have a shared one alone if nobody else shares it; otherwise go on sharing."""
@@ -83,15 +83,17 @@ class Lock:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _take(self, how: int, patience: float) -> None:
-        end = time.monotonic() + patience
+    def _take(self, how: int) -> None:
+        end = time.monotonic() + PATIENCE
+        nap, longest = _NAPS
         while True:
             try:
                 return fcntl.flock(self._fd, how | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StoreFailure(f"another process does not let go of {self._path}; end it") from None
-                time.sleep(_NAP)
+                time.sleep(nap)
+                nap = min(2 * nap, longest)
 
 
 def opened_file(path: Path) -> int:
