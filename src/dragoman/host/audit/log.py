@@ -43,14 +43,14 @@ class AuditError(Error):
 
 
 class AuditLog:
-    """Appends records to a log that several threads and processes may share.
+    """Appends records to a log that several threads and processes may share; without the environment's secrets.
 
     A log that another program moved away is begun anew, in the same chain.
     """
 
     def __init__(self, path: str | os.PathLike[str], redactor: Redactor | None = None) -> None:
         self.path = Path(path)
-        self.redactor = redactor or Redactor()
+        self.redactor = redactor or Redactor.of_environment()
         self._turn = threading.Lock()
         self._process = 0  # whose descriptors these are: a lock does not hold between a process and its fork
         self._fd = self._seal_fd = -1

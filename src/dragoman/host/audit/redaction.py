@@ -1,9 +1,10 @@
 """Secrets taken out of what is written to a log, whatever way they came in."""
 
 import base64
+import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from ..variables import is_secret_name
@@ -56,11 +57,11 @@ class Redactor:
         longest_first = sorted(self._known, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Take out the values of all variables whose names say that they are secret."""
-        for name, value in env.items():
-            if is_secret_name(name):
-                self.add(value)
+    @classmethod
+    def of_environment(cls, env: Mapping[str, str] = os.environ) -> Self:
+        """Takes out the values of variables whose names say that they are secret; a path or a number is none."""
+        named = [value for name, value in env.items() if is_secret_name(name)]
+        return cls(value for value in named if not value.startswith(("/", "~/")) and not value.isdigit())
 
     def text(self, text: str) -> str:
         if self._pattern:

@@ -23,7 +23,7 @@ class Events:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._redactor = Redactor()
+        self._redactor = Redactor.of_environment()
         self._session_id: str | None = None
 
     def began(self, client: Client, session_id: str, cwd: str) -> None:
