@@ -1,7 +1,7 @@
 """What files were before the agent changed them, turn by turn, for `/undo` and `/diff`."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -19,10 +19,11 @@ class Change(Struct):
 
 
 class Checkpoints:
-    """The changes of the last turns that made any."""
+    """The changes of the last turns that made any; each turn has a number, so that it can be stored by itself."""
 
-    def __init__(self, turns: list[dict[str, Change]] | None = None) -> None:
-        self.turns = turns or []
+    def __init__(self, turns: Mapping[int, dict[str, Change]] | None = None) -> None:
+        self.turns = list((turns or {}).values())
+        self._number = max(turns, default=-1) + 1 if turns else 0  # of the next turn
         self._open = False
 
     def begin(self) -> None:
@@ -33,6 +34,7 @@ class Checkpoints:
         """A file is about to be changed; the first time in a turn counts."""
         if not self._open:
             self.turns.append({})
+            self._number += 1
             self._open = True
         self.turns[-1].setdefault(path, Change(text, text))
         self._forget()
@@ -44,6 +46,7 @@ class Checkpoints:
     def undo(self) -> Mapping[str, Change]:
         """Take the last turn off; gives its changes, for whoever writes them back."""
         self._open = False
+        self._number -= bool(self.turns)
         return self.turns.pop() if self.turns else {}
 
     def changes(self) -> Mapping[str, Change]:
@@ -71,13 +74,14 @@ class Checkpoints:
             if text
         )
 
-    def encode(self) -> list[Any]:
-        """All of it as JSON values."""
-        return msgspec.to_builtins(self.turns)  # type: ignore[no-any-return]
+    def encode(self) -> dict[int, Any]:
+        """Every turn's changes as JSON values, by its number."""
+        first = self._number - len(self.turns)
+        return {number: msgspec.to_builtins(turn) for number, turn in enumerate(self.turns, first)}
 
     @classmethod
-    def decode(cls, data: Sequence[Any]) -> "Checkpoints":
-        return cls(msgspec.convert(data, list[dict[str, Change]]))
+    def decode(cls, data: Mapping[int, Any]) -> "Checkpoints":
+        return cls({number: msgspec.convert(data[number], dict[str, Change]) for number in sorted(data)})
 
 
 def patch(path: str, change: Change) -> str:

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-STATE = "coder"  # where in the session's state it is; messages have keys of their own, so that each is stored once
-CHECKPOINTS = f"{STATE}.checkpoints"
+# Where in the session's state it is; messages, and the changes of a turn, have keys of their own, so that each is
+# stored once.
+STATE = "coder"
+CHECKPOINTS = f"{STATE}.changes."
 NAMING = 60.0  # seconds a model may take to name a session
 
 
@@ -42,7 +44,7 @@ class Conversation:
         self.gate = gate
         gate.allowed[:] = stored.get("allowed", [])
         self.history: list[h.Message] = h.repaired(_messages(session.state, stored.get("messages", 0)))
-        self.place = Workplace(session, gate, Checkpoints.decode(session.state.get(CHECKPOINTS, [])))
+        self.place = Workplace(session, gate, Checkpoints.decode(_turns(session.state)))
         self.place.seen.update(stored.get("seen", {}))
         self.skills: Mapping[str, Skill] = {}
         self.toolbox = Toolbox(())
@@ -63,7 +65,10 @@ class Conversation:
             state[_key(i)] = msgspec.to_builtins(message)
         for i in range(len(self.history), (state.get(STATE) or {}).get("messages", 0)):
             state.pop(_key(i), None)  # the conversation was made shorter
-        state[CHECKPOINTS] = self.place.checkpoints.encode()
+        changes = {f"{CHECKPOINTS}{number}": turn for number, turn in self.place.checkpoints.encode().items()}
+        for key in [key for key in state if key.startswith(CHECKPOINTS) and key not in changes]:
+            del state[key]
+        state.update(changes)
         state[STATE] = {
             "messages": len(self.history),
             "seen": dict(self.place.seen),
@@ -183,6 +188,11 @@ def with_option(options: Sequence[s.SessionConfigOption], id: str, value: str) -
 
 def _key(number: int) -> str:
     return f"{STATE}.message.{number}"
+
+
+def _turns(state: Mapping[str, Any]) -> dict[int, Any]:
+    """The stored changes by the numbers of their turns."""
+    return {int(key.removeprefix(CHECKPOINTS)): state[key] for key in state if key.startswith(CHECKPOINTS)}
 
 
 def _messages(state: Mapping[str, Any], count: int) -> Iterator[h.Message]:

@@ -134,6 +134,7 @@ class Workplace:
         await call.start()
         if await self.text(turn, path) != old:
             raise Unreadable(f"{self.shown(path)} was changed by someone else meanwhile; read it again.")
+        self.gate.must_be_able_to_change()  # the user may have changed the mode at this very moment
         self.checkpoints.keep(path, old)
         await self.put(turn, path, new)
         self.checkpoints.wrote(path, new)
