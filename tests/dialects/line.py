@@ -50,13 +50,13 @@ class Line:
         self.wakes += [(edge, key) for _, key in translation.wakes]
         self.at[edge].extend(translation.onward)
         for back in translation.back:
-            self._outward(_other(edge), back)
+            self._outward(other(edge), back)
 
     def _deal(self, edge, translation):
         self.wakes += [(edge, key) for _, key in translation.wakes]
         self.at[edge].extend(translation.back)
         for onward in translation.onward:
-            self._outward(_other(edge), onward)
+            self._outward(other(edge), onward)
 
     def wake(self):
         """The time has come for everything that waits for it."""
@@ -71,22 +71,22 @@ class Line:
     def ask(self, sender, method, params):
         """Have one end ask; gives what arrives at the other."""
         self.say(sender, {"id": next(self._ids), "method": method, "params": params})
-        return self.take(_other(sender))
+        return self.take(other(sender))
 
     def answer(self, end, request, result):
         """Have one end answer a request; gives what arrives where it was asked."""
         self.say(end, {"id": request["id"], "result": result})
-        return self.take(_other(end))
+        return self.take(other(end))
 
     def fail(self, end, request, error):
         self.say(end, {"id": request["id"], "error": error})
-        return self.take(_other(end))
+        return self.take(other(end))
 
     def note(self, sender, method, params):
         """Have one end send a notification; gives all that arrives at the other."""
         self.say(sender, {"method": method, "params": params})
-        arrived = [message["params"] for message in self.at[_other(sender)]]
-        self.at[_other(sender)].clear()
+        arrived = [message["params"] for message in self.at[other(sender)]]
+        self.at[other(sender)].clear()
         return arrived
 
     @property
@@ -95,7 +95,7 @@ class Line:
         return {row for edge in self.edges.values() for row in edge.report}
 
 
-def _other(end):
+def other(end):
     return "agent" if end == "client" else "client"
 
 

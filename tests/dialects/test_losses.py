@@ -62,6 +62,7 @@ CASES = {
             {"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": OPTIONS},
         ),
         "truncation and signals": answered("terminal/output", output="x", truncated=True),
+        "margins": answered("session/request_permission", outcome={"outcome": "cancelled", "_meta": {"a": 1}}),
         "output limit": ("terminal/create", {"sessionId": "s", "command": "x", "outputByteLimit": 5}),
         "stop reason max_turn_requests": answered("session/prompt", stopReason="max_turn_requests"),
     },
@@ -99,6 +100,12 @@ CASES = {
             "session/request_permission",
             {"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": OPTIONS},
         ),
+        "tool calls of questions": (
+            "session/request_permission",
+            {"sessionId": "s", "toolCall": {"toolCallId": "t", "title": "T"}, "options": OPTIONS},
+        ),
+        "new file": tool(content=[{"type": "diff", "path": "/a", "oldText": "", "newText": "x"}]),
+        "margins": tool(content=[{"type": "content", "content": TEXT, "_meta": {"a": 1}}]),
         "image address": prompt({"type": "image", "data": "", "mimeType": "image/png", "uri": "file:///a"}),
         "link details": prompt(LINK),
         "binary resources": prompt({"type": "resource", "resource": {"uri": "a:", "blob": ""}}),
@@ -129,7 +136,7 @@ def test_what_cannot_be_said_is_counted_under_its_row(dialect, row):
 
 
 def asking(dialect, method):
-    params = {"sessionId": "s", "terminalId": "t", "prompt": [TEXT], "cwd": "/", "mcpServers": []}
+    params = {"sessionId": "s", "terminalId": "t", "prompt": [TEXT], "cwd": "/", "mcpServers": [], "options": []}
     drafted = {"workingDirectory": "/", "content": [TEXT], "capabilities": {}, "protocolVersion": 1}
     return {**params, **drafted} if dialect == "draft" else params
 

@@ -207,10 +207,13 @@ class Draft(DraftSessions):
         "plan priorities": "the priorities of a plan's entries",
         "command hints": "the hint at a command's input",
         "tool titles": "the titles of tool calls, and changes of title, kind, input and place",
-        "tool content": "all but one of several results of a tool call",
+        "tool content": "all but one of several results of a tool call, and what kind one of no known kind is",
         "raw output": "the raw output of a tool call",
         "locations": "all but the first location of a tool call",
         "option names": "how the choices of a permission request are called",
+        "tool calls of questions": "what a permission request says of its tool call besides what it is about",
+        "new file": "whether a diff makes a new file or fills an empty one",
+        "margins": "`_meta` of an object this dialect does not have",
         "cancelled questions": "that a permission request was cancelled rather than refused",
         "image address": "the address an image came from",
         "link details": "name, description and size of a link",
@@ -265,7 +268,7 @@ class Draft(DraftSessions):
 
     def ask_for_agent(self, params: Any) -> Flow:
         """An agent asks for an operation on a resource; the answer says for how long it may."""
-        id = params.get("toolCallId") or self.new_id("permission")
+        id = self.new_id("permission") if params.get("toolCallId") is None else params["toolCallId"]
         call: dict[str, Any] = {"toolCallId": id, "kind": OPERATIONS.get(params["operation"], "other")}
         resource = params["resource"]
         if params["operation"].startswith("file_"):
@@ -282,11 +285,14 @@ class Draft(DraftSessions):
         ]
         said = {"sessionId": params["sessionId"], "toolCall": call, "options": options, **margin(params)}
         asked = Ask("session/request_permission", carry(said, dict(params), self))
-        outcome = self.told_by_us((yield asked))["outcome"]
+        result = self.told_by_us((yield asked))
+        outcome = result["outcome"]
+        if outcome.get("_meta"):
+            self.lose("margins")
         if outcome["outcome"] != "selected":
             self.lose("cancelled questions")
-            return {"granted": False}
-        return dict(SCOPES[outcome["optionId"]][2])
+            return {"granted": False, **margin(result)}
+        return {**SCOPES[outcome["optionId"]][2], **margin(result)}
 
     def ask_client(self, params: Any) -> Flow:
         """Our agent gives choices; a client of the dialect grants or does not, once or for longer."""
@@ -298,9 +304,12 @@ class Draft(DraftSessions):
             "resource": known.get("subject") or known.get("title", ""),
             "reason": tool_text(params["toolCall"]) or known.get("title", ""),
             "toolCallId": id,
+            **margin(params),
         }
         if any(option.get("name") != _name(option) for option in params["options"]):
             self.lose("option names")
+        if not kept and any(member for name, member in params["toolCall"].items() if name != "toolCallId"):
+            self.lose("tool calls of questions")
         waiting = {"sessionId": params["sessionId"], "type": "tool_call_update"}
         waiting["data"] = {"id": id, "status": "awaiting_permission"}
         if known.get("status") == "pending" and not kept:
@@ -312,7 +321,8 @@ class Draft(DraftSessions):
         option = _chosen(params["options"], result)
         if result.get("granted") is not True:
             self.denied[id] = True
-        return {"outcome": {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}}
+        outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
+        return {"outcome": outcome, **margin(result)}
 
     # Files
 
@@ -382,9 +392,9 @@ class Draft(DraftSessions):
         return {name: answer[name] for name in ("result", "error") if name in answer}
 
 
-def _name(option: dict[str, Any]) -> str:
-    """How a choice is called when an agent of the dialect had asked."""
-    return SCOPES[option["optionId"]][0] if option.get("optionId") in SCOPES else ""
+def _name(option: dict[str, Any]) -> str | None:
+    """How a choice is called when an agent of the dialect had asked; None for one it would not have given."""
+    return SCOPES[option["optionId"]][0] if option.get("optionId") in SCOPES else None
 
 
 def _chosen(options: list[dict[str, Any]], result: dict[str, Any]) -> Any:
@@ -395,7 +405,7 @@ def _chosen(options: list[dict[str, Any]], result: dict[str, Any]) -> Any:
     if verb == "allow" and not stays:
         second = "once"  # what is allowed once is not allowed for ever
     kinds = {option["kind"]: option["optionId"] for option in reversed(options)}
-    return kinds.get(f"{verb}_{first}") or kinds.get(f"{verb}_{second}")
+    return kinds.get(f"{verb}_{first}", kinds.get(f"{verb}_{second}"))
 
 
 def _flags(offers: Any, above: str = "") -> list[tuple[str, Any]]:

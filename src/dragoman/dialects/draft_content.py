@@ -147,7 +147,12 @@ def _diff_outward(content: Any, t: Any) -> Any:
     said = {name: member for name, member in content.items() if name not in ("oldText", "newText")}
     if "hunks" in kept:
         return {**said, "hunks": kept["hunks"]}
-    return {**said, "hunks": hunks(content.get("oldText") or "", content["newText"])}
+    old, new = content.get("oldText"), content["newText"]
+    if not old and (old is None) != bool(
+        new
+    ):  # where nothing was, something is made; where nothing is, nothing was
+        t.lose("new file")
+    return {**said, "hunks": hunks(old or "", new)}
 
 
 def hunks(old: str, new: str) -> list[dict[str, Any]]:

@@ -283,8 +283,11 @@ class DraftSessions(DraftTerminals):
         result = self.told_by_us(answer)
         self.passed("session/load", said, result)
         result, kept = carried(result, self)
+        if not kept:
+            self._lose_definitions(result)
         session = self.sessions[id]
-        found = {"sessionId": id, "workingDirectory": cwd, "mode": session.mode or "default", **margin(result)}
+        mode = "default" if session.mode is None else session.mode
+        found = {"sessionId": id, "workingDirectory": cwd, "mode": mode, **margin(result)}
         return kept.get("result") or {**found, "configOptions": session.values(), "messageCount": count}
 
     def load_at_agent(self, params: Any) -> Flow:
@@ -338,10 +341,12 @@ class DraftSessions(DraftTerminals):
     def set_option_for_client(self, params: Any) -> Flow:
         id, key = params["sessionId"], params["key"]
         before = self.sessions[id].values().get(key)
-        kept = yield from self._set_option(id, key, params["value"], margin(params))
-        now = self.sessions[id].values().get(key, params["value"])
-        result = {"key": key, "currentValue": now}
-        return kept or (result if before is None else {**result, "previousValue": before})
+        result, kept = carried((yield from self._set_option(id, key, params["value"], margin(params))), self)
+        if not kept:
+            self._lose_definitions(result)
+            kept = {"key": key, "currentValue": self.sessions[id].values().get(key, params["value"])}
+            kept |= {} if before is None else {"previousValue": before}
+        return {**kept, **margin(result)}
 
     def _set_option(self, id: str, key: str, value: Any, meta: dict[str, Any] | None = None) -> Flow:
         try:
@@ -355,7 +360,7 @@ class DraftSessions(DraftTerminals):
             said = carry(said, {"value": value}, self)
         result = self.told_by_us((yield Ask("session/set_config_option", said)))
         self.passed("session/set_config_option", said, result)
-        return carried(result, self)[1]
+        return result
 
     def set_option_at_agent(self, params: Any) -> Flow:
         params, kept = carried(params, self)
@@ -364,7 +369,8 @@ class DraftSessions(DraftTerminals):
         result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
         session = self.sessions[params["sessionId"]]
         session.set_value(params["configId"], config_value(result.get("currentValue", params["value"])))
-        return carry({"configOptions": session.options}, result, self)
+        kept = {name: member for name, member in result.items() if name != "_meta"}
+        return carry({"configOptions": session.options, **margin(result)}, kept, self)
 
     # Logging in
 

@@ -3,13 +3,12 @@
 from typing import Any
 
 from .draft_updates import DraftUpdates
-from .shapes import Fields, NamedValues, carried, carry, margin
+from .shapes import Fields, NamedValues, carried, carry, exit_code, margin
 from .translator import Ask, Fault, Flow, Kept, Pause, Peer, Start, Surroundings
 
 SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not
 ROOM, MOST_ROOM = 1024 * 1024, 16 * 1024 * 1024  # bytes kept of what a client pushes: unless told, and at most
 OVERLAP = 256  # characters by which the old end of an output is found in what is left of it
-SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15}
 MOST = 256  # terminals remembered
 SHOWN = 16 * 1024  # characters kept of a terminal that was released, to be shown
 ENV = NamedValues("repeated names")
@@ -128,8 +127,8 @@ class DraftTerminals(DraftUpdates):
             yield from self._push_once(params["terminalId"])
         if status is None:
             return {"exitCode": -1, "timedOut": True}
-        result = {"exitCode": exit_code(status), "timedOut": False}
-        return {**result, "signal": status["signal"]} if status.get("signal") else result
+        result = {"exitCode": exit_code(status), "timedOut": False, **margin(status)}
+        return result if status.get("signal") is None else {**result, "signal": status["signal"]}
 
     def kill_for_agent(self, params: Any) -> Flow:
         if params.get("signal") not in (None, "SIGTERM") or params.get("force"):
@@ -199,7 +198,7 @@ class DraftTerminals(DraftUpdates):
         status = _status(result)
         if terminal := self._terminals.get(params["terminalId"]):
             terminal.exit = status
-        return status
+        return {**status, **margin(result)}
 
     def kill_at_client(self, params: Any) -> Flow:
         return (yield from self._ask_client("terminal/kill", params))
@@ -218,15 +217,11 @@ class DraftTerminals(DraftUpdates):
 CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit": None, "sessionId": None})
 
 
-def exit_code(status: dict[str, Any]) -> int:
-    """The exit code of a command, as shells have it for one that was killed."""
-    code = status.get("exitCode")
-    return code if isinstance(code, int) else 128 + SIGNALS.get(str(status.get("signal")), 0)
-
-
 def _status(result: dict[str, Any]) -> dict[str, Any]:
-    signal = result.get("signal")
-    return {"exitCode": None if signal else result.get("exitCode"), "signal": signal}
+    """How a command ended; of one that was killed the exit code is only another word for the signal."""
+    code, signal = result.get("exitCode"), result.get("signal")
+    is_made_up = signal is not None and code == exit_code({"signal": signal})
+    return {"exitCode": None if is_made_up else code, "signal": signal}
 
 
 def _news(old: str, new: str) -> str:

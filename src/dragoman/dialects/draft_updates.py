@@ -1,6 +1,6 @@
 """Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -10,7 +10,6 @@ from .pieces import Chunk, Kind, Piece, Text, written
 from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry, margin
 from .translator import Kept, Peer, Surroundings
 
-Id = TypeVar("Id")
 Type = Literal["agent_message_chunk", "user_message_chunk", "thought_message_chunk"]
 CHUNKS: dict[Type, Kind] = {
     "agent_message_chunk": "agent_message_chunk",
@@ -105,7 +104,10 @@ def _output_outward(content: Any, t: Any) -> Any:
         case "terminal":
             return {**t.shown_terminal(content.get("terminalId")), **TERMINAL.outward(content, t)}
         case "content":
+            if content.get("_meta"):
+                t.lose("margins")
             return BLOCK.outward(content["content"], t)
+    t.lose("tool content")
     return content
 
 
@@ -134,12 +136,12 @@ class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     data: Data
 
 
-class _Speech(Generic[Id]):
+class _Speech:
     """A message being told, and the number of the last of its chunks."""
 
     __slots__ = ("id", "index")
 
-    def __init__(self, id: Id) -> None:
+    def __init__(self, id: Any) -> None:
         self.id, self.index = id, -1
 
 
@@ -150,8 +152,8 @@ class DraftUpdates(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._heard: dict[Any, _Speech[str]] = Kept()  # (session, type of chunk) -> the message the peer is telling
-        self._told: dict[Any, _Speech[str | None]] = Kept()  # and the one we are
+        self._heard: dict[Any, _Speech] = Kept()  # (session, type of chunk) -> the message the peer is telling
+        self._told: dict[Any, _Speech] = Kept()  # and the one we are
         self.asked: set[str] = set()  # tool calls that wait for a permission
         self.denied: dict[str, bool] = Kept()  # and those that were not given it
 
@@ -219,7 +221,8 @@ class DraftUpdates(Remembering):
             case "config_option_update":
                 session = self.sessions[session_id]
                 session.set_value(data["key"], config_value(data["currentValue"]))
-                return carry({"sessionUpdate": type, "configOptions": session.options}, {"data": data}, self)
+                said = {"sessionUpdate": type, "configOptions": session.options, **margin(data)}
+                return carry(said, {"data": {name: data[name] for name in data if name != "_meta"}}, self)
         return {"sessionUpdate": type, **data}
 
     def _tagged(self, kind: str, said: dict[str, Any]) -> dict[str, Any]:
@@ -311,7 +314,7 @@ class DraftUpdates(Remembering):
             del self._told[key]
         return {"content": words, **margin(update), **kept}
 
-    def _speech(self, key: tuple[str, str], id: str | None) -> _Speech[str | None]:
+    def _speech(self, key: tuple[str, str], id: str | None) -> _Speech:
         """The message we go on with, or begin, with one more chunk."""
         speech = self._told.get(key)
         if speech is None or speech.id != id:
@@ -393,11 +396,15 @@ class DraftUpdates(Remembering):
         before = session.values()
         session.opened(update)
         if "data" in kept:
-            return [("config_option_update", kept["data"])]
-        if update["configOptions"]:
-            self.lose("config option definitions")
+            return [("config_option_update", {**kept["data"], **margin(update)})]
+        self.lose("config option definitions")
         changed = [(id, value) for id, value in session.values().items() if before.get(id) != value]
-        return [("config_option_update", self.option_change(id, before.get(id), value)) for id, value in changed]
+        if not changed and update.get("_meta"):
+            self.lose("margins")
+        return [
+            ("config_option_update", {**self.option_change(id, before.get(id), value), **margin(update)})
+            for id, value in changed
+        ]
 
     def option_change(self, id: str, before: Any, value: Any) -> dict[str, Any]:
         """A config option that has a new value."""

@@ -20,6 +20,7 @@ from .shapes import (
     basename,
     carried,
     carry,
+    exit_code,
     margin,
     tool_text,
 )
@@ -180,9 +181,14 @@ def _option_outward(params: Any, t: Any) -> Any:
     return {("option" if name == "configId" else name): member for name, member in params.items() if name != "type"}
 
 
-def _options_outward(result: Any, t: Any) -> Any:
-    if isinstance(result, dict) and result.get("configOptions"):
+def _options_set_inward(result: Any, t: Any) -> Any:
+    return {"configOptions": [], **(result or {})}
+
+
+def _options_set_outward(result: Any, t: Any) -> Any:
+    if result.get("configOptions"):
         t.lose("config options")
+    return margin(result) or None
 
 
 # Questions
@@ -218,11 +224,14 @@ def _answer_inward(result: Any, t: Any) -> Any:
     if isinstance(result, dict) and "outcome" in result:
         return result
     chosen = result.get("selectedOptionId") if isinstance(result, dict) else None
-    return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
+    outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
+    return {"outcome": outcome, **margin(result)}
 
 
 def _answer_outward(result: Any, t: Any) -> Any:
-    return {"selectedOptionId": result["outcome"].get("optionId")}
+    if result["outcome"].get("_meta"):
+        t.lose("margins")
+    return {"selectedOptionId": result["outcome"].get("optionId"), **margin(result)}
 
 
 OPTIONS = Items(Fields({"label": "name"}))
@@ -241,10 +250,13 @@ def _output_inward(result: Any, t: Any) -> Any:
 
 
 def _output_outward(result: Any, t: Any) -> Any:
-    status = result.get("exitStatus") or {}
-    if result.get("truncated") or status.get("signal"):
+    status = result.get("exitStatus")
+    if result.get("truncated") or (status and status.get("signal") is not None):
         t.lose("truncation and signals")
-    return {"output": result["output"], "exitCode": status.get("exitCode")}
+    if status and status.get("_meta"):
+        t.lose("margins")
+    code = None if status is None else exit_code(status)  # null is for a command that still runs
+    return {"output": result["output"], "exitCode": code, **margin(result)}
 
 
 EMPTY = Empty()
@@ -285,6 +297,7 @@ class Pharo(Remembering):
         "annotations": "audience and date of content, and priorities other than high, medium, low",
         "link to the tool call": "which tool call a permission is asked for",
         "truncation and signals": "that terminal output was cut, and the signal that ended a command",
+        "margins": "`_meta` of an object this dialect does not have",
         "output limit": "how much of a terminal's output is to be kept",
         "stop reason max_turn_requests": "that a turn ended by its number of requests: it becomes `max_tokens`",
     }
@@ -296,7 +309,7 @@ class Pharo(Remembering):
         "session/set_mode": Call(result=EMPTY),
         "session/set_config_option": Call(
             Pair(_option_inward, _option_outward),
-            Pair(lambda result, t: result or {"configOptions": []}, _options_outward),
+            Pair(_options_set_inward, _options_set_outward),
         ),
         "session/prompt": Call(
             Fields(shapes={"prompt": Items(BLOCK)}),
@@ -350,7 +363,7 @@ class Pharo(Remembering):
 
     def _ended(self, terminal_id: Any, status: dict[str, Any]) -> None:
         if known := self.terminals.get(terminal_id):
-            known["exitCode"] = status.get("exitCode")
+            known["exitCode"] = exit_code(status)
 
     # Flows
 
@@ -368,13 +381,13 @@ class Pharo(Remembering):
         said = {name: member for name, member in params.items() if name != "timeout"}
         timeout = params["timeout"] / 1000 if params.get("timeout") is not None else None
         answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
-        status = {} if answer is None else self.told_by_us(answer)
-        if status.get("signal"):
+        status, kept = carried({} if answer is None else self.told_by_us(answer), self)
+        if status.get("signal") is not None:
             self.lose("truncation and signals")
-        _, kept = carried(status, self)
         if "output" not in kept:
             kept["output"] = self.told_by_us((yield Ask("terminal/output", said)))["output"]
-        return {"output": kept["output"], "exitCode": status.get("exitCode")}
+        code = None if answer is None else exit_code(status)
+        return {"output": kept["output"], "exitCode": code, **margin(status)}
 
     # Updates
 
@@ -427,7 +440,7 @@ class Pharo(Remembering):
         if kept:
             return self._messages.together(session_id, chunk, kept)
         content = chunk["content"]
-        if content.get("text") == "" and len(content) == 2:
+        if content.get("text") == "" and len(content) == 2 and not chunk.get("_meta"):
             return None
         self._lose_boundary(chunk.get("messageId"))
         said = {"type": "message", "role": SPEAKERS[chunk["sessionUpdate"]]}

@@ -69,6 +69,8 @@ def _tool_content_outward(value: Any, t: Any) -> Any:
         case "terminal":
             return {**t.terminals.get(value.get("terminalId"), {}), **TERMINAL.outward(value, t)}
         case "content":
+            if value.get("_meta"):
+                t.lose("margins")
             return BLOCK.outward(value["content"], t)
     t.lose("update kinds")
     return value

@@ -252,3 +252,12 @@ def tool_text(call: Any) -> str:
     """The text in the content of a tool call."""
     contents = call.get("content") or ()
     return text_of([content["content"] for content in contents if content.get("type") == "content"])
+
+
+SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15}
+
+
+def exit_code(status: Any) -> int:
+    """The exit code of a command, as shells have it for one that was killed."""
+    code = status.get("exitCode")
+    return code if isinstance(code, int) else 128 + SIGNALS.get(str(status.get("signal")), 0)
