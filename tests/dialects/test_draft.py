@@ -14,6 +14,7 @@ from dragoman.testing import RecordingClient, Testy, raw
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe
 
+from .line import Line
 from .scripted import ScriptedClient
 
 WELCOME = {
@@ -499,3 +500,18 @@ async def test_a_client_hears_of_a_login_that_failed():
         agent.reply(request, {"success": False, "error": "no such key"})
         with pytest.raises(Exception, match="no such key"):
             await login
+
+
+def test_what_only_a_vendor_knows_of_is_offered_in_either_way():
+    vendors = {"codeAnalysis": True}
+    for client, agent, name, custom, there in (
+        ("draft", "v1", "capabilities", "_custom", ("clientCapabilities", "_meta")),
+        ("v1", "draft", "clientCapabilities", "_meta", ("capabilities", "_custom")),
+    ):
+        line = Line(client, agent)
+        asked = line.ask("client", "initialize", {"protocolVersion": 1, name: {custom: vendors}})
+        assert asked["params"][there[0]][there[1]] == vendors
+        name, there = name.replace("client", "agent"), (there[0].replace("client", "agent"), there[1])
+        answer = line.answer("agent", asked, {"protocolVersion": 1, there[0]: {there[1]: vendors}})
+        assert answer["result"][name][custom] == vendors
+        assert not line.lost

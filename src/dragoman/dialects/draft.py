@@ -76,7 +76,17 @@ def _client_offers(offers: Any) -> dict[str, Any]:
     return {
         "fs": {"readTextFile": files.get("read") is True, "writeTextFile": files.get("write") is True},
         "terminal": terminal.get("create") is True,
+        **_custom_inward(offers),
     }
+
+
+def _custom_inward(offers: Any) -> dict[str, Any]:
+    """What a peer can do that no specification knows of."""
+    return {"_meta": offers["_custom"]} if isinstance(offers.get("_custom"), dict) else {}
+
+
+def _custom_outward(offers: Any) -> dict[str, Any]:
+    return {"_custom": offers["_meta"]} if offers.get("_meta") else {}
 
 
 def _greeting_outward(params: Any, t: "Draft") -> Any:
@@ -85,12 +95,13 @@ def _greeting_outward(params: Any, t: "Draft") -> Any:
     files = offers.get("fs") or {}
     said = {name: member for name, member in params.items() if name != "clientCapabilities"}
     if "capabilities" not in kept:
-        if _others(offers, "fs", "terminal") or _others(files, "readTextFile", "writeTextFile"):
+        if _others(offers, "fs", "terminal", "_meta") or _others(files, "readTextFile", "writeTextFile"):
             t.lose("client capabilities")
         kept["capabilities"] = {
             "fs": {"read": files.get("readTextFile") is True, "write": files.get("writeTextFile") is True},
             "terminal": {"create": offers.get("terminal") is True, "interactive": False},
             "ui": {"permissionDialogs": True, "diffViewer": True, "codeNavigation": True},
+            **_custom_outward(offers),
         }
     t.offered = kept["capabilities"]
     return {"clientInfo": {"name": "unknown", "version": "0"}, **said, **kept}
@@ -115,6 +126,7 @@ def _welcome_inward(result: Any, t: "Draft") -> Any:
         "loadSession": offers.get("loadSession") is True,
         "mcpCapabilities": {"http": "http" in transports, "sse": "sse" in transports},
         "promptCapabilities": {"image": attachments, "audio": attachments, "embeddedContext": attachments},
+        **_custom_inward(offers),
     }
     return carry(said, kept, t)
 
@@ -135,7 +147,7 @@ def _agent_offers(offers: dict[str, Any], t: "Draft") -> dict[str, Any]:
     kinds = [prompts.get(name) is True for name in ("image", "audio", "embeddedContext")]
     if any(kinds) and not all(kinds):
         t.lose("content types")
-    known = ("loadSession", "promptCapabilities", "mcpCapabilities")
+    known = ("loadSession", "promptCapabilities", "mcpCapabilities", "_meta")
     inner = (_others(prompts, "image", "audio", "embeddedContext"), _others(servers, "http", "sse"))
     if _others(offers, *known) or any(inner):
         t.lose("agent capabilities")
@@ -146,6 +158,7 @@ def _agent_offers(offers: dict[str, Any], t: "Draft") -> dict[str, Any]:
         "mcpCapabilities": {"servers": True, "transport": transports},
         "promptCapabilities": {"streaming": True, "cancellation": True, "attachments": any(kinds)},
         "sessionCapabilities": {"modes": [], "configOptions": [], "persistence": loads},
+        **_custom_outward(offers),
     }
 
 
