@@ -18,16 +18,17 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 MIB = 1024 * 1024
-# Not over HTTP/2: with two streams open httpx now and then hears neither, also of the SDK's own server.
 SERVED = [
     ("dragoman", "websocket"),
     ("dragoman", "http/1.1"),
+    ("dragoman", "http/2"),
     ("uvicorn", "websocket"),
     ("uvicorn", "http/1.1"),
     ("hypercorn", "websocket"),
     ("hypercorn", "http/1.1"),
+    ("hypercorn", "http/2"),
 ]
-OURS = SERVED[:2]
+OURS = SERVED[:3]
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +65,8 @@ def reached(request: pytest.FixtureRequest, ports: dict[str, int], tmp_path: Any
             from acp.http.client import create_http_stream
 
             limits = httpx.Limits(max_connections=None)
-            pool = httpx.AsyncClient(timeout=httpx.Timeout(None), limits=limits, trust_env=False)
+            version = {"http1": wire == "http/1.1", "http2": wire == "http/2"}
+            pool = httpx.AsyncClient(**version, timeout=httpx.Timeout(None), limits=limits, trust_env=False)
             transport = create_http_stream(f"http://{rest}", client=pool)
         editor = SdkEditor()
         connection = acp.connect_to_agent(editor, transport, use_unstable_protocol=True)
@@ -152,8 +154,9 @@ async def test_messages_of_five_mebibytes_pass(reached: Any) -> None:
         await agent.editor.until(lambda: any(len(update.content.text) == MIB // 4 for update in chunks(agent)))
 
 
-@pytest.mark.parametrize("reached", OURS, ids=" ".join, indirect=True)
+@pytest.mark.parametrize("reached", OURS[:2], ids=" ".join, indirect=True)
 async def test_150_sessions_share_a_connection(reached: Any) -> None:
+    """Not over HTTP/2, where the SDK's streams stand in line to be read: with so many it takes too long."""
     async with reached() as agent:
         sessions = [(await agent.new_session()).session_id for _ in range(150)]
         prompts = (

@@ -173,6 +173,7 @@ class Endpoint:
         if _is_new(wire, request):
             await wire.accept(frame)
         await respond(send, 202)
+        wire.streams[None].wake()
 
     async def _initialize(
         self, frame: bytes, message: Glance, request: Request, principal: Hashable, send: Send
@@ -233,7 +234,8 @@ class Endpoint:
             raise Refused(400, "Acp-Session-Id is too long")
         stream = _taken_up(wire, session, request)
         try:
-            await stream_events(wire, stream, receive, send)
+            is_nudged = not wire.resumes and request.scope.get("http_version") == "2"
+            await stream_events(wire, stream, receive, send, is_nudged=is_nudged)
         finally:
             wire.detach(stream)
 

@@ -13,6 +13,9 @@ from .replay import read_number
 from .sse import KEEP_ALIVE, in_ascii, write_events
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
+# Some clients of HTTP/2 (httpx, so the official SDK) notice what came for one stream only when something comes
+# after it, because another of their streams waits at the socket.  They get a comment once it has become quiet.
+QUIET = 0.05  # seconds
 EVENTS = "text/event-stream"
 
 Scope = MutableMapping[str, Any]
@@ -54,7 +57,9 @@ async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
         await send({"type": "websocket.close", "code": 1008})
 
 
-async def stream_events(wire: AcceptedTransport, stream: Stream, receive: Receive, send: Send) -> None:
+async def stream_events(
+    wire: AcceptedTransport, stream: Stream, receive: Receive, send: Send, *, is_nudged: bool
+) -> None:
     """Send a stream's frames as events until it is closed or nobody listens any more."""
     headers = [
         (b"content-type", EVENTS.encode()),
@@ -64,7 +69,7 @@ async def stream_events(wire: AcceptedTransport, stream: Stream, receive: Receiv
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
     async with _beside(_until_disconnected(receive)) as gone:
-        writing = asyncio.ensure_future(_write_events(wire, stream, send))
+        writing = asyncio.ensure_future(_write_events(wire, stream, send, QUIET if is_nudged else KEEP_ALIVE_EVERY))
         async with _ending(writing):
             await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
         if writing.done() and not writing.cancelled() and writing.exception() is None:
@@ -109,7 +114,9 @@ async def _until_disconnected(receive: Receive) -> None:
         pass
 
 
-async def _write_events(wire: AcceptedTransport, stream: Stream, send: Send) -> None:
+async def _write_events(wire: AcceptedTransport, stream: Stream, send: Send, quiet: float) -> None:
+    """Write what there is, and a comment once it has been quiet for so long, and then now and then."""
+    silence = quiet
     while True:
         first, frames = stream.take()
         if frames:
@@ -121,10 +128,12 @@ async def _write_events(wire: AcceptedTransport, stream: Stream, send: Send) -> 
             return
         else:
             try:
-                async with asyncio.timeout(KEEP_ALIVE_EVERY):
+                async with asyncio.timeout(silence):
                     await stream.more()
+                silence = quiet
             except TimeoutError:
                 await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+                silence = KEEP_ALIVE_EVERY
 
 
 async def _write_frames(wire: AcceptedTransport, stream: Stream, send: Send, batches: bool) -> None:
