@@ -12,11 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman import schema as s
-from dragoman.coder import call
+from dragoman.coder import Coder, call
 from dragoman.coder.markdown import fenced
 from dragoman.host.display import COMMAND_LIMIT, is_elided, visible
+from dragoman.testing import pair
 
-from .desk import BareClient, DiskClient, asked, calls, desk, results, snapshot
+from .desk import BareClient, DiskClient, asked, calls, desk, results, said, snapshot, updates
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -154,6 +155,32 @@ async def test_what_is_refused_above_would_work_if_it_were_allowed(project: Path
     ):
         assert (project / name).exists(), name
     assert (project / "src" / "a.py").read_text() == "gone\n"
+
+
+@either_client
+@pytest.mark.parametrize("mode", ["architect", "plan"])
+async def test_the_reviewer_in_the_models_place_changes_and_runs_nothing_either(
+    mode: str, client: Callable[..., DiskClient], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    (project / "data.json").write_text('{"a": 1,}\n')
+    (project / "app.ts").write_text("let x = 1\n")
+    (project / "tsconfig.json").write_text("{}\n")
+    tsc = project / "node_modules" / ".bin" / "tsc"
+    tsc.parent.mkdir(parents=True)
+    tsc.write_text(f"#!/bin/sh\ntouch {project}/ran\n")
+    tsc.chmod(0o755)
+    before = snapshot(project)
+    async with pair(Coder, client(permissions="allow")) as there:
+        session = await there.new_session(project)
+        await session.set_mode(mode)
+        for words in ("/fix", "/fix data.json", "Please fix everything", "/review"):
+            await session.prompt(words)
+        assert asked(there) == [] and snapshot(project) == before
+        assert "I only look" in said(updates(there)) and "json-trailing-comma" in said(updates(there))
+        await session.set_mode("ask")
+        await session.prompt("/fix")
+    assert (project / "data.json").read_text() == '{"a": 1}\n' and (project / "ran").exists()
 
 
 @either_client

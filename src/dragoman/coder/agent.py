@@ -287,4 +287,5 @@ class Coder(Agent):
             from ..reviewer import Reviewer
 
             self._reviewer = await Reviewer(self.client).__aenter__()
-        await self._reviewer.answer(turn)
+        only_looks = MODES[turn.session.mode or DEFAULT].changes == "never"
+        await self._reviewer.answer(turn, only_looks=only_looks)

@@ -19,6 +19,7 @@ async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str
     from ..reviewer.analysers import analysers_for
     from ..reviewer.commands import CommandError, Commands
     from ..reviewer.findings import Source, under_review
+    from ..reviewer.project import unseen
 
     sources = []
     for path in paths:
@@ -32,7 +33,7 @@ async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str
             for analyser in analysers_for(sources, place.session.cwd, commands):
                 if analyser.tool is None or not analyser.tool.linter.runs_project_code:
                     with contextlib.suppress(CommandError):
-                        found += await analyser.look(_quietly)
+                        found += await analyser.look(unseen)
     except TimeoutError:
         log.debug("the checks after an edit took too long")
     except Exception:  # a check that breaks is no reason to lose the turn
@@ -42,7 +43,3 @@ async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str
     worst = [finding for finding in under_review(found, sources) if finding.severity != "note"]
     lines = [f"{finding.place}: {finding.severity}: {finding.message} ({finding.code})" for finding in worst[:MOST]]
     return "\n".join(lines)
-
-
-async def _quietly(done: int, total: int) -> None:
-    """Progress nobody is shown."""

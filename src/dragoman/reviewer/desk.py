@@ -31,6 +31,7 @@ HELP = """What I can do:
 - `/todo` lists what was left for later.
 """
 UNKNOWN = "I cannot do that: I do not understand free text, only what is listed here.\n\n"
+ONLY_LOOKS = "Nothing can be changed in this mode, so I only look.\n\n"
 SAID = "reviewer.said"  # in the session's state: what it is has been said
 FOUND = "reviewer.found"  # the findings of the last review
 MOST_REMEMBERED = 1000
@@ -47,22 +48,25 @@ class Desk:
         """End the programs that still run."""
         await self._commands.close()
 
-    async def answer(self, turn: Turn) -> None:
-        """Do what a prompt asks for."""
+    async def answer(self, turn: Turn, *, only_looks: bool = False) -> None:
+        """Do what a prompt asks for; `only_looks`: no file is changed and no code of the project is run."""
         state = turn.session.state
         if not state.get(SAID):
             state[SAID] = True
             await turn.say(WHAT_IT_IS)
         request = understood(turn.prompt, turn.session.cwd)
         try:
-            await self._do(turn, request)
+            await self._do(turn, request, only_looks)
         except* (Refused, NoRepository) as group:
             await turn.say(f"That cannot be reviewed: {_first(group)}.\n")
 
-    async def _do(self, turn: Turn, request: Request) -> None:
+    async def _do(self, turn: Turn, request: Request, only_looks: bool) -> None:
         match request.verb:
+            case "fix" if only_looks:
+                await turn.say(ONLY_LOOKS)
+                await self._review(turn, request, only_looks)
             case "review":
-                await self._review(turn, request)
+                await self._review(turn, request, only_looks)
             case "fix":
                 await self._fix(turn, request)
             case "todo":
@@ -74,9 +78,10 @@ class Desk:
             case "unknown":
                 await turn.say(UNKNOWN + HELP)
 
-    async def _review(self, turn: Turn, request: Request) -> None:
+    async def _review(self, turn: Turn, request: Request, only_looks: bool) -> None:
         project = Project(turn, self._commands)
-        outcome = await self._made(turn, request, project, Review(turn, project, self._commands))
+        review = Review(turn, project, self._commands, only_looks=only_looks)
+        outcome = await self._made(turn, request, project, review)
         if outcome:
             await turn.say(report.told(outcome))
 

@@ -16,7 +16,7 @@ from .checks.shell import is_shell, with_plain_equals
 from .commands import CommandError, Commands
 from .findings import Finding, Source, in_lines
 from .linters import Tool, tools_for
-from .project import Project
+from .project import Project, unseen
 from .review import Outcome, counted
 
 OPTIONS = (
@@ -113,13 +113,9 @@ async def _is_worse(source: Source, text: str) -> bool:
     """Whether a file has an error it did not have: then the repair is none."""
     own = [topic for topic in topics(has_ruff=True, has_shellcheck=False) if topic.wants(source)]
     checks = [check for topic in own for check in topic.checks]
-    before = await checked(checks, [source], _nothing)
-    after = await checked(checks, [replace(source, text=text)], _nothing)
+    before = await checked(checks, [source], unseen)
+    after = await checked(checks, [replace(source, text=text)], unseen)
     return {f.code for f in after if f.severity == "error"} > {f.code for f in before if f.severity == "error"}
-
-
-async def _nothing(done: int, total: int) -> None:
-    pass
 
 
 async def offer(turn: Turn, project: Project, found: Sequence[Repair]) -> Mended:

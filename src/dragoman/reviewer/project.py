@@ -29,6 +29,10 @@ MINIFIED = (".min.js", ".min.css", ".map", ".bundle.js")
 Progress = Callable[[int, int], Awaitable[None]]
 
 
+async def unseen(done: int, total: int) -> None:
+    """Progress nobody is shown."""
+
+
 class Refused(Error):
     """The review cannot be made; the text says why, in one line."""
 

@@ -35,10 +35,11 @@ class Outcome(Struct, frozen=True):
 
 
 class Review:
-    """The making of one review."""
+    """The making of one review; `only_looks`: nothing that runs code of the project takes part."""
 
-    def __init__(self, turn: Turn, project: Project, commands: Commands) -> None:
+    def __init__(self, turn: Turn, project: Project, commands: Commands, *, only_looks: bool = False) -> None:
         self._turn, self._project, self._commands = turn, project, commands
+        self._only_looks = only_looks
         self._remarks: list[str] = []
         self._allowed: set[str] = set()  # programs the user lets run in this turn
         self._steps: dict[str, s.PlanEntryStatus] = {}
@@ -139,12 +140,18 @@ class Review:
         tool = analyser.tool
         if tool is None or not tool.linter.runs_project_code:
             return False
+        if self._only_looks:
+            return True
         return tool.path not in self._allowed and tool.path not in self._turn.session.state.get(ALLOWED, ())
 
     async def _may_run(self, analyser: Analyser, call: ToolRun) -> bool:
         if not self._must_ask(analyser):
             return True
         assert analyser.tool
+        if self._only_looks:
+            call.fail("It runs code of this project, which this mode does not let it.")
+            self._remark(f"{analyser.name} was not run, for it runs code of the project")
+            return False
         await call.text(f"{analyser.tool.command} runs code of this project (settings, plugins or build scripts).")
         permission = await self._turn.ask(call, MAY_RUN)
         if not permission:
