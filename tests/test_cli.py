@@ -1,6 +1,7 @@
 """The command line as a user runs it."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -114,6 +115,8 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
         (["agent"], 64, "NAME"),
         (["agent", "echo", "--model", "x"], 64, "are for the coder, not for echo"),
         (["run", "--agent", "", "hello"], 64, "no agent was named"),
+        (["run", "--agent", "''", "hello"], 64, "no agent was named"),
+        (["run", "--agent", "testy", "--file", "/proc/self/mem", "hello"], 64, "'/proc/self/mem' cannot be read"),
         (["run", "--set", "=on", "hello"], 64, "not '=on'"),
         (["run", "hello", "world"], 64, "dragoman run: unrecognized arguments: world; see dragoman run --help"),
         (["setup", "zed", "--agent", ""], 64, "there is no agent ''"),
@@ -128,6 +131,31 @@ def test_a_mistake_is_answered_with_one_line_that_says_what_to_do(
     assert result.stdout == ""
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("redirection", "told"),
+    [
+        ("<&-", ("hi\n", "", 0)),
+        (">&-", ("", "", 0)),
+        ("2>&-", ("hi\n", "", 0)),
+        ("<&- >&- 2>&-", ("", "", 0)),
+        (">/dev/full", ("", "dragoman: No space left on device\n", 64)),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_disaster(redirection: str, told: tuple[str, str, int]) -> None:
+    command = f"exec {shlex.join([*DRAGOMAN, 'run', '--agent', ECHO, 'hi'])} {redirection}"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == told
+
+
+def test_a_directory_that_is_gone_is_named_as_the_reason(tmp_path: Path) -> None:
+    words = shlex.join([*DRAGOMAN, "run", "--agent", ECHO, "hi"])
+    result = subprocess.run(
+        ["sh", "-c", f"rmdir {tmp_path} && {words}"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (result.stdout, result.returncode) == ("", 64)
+    assert result.stderr == "dragoman: the directory this was started in is gone; name another with --cwd\n"
 
 
 def test_an_agent_that_dies_is_reported_with_its_last_words() -> None:

@@ -4,6 +4,7 @@ One module a command; what a command needs is imported when it runs, so that hel
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -51,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)
+    _open_closed_streams()
     arguments = parser.parse_args(argv)
     if not hasattr(arguments, "command"):
         parser.print_help()
@@ -62,9 +64,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has had enough
-        sys.stderr.close()
+        _drop_output()
         return 0
-    except OSError as exc:  # a file or directory the user named, or one of theirs
-        if exc.filename is None:
-            raise
-        return complain(f"{exc.filename}: {exc.strerror}")
+    except OSError as exc:  # a file or directory the user named, or one of theirs; or the output has no room
+        _drop_output()
+        return complain(f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc.strerror or exc))
+
+
+def _open_closed_streams() -> None:
+    """Have all three standard streams: one that was closed leads nowhere, and not to what is opened next."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            _lead_nowhere(fd)
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))
+
+
+def _drop_output() -> None:
+    """Forget what cannot be written: the interpreter would try once more at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _lead_nowhere(sys.stdout.fileno())
+
+
+def _lead_nowhere(fd: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, fd)
+    if nowhere != fd:
+        os.close(nowhere)
+    os.set_inheritable(fd, True)

@@ -65,6 +65,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from ..host.processes import find_agent
     from ..ui import headless
 
+    try:
+        cwd = os.path.abspath(arguments.cwd)
+    except FileNotFoundError:
+        return complain("the directory this was started in is gone; name another with --cwd")
     if not os.path.isdir(arguments.cwd):
         return complain(f"--cwd: there is no directory {arguments.cwd!r}")
     options = [option.partition("=") for option in arguments.set]
@@ -74,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain(f"--file: there is no file {missing[0]!r}")
     try:
         prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
-        "".join([prompt, os.path.abspath(arguments.cwd), *arguments.file]).encode()
+        "".join([prompt, cwd, *arguments.file]).encode()
     except UnicodeError:
         return complain("the prompt, --cwd and --file have to be UTF-8 text, for the protocol has no other")
     if not prompt.strip():
@@ -82,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
     order = headless.Order(
         agent=find_agent(_default_agent() if arguments.agent is None else arguments.agent),
         prompt=prompt,
-        cwd=os.path.abspath(arguments.cwd),
+        cwd=cwd,
         preset=arguments.permissions,
         mode=arguments.mode,
         options=[(option, value) for option, _, value in options],

@@ -90,7 +90,7 @@ def find_agent(wanted: str, user_file: Path | None = None) -> Launch:
         argv = shlex.split(wanted)
     except ValueError as exc:
         raise AgentStartError(f"cannot read the command {wanted!r}: {exc}") from None
-    if not argv:
+    if not argv or not argv[0]:
         raise AgentStartError("no agent was named; see dragoman agents list")
     return Launch(command=argv[0], args=argv[1:], title=wanted)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ... import schema as s
+from .outcome import WrongArgument
 
 EMBEDDED = 256 * 1024  # bytes of text that go along; of a longer one the agent reads what it needs
 PICTURE = 5 * 1024 * 1024  # bytes of a picture or a sound
@@ -13,7 +14,13 @@ PICTURE = 5 * 1024 * 1024  # bytes of a picture or a sound
 
 def attached(files: Iterable[Path], takes: s.PromptCapabilities) -> list[s.ContentBlock]:
     """A block for each file."""
-    return [_block(file.resolve(), takes) for file in files]
+    blocks = []
+    for file in files:
+        try:
+            blocks.append(_block(file.resolve(), takes))
+        except OSError as exc:
+            raise WrongArgument(f"--file: {str(file)!r} cannot be read: {exc.strerror}") from exc
+    return blocks
 
 
 def _block(file: Path, takes: s.PromptCapabilities) -> s.ContentBlock:
