@@ -96,7 +96,7 @@ class Site:
             process = await asyncio.create_subprocess_exec(
                 *("strace", *fast, "-f", "-qq", "-o", log, *(tracing or TRACING), *inject),
                 *(*program, json.dumps(self.ids)),
-                env={**os.environ, "PYTHONPATH": TESTS},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([TESTS, *sys.path])},
                 stderr=subprocess.PIPE,
             )
             _, errors = await asyncio.wait_for(process.communicate(), 120)

@@ -62,7 +62,7 @@ class Gate:
         self._lines: list[tuple[str, bytes]] = []  # wait to be stored, before them
         self._sizes = [0, 0]  # bytes being stored, bytes waiting
         self._in_flight: list[bytes] | None = None  # go out when the commit under way is done
-        self._is_due = False
+        self._is_due = False  # the next commit begins in a moment
         self._holds = 0
         self._settled: list[asyncio.Future[None]] = []  # wait for the commit under way
         self._next: list[asyncio.Future[None]] = []  # and for the one after it
