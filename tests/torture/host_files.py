@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,36 +94,42 @@ def attack(moves: Moves) -> None:
 
 def read_under_attack(top: Path, tries: int, *, use_openat2: bool, moves: Moves) -> Counter[str]:
     """How often a file inside was read, refused, or a secret leaked, while things were being renamed."""
-    yard = Yard(top, use_openat2)
+
+    def read(workspace: Workspace, path: str) -> str:
+        with workspace.reading(path) as file:
+            return "leaked" if SECRET in file.read() else "read"
+
     ways = ("f", "dir/f", "dir/deep/f", "dir/deep/../f", "dir/deep/../../f", "dir/deep/../deep/g", "dir-link/f")
-    paths = [str(yard.ws / way) for way in ways]
-    counts: Counter[str] = Counter()
-    with yard.workspace as workspace, attacker(top, moves):
-        for path in itertools.islice(itertools.cycle(paths), tries):
-            try:
-                with workspace.reading(path) as file:
-                    counts["leaked" if SECRET in file.read() else "read"] += 1
-            except RpcError:
-                counts["refused"] += 1
-    return counts
+    return _under_attack(Yard(top, use_openat2), ways, tries, moves, read)
 
 
 def write_under_attack(top: Path, tries: int, *, use_openat2: bool, moves: Moves) -> Counter[str]:
     """The same for writing: `leaked` counts what changed outside."""
+
+    def write(workspace: Workspace, path: str) -> str:
+        with workspace.writing(path) as target:
+            target.commit(MARK)
+        return "written"
+
     yard = Yard(top, use_openat2)
     before = yard.outside_now()
     ways = ("f", "dir/f", "dir/deep/f", "dir/deep/../new", "dir/made/below", "dir-link/f", "dir-link/new/f")
+    counts = _under_attack(yard, ways, tries, moves, write)
+    counts["leaked"] += sum(before.get(name) != text for name, text in yard.outside_now().items())
+    return counts
+
+
+def _under_attack(
+    yard: "Yard", ways: Sequence[str], tries: int, moves: Moves, attempt: Callable[[Workspace, str], str]
+) -> Counter[str]:
     paths = [str(yard.ws / way) for way in ways]
     counts: Counter[str] = Counter()
-    with yard.workspace as workspace, attacker(top, moves):
+    with yard.workspace as workspace, attacker(yard.top, moves):
         for path in itertools.islice(itertools.cycle(paths), tries):
             try:
-                with workspace.writing(path) as target:
-                    target.commit(MARK)
-                counts["written"] += 1
+                counts[attempt(workspace, path)] += 1
             except RpcError:
                 counts["refused"] += 1
-    counts["leaked"] += sum(before.get(name) != text for name, text in yard.outside_now().items())
     return counts
 
 
