@@ -39,6 +39,7 @@ def test_a_question_nobody_can_answer_and_the_decision_are_told(tmp_path: Path) 
     result = dragoman("run", "--agent", TESTY, "--json", "ask", cwd=tmp_path)
     told = {event["type"]: event for event in events(result.stdout)}
     assert told["question"]["title"] == "The agent asks for permission"
+    assert told["question"]["toolCallId"]
     assert [option["allows"] for option in told["question"]["options"]] == [True, False, False]
     assert told["decision"]["operation"] == "claim"
     assert (told["decision"]["decision"], told["decision"]["asked"]) == ("deny", False)

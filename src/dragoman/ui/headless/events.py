@@ -41,8 +41,9 @@ class Events:
         """What the agent asks about is part of the question."""
 
     def asked(self, question: Question) -> None:
+        ids = {"sessionId": question.session_id, "toolCallId": question.tool_call_id or None}
         told = {name: getattr(question, name) or None for name in ASKED}
-        self._tell("question", sessionId=question.session_id, **self._redactor.value(msgspec.to_builtins(told)))
+        self._tell("question", **ids, **self._redactor.value(msgspec.to_builtins(told)))
 
     def decided(self, event: Mapping[str, Any]) -> None:
         about = {name: event[name] for name in TOLD if name in event}
