@@ -15,8 +15,9 @@ from typing import Protocol
 
 from ..errors import AgentStartError, ConnectionClosed
 from ..framing import MAX_FRAME, Oversize
-from . import LOW_WATER, Hear
+from . import Hear
 from .addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
+from .dialled import DialledTransport
 from .glance import Glance, failure, glance
 from .http_exchange import ANSWER_TIMEOUT, JSON, Headers, Reply
 from .http_link import Link, Version
@@ -37,36 +38,26 @@ class Form(Protocol):
     async def close(self) -> None: ...
 
 
-class HttpTransport:
+class HttpTransport(DialledTransport):
     def __init__(self, link: Link, *, resumes: bool, limit: int, patience: float) -> None:
+        super().__init__()
         self.link, self.limit, self.patience = link, limit, patience
-        self.is_held = False
         self._asks_to_resume = resumes
         self._form: Form | None = None
         self._outbox: deque[bytes] = deque()
         self._size = 0
         self._more = asyncio.Event()
-        self._taken = asyncio.Event()
-        self._hear: Hear | None = None
-        self._ended: Callable[[], None] | None = None
-        self._why: str | None = None
         self._sender: asyncio.Task[None] | None = None
 
     # The wire, as its user sees it
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
-        self._hear, self._ended = hear, ended
+        super().listen(hear, ended)
         self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="posts")
 
-    def hold(self) -> None:
-        self.is_held = True
+    def _pause(self, paused: bool) -> None:
         if self._form:
-            self._form.hold(True)
-
-    def resume(self) -> None:
-        self.is_held = False
-        if self._form:
-            self._form.hold(False)
+            self._form.hold(paused)
 
     def send(self, frames: list[bytes]) -> None:
         if self._why is None:
@@ -77,14 +68,6 @@ class HttpTransport:
     @property
     def queued(self) -> int:
         return self._size
-
-    async def drain(self) -> None:
-        while self._why is None and self._size > LOW_WATER:
-            self._taken.clear()
-            await self._taken.wait()
-
-    async def why_ended(self) -> Exception:
-        return ConnectionClosed(self._why or "the connection is closed")
 
     async def close(self) -> None:
         """Post what waits, if the server takes it in time, and say that the connection is over."""
@@ -107,14 +90,6 @@ class HttpTransport:
     def heard(self, frames: list[bytes | Oversize]) -> None:
         if self._hear and self._why is None:
             self._hear(frames)
-
-    def end(self, why: str) -> None:
-        if self._why is not None:
-            return
-        self._why = why
-        self._taken.set()
-        if self._ended:
-            self._ended()
 
     def refused(self, message: Glance, status: int, body: bytes) -> None:
         """A message was not taken: whoever asked gets an answer all the same."""

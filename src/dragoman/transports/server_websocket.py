@@ -10,14 +10,14 @@ from http import HTTPStatus
 from typing import Any
 
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.protocol import SEND_EOF, Protocol, Side, State
+from websockets.protocol import Protocol, Side, State
 from websockets.utils import accept_key
 
 from ..framing import MAX_FRAME
 from . import HIGH_WATER, LOW_WATER
 from .addresses import PING_EVERY
 from .serving import MAX_HELD, PORTION, SMALL, Allowance, Host, InPortions, run
-from .websocket_messages import Messages
+from .websocket_messages import Messages, write_out
 
 log = logging.getLogger("dragoman.websocket")
 log.setLevel(logging.INFO)  # below that it would hold everything that is said
@@ -25,7 +25,7 @@ log.setLevel(logging.INFO)  # below that it would hold everything that is said
 ROOM = 1024 * 1024  # bytes that wait for the application before the client has to
 WEIGHT = 64  # bytes that a message takes up besides what it says
 CLOSE_TIMEOUT = 1.0
-MAX_UNREAD = MAX_FRAME + 4 * 1024 * 1024  # bytes that wait for the client: one message, and answers to its pings
+MAX_UNREAD = 2 * MAX_FRAME  # bytes that wait for the client: more than one message, so it pings and does not read
 _STATUSES = set(HTTPStatus)
 
 
@@ -220,13 +220,9 @@ class WebSocketServer(InPortions):
             self._loop.call_later(CLOSE_TIMEOUT, self.transport.close)
 
     def _flush(self) -> None:
-        data = self._protocol.data_to_send()
-        if data and not self.transport.is_closing():
-            self.transport.write(b"".join(data))
-            if data[-1] == SEND_EOF:
-                self.transport.close()
-            if self.transport.get_write_buffer_size() > MAX_UNREAD:
-                self.transport.abort()
+        write_out(self._protocol, self.transport)
+        if self.transport.get_write_buffer_size() > MAX_UNREAD:
+            self.transport.abort()
 
     def _ping(self) -> None:
         self._timer = self._loop.call_later(PING_EVERY, self._ping)

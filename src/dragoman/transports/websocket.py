@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from ..errors import AgentStartError, ConnectionClosed
 from ..framing import MAX_FRAME
-from . import LOW_WATER, Hear
+from . import Hear
 from .addresses import (
     CONNECTION,
     DIAL_TIMEOUT,
@@ -25,16 +25,16 @@ from .addresses import (
     why_unreachable,
 )
 from .cookies import CookieJar
+from .dialled import DialledTransport
 from .replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number
 from .websocket_socket import WebSocketSocket
 
 log = logging.getLogger("dragoman")
 
 FINAL_CODES = {1000, 1002, 1003, 1007, 1008, 1009, 4401}  # closed on purpose, or would be closed again
-ROOM = LOW_WATER + ACKNOWLEDGE_EVERY  # unacknowledged bytes at which a sender goes on
 
 
-class WebSocketTransport:
+class WebSocketTransport(DialledTransport):
     def __init__(
         self,
         address: Address,
@@ -45,6 +45,7 @@ class WebSocketTransport:
         limit: int,
         patience: float,
     ) -> None:
+        super().__init__()
         self._address, self._headers, self._tls = address, headers, tls
         self._asks_to_resume, self._limit = resumes, limit
         self._persistence = Persistence(patience)
@@ -55,12 +56,7 @@ class WebSocketTransport:
         self._resumes = False  # both ends can take it up again
         self._sent = Log()
         self._heard = Receipt()
-        self._hear: Hear | None = None
-        self._ended: Callable[[], None] | None = None
         self._early: list[bytes] = []  # arrived before anybody listened
-        self._held = False
-        self._taken = asyncio.Event()
-        self._why: str | None = None  # the wire is gone, once it says so
         self._returning: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -70,23 +66,17 @@ class WebSocketTransport:
     # The wire, as its user sees it
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
-        self._hear, self._ended = hear, ended
+        super().listen(hear, ended)
         if self._early:
             hear([*self._early])
         if self._why is not None:
             self._loop.call_soon(ended)
         elif self._socket:
-            self._socket.pause(self._held)
+            self._socket.pause(self.is_held)
 
-    def hold(self) -> None:
-        self._held = True
+    def _pause(self, paused: bool) -> None:
         if self._socket:
-            self._socket.pause(True)
-
-    def resume(self) -> None:
-        self._held = False
-        if self._socket:
-            self._socket.pause(False)
+            self._socket.pause(paused)
 
     def send(self, frames: list[bytes]) -> None:
         if self._why is not None:
@@ -102,21 +92,12 @@ class WebSocketTransport:
             return self._sent.size
         return self._socket.transport.get_write_buffer_size() if self._socket else 0
 
-    async def drain(self) -> None:
-        room = ROOM if self._resumes else LOW_WATER
-        while self._why is None and self.queued > room:
-            self._taken.clear()
-            await self._taken.wait()
-
-    async def why_ended(self) -> Exception:
-        return ConnectionClosed(self._why or "the connection is closed")
-
     async def close(self) -> None:
         """Say goodbye, if there is anybody to say it to, and let go of the socket."""
         if self._returning:
             self._returning.cancel()
             await asyncio.gather(self._returning, return_exceptions=True)
-        self._end("we hung up")
+        self.end("we hung up")
         if self._socket:
             await self._socket.close()
 
@@ -149,18 +130,10 @@ class WebSocketTransport:
             return
         self._socket = None
         if not self._resumes or code in FINAL_CODES:
-            self._end(_goodbye(code, reason))
+            self.end(_goodbye(code, reason))
         elif self._why is None:
             log.info("the connection to %s dropped: %s", self._address.shown, _goodbye(code, reason))
             self._returning = self._loop.create_task(self._return(), name="reconnect")
-
-    def _end(self, why: str) -> None:
-        if self._why is not None:
-            return
-        self._why = why
-        self._taken.set()
-        if self._ended:
-            self._ended()
 
     # Reaching the server
 
@@ -181,6 +154,7 @@ class WebSocketTransport:
         if not self._id:
             self._id = id
             self._resumes = self._asks_to_resume and bool(id) and number == "0"
+            self._room += ACKNOWLEDGE_EVERY if self._resumes else 0
         elif (heard := read_number(number)) is None or not self._sent.covers(heard):
             socket.abort()
             raise ConnectionClosed("the agent's server no longer knows what it has heard of us")
@@ -188,7 +162,7 @@ class WebSocketTransport:
             self._sent.forget(heard)
         self._socket = socket
         socket.send_texts(self._sent.frames())
-        socket.pause(self._held or self._hear is None)
+        socket.pause(self.is_held or self._hear is None)
         self._taken.set()
 
     def _request_headers(self) -> list[tuple[str, str]]:
@@ -206,12 +180,12 @@ class WebSocketTransport:
             await self._persistence.persist(self._dial)
         except (OSError, TimeoutError) as exc:
             why = f"the connection to {self._address.shown} dropped and could not be restored"
-            self._end(f"{why} in {self._persistence.patience:g} s: {why_unreachable(exc)}")
+            self.end(f"{why} in {self._persistence.patience:g} s: {why_unreachable(exc)}")
         except ConnectionClosed as exc:
-            self._end(str(exc))
+            self.end(str(exc))
         except Exception as exc:
             log.exception("coming back to %s failed", self._address.shown)
-            self._end(f"coming back to {self._address.shown} failed: {exc}")
+            self.end(f"coming back to {self._address.shown} failed: {exc}")
         else:
             log.info("the connection to %s is back", self._address.shown)
         finally:

@@ -1,9 +1,10 @@
-"""What the two ends of a WebSocket share: whole messages out of frames, and the rules a text has to keep."""
+"""What the two ends of a WebSocket share: whole messages out of frames, and frames on their way out."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.protocol import Protocol
+from websockets.protocol import SEND_EOF, Protocol
 
 
 class Messages:
@@ -57,3 +58,12 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def write_out(protocol: Protocol, transport: asyncio.Transport) -> None:
+    """Write what there is to send."""
+    data = protocol.data_to_send()
+    if data and not transport.is_closing():
+        transport.write(b"".join(data))
+        if data[-1] == SEND_EOF:
+            transport.close()

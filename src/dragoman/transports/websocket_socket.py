@@ -9,13 +9,12 @@ from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
 from websockets.frames import Frame
 from websockets.http11 import Response
-from websockets.protocol import SEND_EOF
 from websockets.uri import WebSocketURI
 
 from ..errors import ConnectionClosed
 from . import HIGH_WATER, LOW_WATER
 from .addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address
-from .websocket_messages import Messages
+from .websocket_messages import Messages, write_out
 
 log = logging.getLogger("dragoman")
 protocol_log = logging.getLogger("dragoman.websocket")
@@ -110,11 +109,7 @@ class WebSocketSocket(asyncio.Protocol):
             self._flush()
 
     def _flush(self) -> None:
-        data = self._protocol.data_to_send()
-        if data and not self.transport.is_closing():
-            self.transport.write(b"".join(data))
-            if data[-1] == SEND_EOF:
-                self.transport.close()
+        write_out(self._protocol, self.transport)
 
     def pause(self, paused: bool) -> None:
         if paused is not self._paused and not self.transport.is_closing():
