@@ -62,6 +62,15 @@ async def test_what_damage_took_is_named_where_it_was_and_in_the_answer(tmp_path
         assert (await forked.prompt("say on")).stop_reason == "end_turn"
 
 
+async def test_damaged_files_do_not_pile_up_for_ever(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    for _ in range(10):
+        spoil(tmp_path)
+        with contextlib.closing(Database(tmp_path)) as db:
+            assert [summary.id for summary in db.summaries()] == [id]
+    assert len(list(tmp_path.glob("damaged-*"))) == 8
+
+
 async def test_a_damaged_state_is_told_and_the_rest_of_it_comes_back(tmp_path: Path) -> None:
     id = await kept(tmp_path)
     file = tmp_path / "sessions.db"

@@ -308,6 +308,25 @@ async def test_a_session_may_have_any_id_its_author_gives_it(store: Store) -> No
         assert len(await lived(loaded, "go")) == 2
 
 
+async def test_an_id_that_is_taken_is_refused_and_nothing_else_happens(store: Store) -> None:
+    class Naming(Agent):
+        async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+            session = await self.open_session("always the same", params)
+            return s.NewSessionResponse(session_id=session.id)
+
+        async def answer(self, turn: Turn) -> None:
+            await turn.say("fine")
+
+    kept = durable(Naming, store)
+    async with connect(kept) as client:
+        await (await client.new_session()).prompt("go")
+    async with connect(kept) as client:
+        with pytest.raises(InvalidRequest, match="there is a session always the same already"):
+            await client.new_session()
+        assert len([*(await client.load_session("always the same")).backlog()]) == 2
+    assert not list(store.path.glob("damaged-*"))
+
+
 async def test_a_state_that_is_no_json_is_told_to_whoever_saves_it(store: Store) -> None:
     told: list[BaseException] = []
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .connecting import Level
-from .errors import SessionBusy, SessionCorrupted, SessionUnknown, StoreFailure
+from .errors import SessionBusy, SessionCorrupted, SessionTaken, SessionUnknown, StoreFailure
 from .file import HOLDERS, StoreFile
 from .interruption import closing_lines, damage_line
 from .lines import STATE, Head, Opened, now, own, raw_values
@@ -124,6 +124,8 @@ class Database(StoreFile):
         return self._heads[id]
 
     def _insert(self, id: str, holder: str | None, suspect: str | None = None) -> None:
+        if self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (id,)).fetchone():
+            raise SessionTaken(id)
         empty = msgspec.json.encode(Head())
         row = (id, empty, head_checksum(id, empty), holder, suspect)
         self.db.execute("INSERT INTO sessions (id, head, crc, holder, suspect) VALUES (?, ?, ?, ?, ?)", row)
@@ -221,8 +223,6 @@ class Database(StoreFile):
     def adopt(self, id: str, lines: Iterable[bytes]) -> str:
         """Take in a session that was exported; nobody holds it then."""
         with self.transaction():
-            if self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (id,)).fetchone():
-                raise StoreFailure(f"there is a session {id} already; import it under another id")
             self._insert(id, None)
             head = Head()
             for some in portions(lines):

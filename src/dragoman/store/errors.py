@@ -31,5 +31,12 @@ class SessionBusy(InvalidRequest):
         super().__init__(f"The session is open {holder}; close it there first", {"sessionId": id})
 
 
+class SessionTaken(InvalidRequest):
+    """A new session was to have the id of another."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"there is a session {id} already; another needs another id", {"sessionId": id})
+
+
 class StoreFailure(InternalError):
     """The store cannot be read or written; what it did not take was not shown either."""

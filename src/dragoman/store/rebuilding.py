@@ -2,6 +2,8 @@
 
 import datetime
 import logging
+import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -16,6 +18,7 @@ log = logging.getLogger("dragoman")
 
 QUARANTINE = "damaged-"
 REBUILT = "rebuilt.db"
+KEPT = 8  # times that damaged files are kept, for whoever wants to look at them
 _HARMLESS = {
     3,
     5,
@@ -33,9 +36,9 @@ _SHORT_READ = 522
 
 def is_damage(exc: BaseException) -> bool:
     """Whether an error means that the file is not what it was."""
-    if not isinstance(exc, sqlite3.DatabaseError):
+    if not isinstance(exc, sqlite3.DatabaseError) or isinstance(exc, sqlite3.ProgrammingError):
         return False
-    code = getattr(exc, "sqlite_errorcode", 11)
+    code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code == _SHORT_READ or code & 0xFF not in _HARMLESS
 
 
@@ -71,7 +74,18 @@ def put_in_place(file: Path) -> Path:
         if path.exists():
             path.rename(kept / path.name)
     file.with_name(REBUILT).rename(file)
+    _sync(file.parent)
+    for old in sorted(file.parent.glob(f"{QUARANTINE}*"))[:-KEPT]:
+        shutil.rmtree(old)
     return kept
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def clear_up(file: Path) -> None:
