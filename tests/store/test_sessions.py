@@ -308,6 +308,23 @@ async def test_a_session_may_have_any_id_its_author_gives_it(store: Store) -> No
         assert len(await lived(loaded, "go")) == 2
 
 
+async def test_an_update_with_line_breaks_in_it_is_told_again_like_any_other(store: Store) -> None:
+    class Spacious(Agent):
+        async def answer(self, turn: Turn) -> None:
+            chunk = b'{\n"sessionUpdate": "agent_message_chunk",\n"content": {"type": "text", "text": "one"}\n}'
+            await turn.session.update(s.Raw(chunk))
+            await turn.say("two")
+
+    kept = durable(Spacious, store)
+    async with connect(kept) as client:
+        session = await client.new_session()
+        live = await lived(session, "go")
+    async with connect(kept) as client:
+        told = [*(await client.load_session(session.id)).backlog()]
+    assert agents_own(told) == live
+    assert len(live) == 2
+
+
 async def test_an_id_that_is_taken_is_refused_and_nothing_else_happens(store: Store) -> None:
     class Naming(Agent):
         async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:

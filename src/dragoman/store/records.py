@@ -71,6 +71,8 @@ def portions(lines: Iterable[bytes], size: int = 32 * RECORD_SIZE) -> Iterator[l
 
 def _row(session: str, first: int, run: list[bytes]) -> tuple[str, int, int, bytes, int]:
     body = b"\n".join(run)
+    if body.count(b"\n") >= len(run):  # JSON may have line breaks, but only where it may have spaces
+        body = b"\n".join(line.replace(b"\n", b" ") for line in run)
     return session, first, len(run), body, checksum(session, first, len(run), body)
 
 
