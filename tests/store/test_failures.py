@@ -143,6 +143,18 @@ async def test_after_an_error_of_the_disk_nothing_is_shown_that_is_not_stored(
     assert await told(notebook, session.id) == before + during + after
 
 
+async def test_a_store_that_cannot_be_read_is_not_called_damaged(store: Store, notebook: type[Agent]) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await heard(session, "say kept")
+        file, away = store.path / "sessions.db", store.path / "away"
+        file.rename(away)
+        with pytest.raises(InternalError, match="cannot be read: unable to open"):
+            await client.load_session(session.id)
+        away.rename(file)
+        assert len([*(await client.load_session(session.id)).backlog()]) > 1
+
+
 async def test_the_other_sessions_of_a_connection_go_on_when_one_fails(store: Store, notebook: type[Agent]) -> None:
     async with connect(notebook) as client:
         one, other = await client.new_session(), await client.new_session()

@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from .connecting import connect_reader
+from .errors import StoreFailure
 from .file import FILE
+from .rebuilding import is_damage
 from .records import Damage, read
 
 AT_ONCE = 8  # records for which a thread is entered
@@ -14,7 +16,10 @@ AT_ONCE = 8  # records for which a thread is entered
 
 async def pieces(path: Path, id: str, first: int, last: int) -> AsyncGenerator[list[bytes] | Damage | None, None]:
     """The records of a log from a line on; None, and then no more, when the database is too damaged to go on."""
-    db = await asyncio.to_thread(connect_reader, path / FILE)
+    try:
+        db = await asyncio.to_thread(connect_reader, path / FILE)
+    except sqlite3.Error as exc:
+        raise _unreadable(exc) from exc
     try:
         parts = read(db, id, first, last)
         while some := await asyncio.to_thread(_several, parts):
@@ -31,6 +36,12 @@ def _several(parts: Iterator[list[bytes] | Damage]) -> list[list[bytes] | Damage
             found.append(part)
             if len(found) == AT_ONCE:
                 break
-    except sqlite3.DatabaseError:
+    except sqlite3.DatabaseError as exc:
+        if not is_damage(exc):
+            raise _unreadable(exc) from exc
         found.append(None)
     return found
+
+
+def _unreadable(exc: sqlite3.Error) -> StoreFailure:
+    return StoreFailure(f"The session cannot be read: {exc}")
