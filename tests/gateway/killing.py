@@ -33,7 +33,7 @@ class Nursery:
     def __init__(self, process: asyncio.subprocess.Process, directory: Path, port: int) -> None:
         self._process, self._directory = process, directory
         self.url = f"ws://127.0.0.1:{port}/acp"
-        self._pidfd = -1
+        self._pid = self._pidfd = -1
 
     async def start(self) -> None:
         """Start the next gateway, once the one before is gone."""
@@ -41,7 +41,14 @@ class Nursery:
         await self.gone()
         async with asyncio.timeout(PATIENCE):
             self._process.stdin.write(b"\n")
-            self._pidfd = os.pidfd_open(int(await self._process.stdout.readline()))
+            self._pid = int(await self._process.stdout.readline())
+            self._pidfd = os.pidfd_open(self._pid)
+
+    def kill_agents(self) -> None:
+        """Kill the processes the gateway has started, and leave itself alone."""
+        for children in Path(f"/proc/{self._pid}/task").glob("*/children"):
+            for pid in children.read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         signal.pidfd_send_signal(self._pidfd, number)
@@ -133,7 +140,7 @@ class Lineage:
                     await self._meet(client, house)
                 self._figures["cycles"] += 1
             await house.gone()
-        prompts = await _check_outcomes(self._directory)
+        prompts = await check_outcomes(self._directory)
         self._figures["prompts"] += prompts
 
     async def _meet(self, client: Watcher, house: Nursery) -> None:
@@ -160,7 +167,7 @@ class Lineage:
         self._figures["received"] += len(self._received) - before
 
 
-async def _check_outcomes(directory: Path) -> int:
+async def check_outcomes(directory: Path) -> int:
     """Every prompt in every log has one outcome, but for the last of a session nobody has opened since."""
     with contextlib.closing(sqlite3.connect(directory / FILE)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -18,7 +18,7 @@ from dragoman.gateway.admission import Admission
 from dragoman.gateway.checks import Checks, command_hash
 from dragoman.gateway.limits import Limits
 from dragoman.gateway.serving import Order, check_exposure, serving
-from dragoman.gateway.signed import SignedTokens
+from dragoman.gateway.signed import LEEWAY, SignedTokens
 from dragoman.gateway.tokens import TokenFile, add_token, revoke_token
 from dragoman.gateway.upstream import Hosted
 from dragoman.roles import AgentRole, ClientRole, methods
@@ -47,7 +47,10 @@ async def ask(port: int, *lines: str, path: str = "/healthz", method: str = "GET
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
-    return int(answer.split(b" ", 2)[1]) if answer else 0
+    status = int(answer.split(b" ", 2)[1]) if answer else 0
+    if status in (429, 503) and path != "/readyz":
+        assert b"\r\nretry-after: " in answer.lower()  # whoever is refused for now is told for how long
+    return status
 
 
 def disguises(dice: random.Random, port: int, count: int = 400) -> list[str]:
@@ -383,6 +386,24 @@ async def test_a_signed_token_counts_when_everything_about_it_is_right(tmp_path:
         "not a token",
     ):
         assert await tokens.principal(bad) is None, bad
+
+
+async def test_who_comes_with_a_signed_token_is_in_until_it_expires(tmp_path: Path) -> None:
+    tokens, make = signed(tmp_path)
+    agents = {"testy": Hosted(target=Testy)}
+    order = Order(agents=agents, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path))
+    async with serving(order, lambda: None) as (gateway, url):
+        brief = make(exp=time.time() - LEEWAY + 2)
+        ann = Watcher()
+        async with connect(url, ann, headers={"Authorization": f"Bearer {brief}"}):
+            session = await ann.new_session(tmp_path)
+            assert gateway.live[session.id].card.principal == "ann"
+            await ann.until(lambda: ann.closed)
+        with pytest.raises(AgentStartError):
+            async with connect(url, headers={"Authorization": f"Bearer {brief}"}):
+                pass
+        async with connect(url, headers={"Authorization": f"Bearer {make()}"}) as again:
+            assert [found.session_id for found in await again.list_sessions()] == [session.id]
 
 
 async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 from dragoman import connect
 from dragoman.errors import InternalError
 from dragoman.gateway.attachment import attached
+from dragoman.gateway.logs import records
+from dragoman.gateway.records import update_params
+from dragoman.gateway.sqlite import SqliteEngine
 
 from .house import PATIENCE, Watcher, hosting, stepping
-from .killing import kill_in_the_middle, nursery
+from .killing import check_outcomes, kill_in_the_middle, nursery
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -130,6 +134,45 @@ async def test_a_question_that_is_open_when_the_gateway_dies_is_answered_cancell
                 await asyncio.wait([answer])
             assert answer.cancelled()  # nobody is left wondering
             assert (await outcome(session, "hello")).stop_reason == "end_turn"
+
+
+async def test_whatever_dies_everybody_is_told_the_log_without_a_gap(tmp_path: Path) -> None:
+    async with nursery(tmp_path, " ".join(TESTY)) as house, AsyncExitStack() as stack:
+        await house.start()
+        ann, bob, slow = Watcher(), Watcher(), Watcher()
+        for viewer in (ann, bob, slow):
+            await stack.enter_async_context(connect(attached(house.url, headers=house.headers), viewer))
+        async with asyncio.timeout(PATIENCE):
+            session = await ann.new_session(tmp_path)
+            theirs = await bob.load_session(session.id, tmp_path)
+            await slow.load_session(session.id, tmp_path)
+            slow.connection.hold()
+            await outcome(session, "flood 300 8000")
+            running = asyncio.ensure_future(outcome(session, "wait"))
+            await bob.until(lambda: b'"text":"wait"' in b"".join(bob.told[session.id]))
+            house.kill_agents()
+            with pytest.raises(InternalError, match="interrupted"):
+                await running
+            running = asyncio.ensure_future(outcome(session, "ask allow_once"))
+            await ann.asked.get()
+            house.kill()
+            await house.start()
+            with pytest.raises(InternalError, match="interrupted"):
+                await running
+            await outcome(theirs, "echo omega")
+            slow.connection.resume()
+            for viewer in (ann, slow):
+                await viewer.until(lambda viewer=viewer: b"omega" in viewer.told[session.id][-1])
+        house.kill()
+        await house.gone()
+    engine = SqliteEngine(tmp_path)
+    log = [record.entry.frame async for record in records(engine, session.id)]
+    await engine.close()
+    said = [frame for frame in log if update_params(frame) and b"user_message" not in frame]
+    for viewer in (ann, bob, slow):
+        assert [frame for frame in viewer.told[session.id] if b"user_message" not in frame] == said
+        assert viewer.numbers(session.id) == sorted(set(viewer.numbers(session.id)))
+    assert await check_outcomes(tmp_path) == 4
 
 
 async def test_a_gateway_that_is_told_to_stop_writes_down_how_its_turns_ended(tmp_path: Path) -> None:

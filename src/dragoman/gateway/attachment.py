@@ -242,7 +242,7 @@ class Attachment(AgentRole):
         self._tell("session/update", params)
 
     def _tell(self, name: str, params: Raw) -> None:
-        if name.startswith(OURS) and not self._wants_ours:
+        if self._client.closed or (name.startswith(OURS) and not self._wants_ours):
             return
         self._client.note(Method(name, Raw, is_request=False), params)
         if self._client.is_full and self._remote:

@@ -21,6 +21,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     prompt_bytes: int = 16 * MIB
     session_bytes: int = 1024 * MIB  # of one session's log
     turn_seconds: float = 3600.0
+    owner_seconds: float = 30.0  # a request waits for the client that owns the workspace to come back
     mcp_servers: int = 32  # of one session
     warn_lag: int = 2_000  # records a viewer may be behind before it is warned
     evict_lag: int = 20_000  # and before it is sent away,

@@ -55,6 +55,7 @@ class Shared:
             *(self.link.ready, self._show_queue, desk.limits, desk.metrics),
         )
         self._held: Upstream | None = None
+        self._came = asyncio.Event()  # somebody has sat down
         self._alone: asyncio.TimerHandle | None = None  # runs while nobody is here
 
     # The log
@@ -135,22 +136,30 @@ class Shared:
         return await self.asks.put(method, params)
 
     async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
-        """Ask the client that owns the workspace for what only it has."""
-        for seat in self.seats:
-            if seat.role == "admin" and seat.visitor.lends(method):
-                timeout = None if method.endswith("wait_for_exit") else LENDING_TIMEOUT
-                call = seat.visitor.connection.call(
-                    Method(method, Raw, Raw, timeout=timeout), changed(params, sessionId=self.id)
-                )
-                try:
-                    return await call  # type: ignore[no-any-return]
-                except RpcError as exc:
-                    raise RpcError.of(exc.code, exc.message, exc.data) from None
-                except Error as exc:
-                    raise InternalError(f"the client that owns the workspace did not answer: {exc}") from None
-        raise InternalError(
-            "no client that owns this session's workspace is connected", {"kind": "no_workspace_owner"}
-        )
+        """Ask the client that owns the workspace for what only it has; while it is away, wait a little."""
+        owner = await self._owner(method)
+        timeout = None if method.endswith("wait_for_exit") else LENDING_TIMEOUT
+        asked = Method(method, Raw, Raw, timeout=timeout)
+        try:
+            answer: Raw = await owner.connection.call(asked, changed(params, sessionId=self.id))
+            return answer
+        except RpcError as exc:
+            raise RpcError.of(exc.code, exc.message, exc.data) from None
+        except Error as exc:
+            raise InternalError(f"the client that owns the workspace did not answer: {exc}") from None
+
+    async def _owner(self, method: str) -> Visitor:
+        try:
+            async with asyncio.timeout(self._desk.limits.owner_seconds):
+                while True:
+                    for seat in self.seats:
+                        if seat.role == "admin" and seat.visitor.lends(method):
+                            return seat.visitor
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            why = "no client that owns this session's workspace is connected"
+            raise InternalError(why, {"kind": "no_workspace_owner"}) from None
 
     def lost(self) -> None:
         self.link.upstream = self._held = None
@@ -186,6 +195,7 @@ class Shared:
     def ready(self, seat: Seat, *, asks: bool = True) -> None:
         """Begin to tell a seat what happens, and ask it what is open."""
         if seat in self.seats:
+            self._came.set()
             seat.open()
             if asks:
                 self.asks.offer_all(seat)
