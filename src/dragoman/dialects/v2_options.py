@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .shapes import margin
 from .translator import Message, Translator
 from .v2_handshake import offered
 from .v2_shapes import MODE_OPTION, OPTIONS
@@ -12,13 +13,13 @@ def options_outward(talk: Talk, t: Translator) -> list[Message]:
     """All options of a session as version 2 has them; modes that no option stands for become one."""
     said: list[Message] = OPTIONS.outward(talk.options, t)
     modes = talk.modes
-    if modes and not any(option.get("category") == "mode" for option in talk.options):
+    if modes and not any(map(_is_mode, talk.options)):
         choices = [
             {("value" if name == "id" else name): member for name, member in mode.items()}
             for mode in modes["availableModes"]
         ]
         mode = {"type": "select", "configId": MODE_OPTION, "name": "Mode", "category": "mode"}
-        said = [{**mode, "currentValue": modes["currentModeId"], "options": choices}, *said]
+        said = [{**mode, "currentValue": modes["currentModeId"], "options": choices, **margin(modes)}, *said]
     return said
 
 
@@ -36,6 +37,8 @@ def learn_options(talk: Talk, options: Any, t: Translator) -> None:
             for choice in (entry["options"] if "groupId" in entry else [entry])
         ]
         talk.modes = {"currentModeId": mode["currentValue"], "availableModes": choices}
+        if talk.mode_option == MODE_OPTION:
+            talk.modes |= margin(mode)
 
 
 def shown_options(talk: Talk, t: Translator) -> list[Message]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .shapes import margin
 from .translator import Ask, Fault, Flow, Message, Pause, Start, Tell
 from .v2_handshake import offered
 from .v2_options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
@@ -87,14 +88,14 @@ class Sessions(Turns):
         """Set an option of our agent, or the mode if that is what the option stands for."""
         talk = self.talk(params["sessionId"])
         if params.get("configId") == MODE_OPTION:
-            asked = {"sessionId": talk.session_id, "modeId": params["value"]}
-            self.told_by_us((yield Ask("session/set_mode", asked)))
+            asked = {"sessionId": talk.session_id, "modeId": params["value"], **margin(params)}
+            result = self.told_by_us((yield Ask("session/set_mode", asked)))
             talk.modes = {**(talk.modes or {"availableModes": []}), "currentModeId": params["value"]}
         else:
             asked = {name: member for name, member in params.items() if name != "type" or member != "id"}
             result = self.told_by_us((yield Ask("session/set_config_option", asked)))
             talk.options = result.get("configOptions") or []
-        return {"configOptions": options_outward(talk, self)}
+        return {"configOptions": options_outward(talk, self), **margin(result)}
 
     # A client of ours, an agent of version 2
 
@@ -138,24 +139,26 @@ class Sessions(Turns):
     def set_mode(self, params: Message) -> Flow:
         """Choose a mode by the option that is the mode."""
         talk = self.talk(params["sessionId"])
-        yield from self._choose(talk, talk.mode_option or MODE_OPTION, "id", params["modeId"])
-        return {}
+        chosen = {"configId": talk.mode_option or MODE_OPTION, "type": "id", "value": params["modeId"]}
+        result, _ = yield from self._choose(talk, {**chosen, **margin(params)})
+        return margin(result)
 
     def set_option(self, params: Message) -> Flow:
         talk = self.talk(params["sessionId"])
         kind = "boolean" if isinstance(params["value"], bool) else "id"
         if kind == "boolean" and params.get("type") != kind:
             raise Fault(INVALID_PARAMS, 'Invalid params: a truth value needs the type "boolean"')
-        updates = yield from self._choose(talk, params["configId"], kind, params["value"])
+        result, updates = yield from self._choose(talk, {**params, "type": kind})
         for update in updates:
             if update["sessionUpdate"] == "current_mode_update":
                 yield Tell({"method": "session/update", "params": {"sessionId": talk.session_id, "update": update}})
-        return {"configOptions": shown_options(talk, self)}
+        return {"configOptions": shown_options(talk, self), **margin(result)}
 
-    def _choose(self, talk: Talk, option: str, kind: str, value: Any) -> Flow:
-        params = {"sessionId": talk.session_id, "configId": option, "type": kind, "value": value}
-        result = self.told_by_peer((yield Ask("session/set_config_option", params, to_peer=True)))
-        return changes_inward(talk, result["configOptions"], {}, self)
+    def _choose(self, talk: Talk, chosen: Message) -> Flow:
+        """Set an option of an agent; gives its answer, and the updates that say what has changed."""
+        said = {**chosen, "sessionId": talk.session_id}
+        result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
+        return result, changes_inward(talk, result["configOptions"], {}, self)
 
 
 def _check_servers(params: Message) -> None:

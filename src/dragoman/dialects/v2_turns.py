@@ -269,7 +269,8 @@ def _outcome(update: Message) -> Message:
     if update.get("stopReason") == "error":
         return {"error": update.get("error") or {"code": -32603, "message": "The agent reports an error"}}
     said = {name: update[name] for name in ("usage", "_meta") if update.get(name) is not None}
-    return {"result": {"stopReason": update.get("stopReason") or "end_turn", **said}}
+    reason = "end_turn" if update.get("stopReason") is None else update["stopReason"]
+    return {"result": {"stopReason": reason, **said}}
 
 
 def _refusal(answer: Message) -> Message | None:
