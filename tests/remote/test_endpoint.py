@@ -151,7 +151,7 @@ async def test_a_stream_that_cannot_be_resumed_says_so_and_leaves_its_reader_alo
 
 
 async def test_a_connection_has_so_many_streams_and_no_more(monkeypatch):
-    monkeypatch.setattr(asgi, "MAX_STREAMS", 3)
+    monkeypatch.setattr("dragoman.transports.asgi_requests.MAX_STREAMS", 3)
     async with served(Testy) as server, by_hand(server) as hand:
         await hand.initialize()
         async with hand.events("a"), hand.events("b"):

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.transports.accepted import Stream
 from dragoman.transports.replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number
+from dragoman.transports.stream import Stream
 
 
 def test_a_log_forgets_what_was_acknowledged():

@@ -9,18 +9,35 @@ from dragoman import InternalError, connect
 from dragoman.testing import Testy
 from dragoman.transports.http2 import PREFACE
 
-from .attacks import POST, POST_OF, UPGRADE, Socket, asking, begin
+from .attacks import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEAD,
+    HEADERS,
+    POST,
+    POST_OF,
+    SETTINGS,
+    UPGRADE,
+    WINDOW,
+    Socket,
+    asking,
+    begin,
+    frame,
+)
 from .by_hand import INITIALIZE, JSON, by_hand
 from .serving import WIRES, dial, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
-async def exchange(server, data):
-    """Send bytes and hang up our side; what comes back until theirs is."""
+async def exchange(server, data, *, hangs_up=False):
+    """Send bytes, and hang up our side if told so; what comes back until they hang up theirs."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         writer.write(data)
+        if hangs_up:
+            writer.write_eof()
         async with asyncio.timeout(10):
             return await reader.read()
     except ConnectionResetError:
@@ -80,6 +97,38 @@ async def test_frames_that_break_http2_end_that_socket_alone(frames):
         assert (await session.prompt("echo still here")).stop_reason == "end_turn"
 
 
+def malformed():
+    """Frames of HTTP/2 that break a rule, one after the other: every kind, with what is wrong about it."""
+    for kind in range(10):
+        for size in (0, 1, 3, 5, 7, 9):
+            for stream in (0, 1, 2):
+                yield frame(kind, b"\x00" * size, stream)
+    yield frame(SETTINGS, b"\x00\x05" + b"\xff" * 4)  # a frame size beyond the largest
+    yield frame(SETTINGS, b"\x00\x04" + b"\xff" * 4)  # a window beyond the largest
+    yield frame(SETTINGS, b"\x00\x02\x00\x00\x00\x02")  # neither push nor no push
+    yield frame(SETTINGS, b"\x00" * 6, 0, 1)  # an acknowledgement that says something
+    yield frame(WINDOW, b"\x00" * 4) + frame(WINDOW, b"\x7f\xff\xff\xff") * 2
+    yield asking(1) + asking(1)  # a stream twice
+    yield asking(3) + asking(1)  # and one that is older
+    yield asking(1) + frame(DATA, b"x", 1)  # more after the end
+    yield asking(1, ends=False) + frame(DATA, b"\xff" * 5, 1, 8)  # padding larger than the frame
+    yield frame(HEADERS, b"\xff" * 20, 1, END_HEADERS | END_STREAM)  # no header list
+    for head in ([], HEAD[1:], HEAD[:1], [*HEAD, HEAD[0]], [("x", "y"), *HEAD], [*HEAD, (":status", "200")]):
+        yield asking(1, head=head)
+    for name in ("X-Upper", "connection", "te", "", "a b", "content-length"):
+        yield asking(1, head=[*HEAD, (name, "x")])
+
+
+async def test_no_malformed_frame_is_more_than_the_end_of_its_socket(caplog):
+    async with asyncio.timeout(30), served(Testy) as server:
+        for frames in malformed():
+            await exchange(server, PREFACE + frame(SETTINGS) + frames, hangs_up=True)
+        async with connect(await dial("http/2", server.url())) as client:
+            session = await client.new_session("/")
+            assert (await session.prompt("echo still here")).stop_reason == "end_turn"
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("dragoman.transports.server_http1.HEAD_TIMEOUT", 0.05)
     monkeypatch.setattr("dragoman.transports.server.HEAD_TIMEOUT", 0.05)
@@ -89,7 +138,7 @@ async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_ten_thousand_messages_of_one_client_all_arrive(wire):
+async def test_thousands_of_messages_of_one_client_all_arrive(wire):
     count = 10_000 if wire == "websocket" else 1500
     async with asyncio.timeout(60), served(Testy) as server, connect(await dial(wire, server.url())) as client:
         answers = [client.agent.request("_testy/ping", {"n": number}) for number in range(count)]

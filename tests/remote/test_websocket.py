@@ -152,3 +152,44 @@ async def test_a_client_that_was_sent_away_does_not_come_back():
         send_away()
         with pytest.raises(ConnectionClosed, match=r"code 4401: revoked"):
             await pending
+
+
+async def test_whoever_takes_up_a_connection_ends_the_socket_before():
+    async with asyncio.timeout(10), served(Testy) as server:
+        url = server.url(websocket=True)
+        async with dial(url, additional_headers={"Last-Event-ID": "0"}) as first:
+            await first.send(INITIALIZE)
+            answer = await first.recv()
+            taken_up = {"Last-Event-ID": "0", "Acp-Connection-Id": first.response.headers["acp-connection-id"]}
+            async with dial(url, additional_headers=taken_up) as second:
+                assert await second.recv() == answer
+                await first.wait_closed()
+                assert first.close_code == 1011
+
+
+async def test_whoever_is_sent_away_is_not_waited_for():
+    """The agent ends although its client takes nothing any more."""
+    ended = asyncio.Event()
+
+    async def serve(wire):
+        await serve_on(Testy, wire)
+        ended.set()
+
+    wires = []
+    agents = Endpoint(lambda wire: wires.append(wire) or serve(wire))
+    flood = {"sessionId": "", "prompt": [{"type": "text", "text": "flood 2000 10000"}]}
+    async with asyncio.timeout(20), listening(agents) as server:
+        async with dial(server.url(websocket=True), max_queue=1) as socket:
+            await socket.send(INITIALIZE)
+            await socket.recv()
+            new = {"id": 2, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
+            await socket.send(json.dumps({"jsonrpc": "2.0", **new}))
+            while "result" not in (answer := json.loads(await socket.recv())):
+                pass
+            flood["sessionId"] = answer["result"]["sessionId"]
+            await socket.send(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": flood}))
+            await socket.recv()
+            wires[0].end("revoked", 4401)
+            await ended.wait()
+            socket.transport.abort()
+        await agents.close()

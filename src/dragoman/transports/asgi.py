@@ -10,15 +10,14 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
-from .. import codec
 from ..envelope import NULL, read_envelope
 from ..framing import MAX_FRAME
 from . import Transport
-from .accepted import HUNG_UP, MAX_STREAMS, AcceptedTransport, Request, Stream
-from .addresses import CONNECTION, LAST_EVENT, NUMBER, SESSION
+from .accepted import HUNG_UP, AcceptedTransport, Request
+from .addresses import CONNECTION, LAST_EVENT, SESSION
+from .asgi_requests import acknowledge, invalid, is_new, read_message, taken_up
 from .asgi_streams import EVENTS, Receive, Refused, Scope, Send, converse, refuse, respond, stream_events
-from .glance import Glance, failure, glance
-from .replay import read_number
+from .glance import Glance, failure
 
 if TYPE_CHECKING:
     from ..agent import App
@@ -156,21 +155,21 @@ class Endpoint:
         wire = None if opens else self._known(request, principal)
         frame = await self._body(request, receive)
         if wire is not None and not frame:
-            _acknowledge(wire, request)
+            acknowledge(wire, request)
             await respond(send, 202)
             return
-        message = _read_message(frame)
+        message = read_message(frame)
         if wire is None:
             await self._initialize(frame, message, request, principal, send)
             return
         if message.method == "initialize":
-            raise _invalid(400, message, "the connection is initialized already")
+            raise invalid(400, message, "the connection is initialized already")
         named = request.headers.get(SESSION)
         if named is not None and message.session not in (None, named):
-            raise _invalid(400, message, "Acp-Session-Id is not the session of the message")
+            raise invalid(400, message, "Acp-Session-Id is not the session of the message")
         wire.expects(message, named is not None)
-        _acknowledge(wire, request)
-        if _is_new(wire, request):
+        acknowledge(wire, request)
+        if is_new(wire, request):
             await wire.accept(frame)
         await respond(send, 202)
         wire.streams[None].wake()
@@ -179,7 +178,7 @@ class Endpoint:
         self, frame: bytes, message: Glance, request: Request, principal: Hashable, send: Send
     ) -> None:
         if message.method != "initialize" or not message.is_request:
-            raise _invalid(400, message, "the connection has to be initialized first")
+            raise invalid(400, message, "the connection has to be initialized first")
         wire = self._accept(request, principal, is_one=False)
         wire.answered = asyncio.get_running_loop().create_future()
         try:
@@ -232,7 +231,7 @@ class Endpoint:
         session = None if wire.is_one else request.headers.get(SESSION)
         if session is not None and len(session) > MAX_ID:
             raise Refused(400, "Acp-Session-Id is too long")
-        stream = _taken_up(wire, session, request)
+        stream = taken_up(wire, session, request)
         try:
             is_nudged = not wire.resumes and request.scope.get("http_version") == "2"
             await stream_events(wire, stream, receive, send, is_nudged=is_nudged)
@@ -247,7 +246,7 @@ class Endpoint:
             wire = self._known(request, principal)
             if not wire.resumes:
                 raise Refused(404, "there is no such connection")
-            stream = _taken_up(wire, None, request)
+            stream = taken_up(wire, None, request)
         else:
             wire = self._accept(request, principal, is_one=True)
             stream = wire.attach(None)
@@ -303,62 +302,3 @@ def read_request(scope: Scope) -> Request:
         scope.get("scheme") in ("https", "wss"),
         scope,
     )
-
-
-def _read_message(frame: bytes) -> Glance:
-    """A frame as far as its way is concerned; raises what a body that is no single message is answered with."""
-    try:
-        codec.check(frame)
-        read_envelope(frame)
-    except codec.Invalid:
-        if frame.lstrip()[:1] == b"[":
-            raise Refused(501, "batches", body=failure(b"", -32600, "batches are not used")) from None
-        message = glance(frame)
-        if not message.id and message.method is None:
-            raise Refused(400, "no message", body=failure(b"", -32600, "a message is an object")) from None
-        return message  # something is wrong with it, and the agent will say what
-    except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
-        raise Refused(400, "no JSON", body=failure(b"", -32700, f"Parse error: {exc}")) from None
-    return glance(frame)
-
-
-def _invalid(status: int, message: Glance, why: str) -> Refused:
-    """A refusal that also answers the request, when there was one."""
-    return Refused(status, why, body=failure(message.id, -32600, why) if message.is_request else None)
-
-
-def _acknowledge(wire: AcceptedTransport, request: Request) -> None:
-    number = read_number(request.headers.get(LAST_EVENT, ""))
-    if wire.resumes and number is not None:
-        wire.acknowledged(number)
-
-
-def _is_new(wire: AcceptedTransport, request: Request) -> bool:
-    """Whether a numbered message comes for the first time; a client that saw no answer sends it again."""
-    number = read_number(request.headers.get(NUMBER, "").strip('"'))
-    if not wire.resumes or number is None:
-        return True
-    if number > wire.heard.count + 1:
-        raise Refused(409, "a message before this one is missing")
-    is_new = number > wire.heard.count
-    wire.heard.add(int(is_new), 0)
-    return is_new
-
-
-def _taken_up(wire: AcceptedTransport, session: str | None, request: Request) -> Stream:
-    """The stream a reader comes for; one that says how far it had come takes the place of the one before."""
-    stream = wire.streams.get(session)
-    if stream is None and len(wire.streams) >= MAX_STREAMS:
-        raise Refused(429, "this connection has too many streams")
-    resumed = request.headers.get(LAST_EVENT)
-    number = None if resumed is None else read_number(resumed)
-    if resumed is not None and (number is None or not (stream or Stream()).sent.covers(number)):
-        raise Refused(410, "what came after that event is no longer kept")
-    if stream is not None and stream.reader is not None:
-        if number is None:
-            raise Refused(409, "the stream has a reader already")
-        stream.reader.cancel()
-    stream = wire.attach(session)
-    if number is not None:
-        stream.rewind(number)
-    return stream

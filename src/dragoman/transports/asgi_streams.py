@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from ..errors import Error
-from .accepted import HUNG_UP, AcceptedTransport, Stream
+from .accepted import HUNG_UP, AcceptedTransport
 from .replay import read_number
 from .sse import KEEP_ALIVE, in_ascii, write_events
+from .stream import Stream
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
 # Some clients of HTTP/2 (httpx, so the official SDK) notice what came for one stream only when something comes

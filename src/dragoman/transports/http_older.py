@@ -14,9 +14,9 @@ import msgspec
 
 from ..errors import ConnectionClosed
 from ..framing import Oversize
+from .event_stream import EventStream
 from .glance import glance
 from .http_exchange import ANSWER_TIMEOUT, JSON, Reply
-from .http_streams import EventStream
 from .sse import Event, EventReader
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class EventsForm:
     async def open(cls, wire: "HttpTransport") -> "EventsForm":
         form = cls(wire)
         shown = wire.link.address.shown
-        status = await form._stream.open(wire.link.begin, [("accept", "text/event-stream")])
+        status = await form._stream.open(wire.link, [("accept", "text/event-stream")])
         if status != 200:
             form._stream.close()
             raise ConnectionClosed(f"{shown} is no agent: it answered with status {status}")

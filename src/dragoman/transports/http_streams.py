@@ -8,7 +8,6 @@ With any other server the end of the connection's stream is the end, and that of
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ConnectionClosed
@@ -24,10 +23,11 @@ from .addresses import (
     Persistence,
     why_unreachable,
 )
+from .event_stream import EventStream
 from .glance import Glance, failure, glance
-from .http_exchange import ANSWER_TIMEOUT, JSON, Exchange, Headers
+from .http_exchange import ANSWER_TIMEOUT, JSON, Headers
 from .replay import Receipt, read_number
-from .sse import Event, EventReader
+from .sse import Event
 
 if TYPE_CHECKING:
     from .http import HttpTransport
@@ -198,14 +198,14 @@ class StreamsForm:
             log.exception("reading from %s failed", self._wire.link.address.shown)
             self._wire.end(f"reading from {self._wire.link.address.shown} failed: {exc}")
 
-    async def _take_up(self) -> "EventStream":
+    async def _take_up(self) -> EventStream:
         number = [(LAST_EVENT, str(self._heard.tell()))] if self._resumes else []
         return await self._get(None, [(CONNECTION, self._id), *number])
 
-    async def _get(self, session: str | None, headers: Headers) -> "EventStream":
+    async def _get(self, session: str | None, headers: Headers) -> EventStream:
         """A stream that is open; raises OSError when it may be later, ConnectionClosed when not."""
         stream = EventStream(lambda events: self._hear_events(session, events), self._wire.limit)
-        status = await stream.open(self._wire.link.begin, [("accept", "text/event-stream"), *headers])
+        status = await stream.open(self._wire.link, [("accept", "text/event-stream"), *headers])
         if status == 200:
             self._streams[session] = stream
             stream.pause(self._wire.is_held)
@@ -221,7 +221,7 @@ class StreamsForm:
         stream = await self._get(session, headers)
         stream.ended.add_done_callback(lambda _: self._stream_ended(session, stream))
 
-    def _stream_ended(self, session: str | None, stream: "EventStream") -> None:
+    def _stream_ended(self, session: str | None, stream: EventStream) -> None:
         if self._streams.get(session) is not stream:
             return
         del self._streams[session]
@@ -268,69 +268,3 @@ class StreamRefused(ConnectionClosed):
     def __init__(self, status: int) -> None:
         self.status = status
         super().__init__(f"the agent's server has ended the connection (status {status})")
-
-
-class EventStream:
-    """One long answer to a GET, read as events until it ends or falls silent."""
-
-    def __init__(self, hear: Callable[[list[Event]], None], limit: int) -> None:
-        self._hear = hear
-        self._reader = EventReader(limit)
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._exchange: Exchange | None = None
-        self._heard_at = self._loop.time()
-        self._paused = False
-        self._watch: asyncio.TimerHandle | None = None
-        self._early: list[Event] | None = []  # until the answer's head has been looked at
-
-    async def open(self, begin: "Callable[..., object]", headers: Headers) -> int:
-        """Ask for it; gives the status of the answer."""
-        self._exchange = exchange = await begin("GET", headers, b"", self._heard, self._over)  # type: ignore[misc]
-        try:
-            async with asyncio.timeout(SILENCE):
-                reply = await exchange.reply
-        except BaseException:
-            exchange.cancel()
-            raise
-        if reply.status == 200 and not reply.get("content-type").startswith("text/event-stream"):
-            return 406
-        if reply.status == 200:
-            self._watch = self._loop.call_later(SILENCE, self._look)
-            early, self._early = self._early, None
-            if early:
-                self._hear(early)
-        return int(reply.status)
-
-    def _heard(self, data: bytes) -> None:
-        self._heard_at = self._loop.time()
-        if events := self._reader.feed(data):
-            if self._early is None:
-                self._hear(events)
-            else:
-                self._early += events
-
-    def _over(self, exc: Exception | None) -> None:
-        if self._watch:
-            self._watch.cancel()
-        if not self.ended.done():
-            self.ended.set_result(None)
-
-    def _look(self) -> None:
-        """A server that sends not even comments is gone, unless it was us who did not read."""
-        rest = SILENCE - (self._loop.time() - self._heard_at)
-        if rest > 0 or self._paused:
-            self._watch = self._loop.call_later(max(rest, 1.0), self._look)
-        elif self._exchange:
-            log.info("the agent's server has been silent for too long")
-            self._exchange.cancel()
-
-    def pause(self, paused: bool) -> None:
-        self._paused = paused
-        self._heard_at = self._loop.time()
-        if self._exchange:
-            self._exchange.pause(paused)
-
-    def close(self) -> None:
-        if self._exchange:
-            self._exchange.cancel()

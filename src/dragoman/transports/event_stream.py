@@ -1,0 +1,78 @@
+"""A long answer to a GET, as the client reads it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from .addresses import SILENCE
+from .http_exchange import Exchange, Headers
+from .http_link import Link
+from .sse import Event, EventReader
+
+log = logging.getLogger("dragoman")
+
+
+class EventStream:
+    """Events, until the answer ends or falls silent; `hear` is called with them as they arrive."""
+
+    def __init__(self, hear: Callable[[list[Event]], None], limit: int) -> None:
+        self._hear = hear
+        self._reader = EventReader(limit)
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._exchange: Exchange | None = None
+        self._heard_at = self._loop.time()
+        self._paused = False
+        self._watch: asyncio.TimerHandle | None = None
+        self._early: list[Event] | None = []  # until the answer's head has been looked at
+
+    async def open(self, link: Link, headers: Headers) -> int:
+        """Ask for it; gives the status of the answer."""
+        self._exchange = exchange = await link.begin("GET", headers, b"", self._heard, self._over)
+        try:
+            async with asyncio.timeout(SILENCE):
+                reply = await exchange.reply
+        except BaseException:
+            exchange.cancel()
+            raise
+        if reply.status == 200 and not reply.get("content-type").startswith("text/event-stream"):
+            return 406
+        if reply.status == 200:
+            self._watch = self._loop.call_later(SILENCE, self._look)
+            early, self._early = self._early, None
+            if early:
+                self._hear(early)
+        return reply.status
+
+    def _heard(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        if events := self._reader.feed(data):
+            if self._early is None:
+                self._hear(events)
+            else:
+                self._early += events
+
+    def _over(self, exc: Exception | None) -> None:
+        if self._watch:
+            self._watch.cancel()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _look(self) -> None:
+        """A server that sends not even comments is gone, unless it was us who did not read."""
+        rest = SILENCE - (self._loop.time() - self._heard_at)
+        if rest > 0 or self._paused:
+            self._watch = self._loop.call_later(max(rest, 1.0), self._look)
+        elif self._exchange:
+            log.info("the agent's server has been silent for too long")
+            self._exchange.cancel()
+
+    def pause(self, paused: bool) -> None:
+        self._paused = paused
+        self._heard_at = self._loop.time()
+        if self._exchange:
+            self._exchange.pause(paused)
+
+    def close(self) -> None:
+        if self._exchange:
+            self._exchange.cancel()
