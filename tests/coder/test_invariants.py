@@ -34,8 +34,13 @@ def word(chance: random.Random) -> Any:
             call("run_command", command=chance.choice(["true", "false", "echo hi", "", "\0", "exit 3"])),
             call("update_plan", steps=[{"content": "x"}]),
             call("exit_plan", plan="p"),
+            call("task", task="Look around."),
+            call("apply_patch", patch=f"*** Begin Patch\n*** Update File: {path}\n-x\n+z\n*** End Patch"),
             call("ask_user", question="?"),
-            call_with("read_file", chance.choice(["{", "[]", "null", '{"path": null}', '{"path": "\\ud800"}'])),
+            call_with(
+                "read_file",
+                chance.choice(["{", "[]", "null", '{"path": null}', '{"path": "\\ud800"}', '{"path": "\\q"}']),
+            ),
             call("no_such_tool", x=1),
             call(chance.choice(["command_output", "stop_command"]), id="command-1"),
             pause(lambda: asyncio.sleep(0)),
@@ -64,7 +69,7 @@ async def attempt(seed: int, cwd: Path) -> str:
     client_class = chance.choice([DiskClient, BareClient])
     choices = ["allow", "allow_session", "reject", "code", "plan", "no such option", None]
     client = client_class(permissions=lambda request: chance.choice(choices))
-    model = ScriptedModel(*(step(chance) for _ in range(chance.randint(1, 6))))
+    model = ScriptedModel(*(step(chance) for _ in range(chance.randint(1, 6))), name="scripted-gpt")
     cancel_after = chance.choice([None, chance.randint(0, 12)])
     async with (
         asyncio.timeout(60),
