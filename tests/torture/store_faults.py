@@ -22,12 +22,12 @@ from dragoman.store.database import Database
 
 from .store_damage import MEMORY, Chronicler
 from .store_scenario import DOOMED, KEPT, migrate, prepare
+from .workers import with_tests
 
 CALLS = "pwrite64,fsync,fdatasync,ftruncate,rename,unlink,mkdir,link"
 TRACING = ("-e", f"trace={CALLS}")
 SCENARIOS = ("talking", "mending", "migrating")
 FAULTS = ("error=ENOSPC", "error=EIO", "error=ENOSPC+", "error=EIO+", "signal=KILL")  # `+`: and all that follow
-TESTS = str(Path(__file__).parent.parent)
 WORDS_KEPT = [f"<{KEPT}.{number}>" for number in range(40)]
 
 
@@ -96,7 +96,7 @@ class Site:
             process = await asyncio.create_subprocess_exec(
                 *("strace", *fast, "-f", "-qq", "-o", log, *(tracing or TRACING), *inject),
                 *(*program, json.dumps(self.ids)),
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([TESTS, *sys.path])},
+                env=with_tests(),
                 stderr=subprocess.PIPE,
             )
             _, errors = await asyncio.wait_for(process.communicate(), 120)
