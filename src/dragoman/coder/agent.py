@@ -206,7 +206,7 @@ class Coder(Agent):
         return instructions(
             session.cwd,
             session.additional_directories,
-            session.mode or DEFAULT,
+            talk.mode,
             talk.skills,
             task=words if replaces else TASK,
             addition="" if replaces else words,
@@ -274,10 +274,12 @@ class Coder(Agent):
 
     async def _tell_model(self, turn: Turn, talk: "Conversation") -> None:
         """Say which model answers, the first time and whenever it is another one."""
+        from .options import REVIEWER
+
         name = talk.model
         if talk.told_model == name:
             return
-        what = "The built-in reviewer, no language model, answers" if name == "reviewer" else f"`{name}` answers"
+        what = "The built-in reviewer, no language model, answers" if name == REVIEWER else f"`{name}` answers"
         await turn.say(f"_{what} ({self.models.why(name)}); `/model` changes that._\n\n")
         talk.told_model = name
 

@@ -55,6 +55,7 @@ class Conversation:
         self.title: str | None = stored.get("title")
         self.is_named: bool = stored.get("is_named", False)  # the model was asked for the title
         self._naming: asyncio.Task[None] | None = None
+        self._is_closed = False
         self.told_model: str | None = stored.get("told_model")  # the model the user was told of
         self.choices: dict[str, str] = dict(stored.get("choices", {}))  # options the user set
 
@@ -97,7 +98,7 @@ class Conversation:
 
     def name_soon(self, model: Model) -> None:
         """Have the model name the session, beside whatever comes next."""
-        if self._naming is None:
+        if self._naming is None and not self._is_closed:
             self._naming = asyncio.create_task(self._name(model), name="name the session")
 
     async def _name(self, model: Model) -> None:
@@ -173,6 +174,7 @@ class Conversation:
         await self.session.set_config_options(with_option(self.session.config_options, "mode", mode))
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._naming:
             self._naming.cancel()
             await asyncio.wait([self._naming])
