@@ -191,9 +191,17 @@ async def test_a_session_not_used_for_too_long_is_expired(tmp_path: Path) -> Non
         await session.prompt("say old")
     late = durable(Notebook, Store(tmp_path / "store", max_age=timedelta(milliseconds=-1)))
     async with connect(late) as client:
+        for call in (client.load_session, client.resume_session, client.fork_session):
+            with pytest.raises(ResourceNotFound, match="Session expired"):
+                await call(session.id)
         with pytest.raises(ResourceNotFound, match="Session expired"):
-            await client.load_session(session.id)
+            await client.agent.set_title(s.SetSessionTitleRequest(session_id=session.id, title="new"))
         assert await client.list_sessions() == []
+        new = await client.new_session()
+        assert await new.set_title("one that is open is not too old") == "one that is open is not too old"
+        await client.agent.delete_session(s.DeleteSessionRequest(session_id=session.id))
+    async with connect(durable(Notebook, Store(tmp_path / "store"))) as client:
+        assert [one.session_id for one in await client.list_sessions()] == [new.id]
 
 
 async def test_the_sessions_of_one_agent_are_not_anothers(store: Store, notebook: type[Agent]) -> None:

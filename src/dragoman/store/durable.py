@@ -194,7 +194,7 @@ class _Durable(Agent):
         """Open a session again; gives it, what is known of it, and what may be missing in it."""
         self._check(params)
         id = params.session_id
-        self.store.check_age(id, await self._known(id))
+        await self._check_known(id)
         held = await self.store.commit(lambda db: db.acquire(id, self))
         damages = [held.suspect] if held.suspect else []
         if id in self._turns:  # the running turn has the session; it goes on with it
@@ -244,7 +244,7 @@ class _Durable(Agent):
 
     async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
         self._check(params)
-        await self._known(params.session_id)
+        await self._check_known(params.session_id)
         if params.session_id in self.sessions:
             await self._stored(params.session_id)
         id = new_id("sess")
@@ -283,7 +283,7 @@ class _Durable(Agent):
 
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
         try:
-            await self._known(params.session_id)
+            await self._ours(params.session_id)
         except (
             SessionUnknown
         ):  # it may have been deleted, and somebody have kept its traces from being cleared away
@@ -294,36 +294,42 @@ class _Durable(Agent):
         return s.DeleteSessionResponse()
 
     async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:
-        await self._known(params.session_id)
+        await self._check_known(params.session_id)
         await self._close_if_open(params.session_id)
         await self._append(params.session_id, Archived(archived=True))
         return s.ArchiveSessionResponse()
 
     async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse:
-        await self._known(params.session_id)
+        await self._check_known(params.session_id)
         await self._append(params.session_id, Archived(archived=False))
         return s.UnarchiveSessionResponse()
 
     async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse:
-        await self._known(params.session_id)
+        await self._check_known(params.session_id)
         return s.SessionStatusResponse(status="open" if params.session_id in self.sessions else "saved")
 
     async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
         title = " ".join(params.title.split())[:MAX_TITLE]
         if not title:
             raise InvalidParams("a title has to say something")
-        await self._known(params.session_id)
+        await self._check_known(params.session_id)
         await self._append(params.session_id, Titled(title=title))
         return s.SetSessionTitleResponse(title=title)
 
     def _is_ours(self, head: Head) -> bool:
         return head.agent in (self.store_name, "")  # damage may have taken the name
 
-    async def _known(self, id: str) -> Head:
+    async def _ours(self, id: str) -> Head:
         summary = await self.store.run(lambda db: db.summary(id))
         if not self._is_ours(summary.head):
             raise SessionUnknown(id)
         return summary.head
+
+    async def _check_known(self, id: str) -> None:
+        """Refuse a session that is not there, is another agent's, or was not used for too long."""
+        head = await self._ours(id)
+        if id not in self.sessions:
+            self.store.check_age(id, head)
 
     async def _append(self, id: str, event: Event) -> None:
         """Add to a session, open or not."""
