@@ -119,7 +119,7 @@ async def test_nobody_comes_in_without_a_credential(tmp_path: Path) -> None:
                     async with connect(house.url(wire=wire), headers=headers):
                         pass
         assert house.gateway.metrics.connections.lines("x") == ["x 0"]
-        assert house.gateway._upstreams == {}
+        assert house.gateway.processes.running == {}
 
 
 async def test_guessing_is_slowed_down(tmp_path: Path) -> None:

@@ -53,11 +53,6 @@ class Admission:
         self._damping = damping or Damping()
         self._refused = refused
 
-    @property
-    def is_open(self) -> bool:
-        """Whether everybody is let in."""
-        return self._anybody is not None
-
     async def __call__(self, request: Request) -> Principal:
         """The principal a request is from; raises Refused."""
         token = _token(request)

@@ -6,7 +6,7 @@ from .card import Card
 from .engine import Engine
 from .limits import Limits
 from .metrics import Metrics
-from .upstream import Upstream
+from .processes import Processes
 
 if TYPE_CHECKING:
     from .shared import Shared
@@ -16,9 +16,7 @@ class Desk(Protocol):
     engine: Engine
     limits: Limits
     metrics: Metrics
-
-    async def upstream(self, agent: str, principal: str, session: str) -> Upstream:
-        """A running agent of a principal, started if need be; of a session, if each has its own."""
+    processes: Processes
 
     async def save_card(self, id: str, card: Card) -> None:
         """Keep what is known of a session besides its log."""

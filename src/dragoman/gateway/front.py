@@ -87,7 +87,7 @@ class Front(AgentRole):
             "_dragoman/session/share": self._share,
             "_dragoman/queue/cancel": self._cancel_queued,
         }
-        for name in self.gateway.agent(self.agent).passes:
+        for name in self.gateway.agents[self.agent].passes:
             requests[name] = functools.partial(self._forward, name)
         methods = {
             name: Method(
@@ -113,12 +113,12 @@ class Front(AgentRole):
         self.knows_us = told is not None
         if isinstance(told, Mapping) and isinstance(told.get("client"), str):
             self.client = str(told["client"])[:MAX_CLIENT]
-        greeting = await self.gateway.greeting(self.agent, self.name)
+        greeting = await self.gateway.processes.greeting(self.agent, self.name)
         return changed(greeting, agentCapabilities=_ours_too(greeting.get("agentCapabilities", raw({}))))
 
     async def _log_in(self, params: Raw) -> Raw:
         """Pass a login on; who fails too often is sent away."""
-        upstream = await self.gateway.upstream(self.agent, self.name)
+        upstream = await self.gateway.processes.get(self.agent, self.name)
         try:
             result = await upstream.call("authenticate", params)
         except RpcError:
@@ -131,7 +131,7 @@ class Front(AgentRole):
         return result
 
     async def _log_out(self, params: Raw) -> Raw:
-        upstream = await self.gateway.upstream(self.agent, self.name)
+        upstream = await self.gateway.processes.get(self.agent, self.name)
         result = await upstream.call("logout", params)
         self.gateway.logins.forget(self.agent, self.name)
         return result

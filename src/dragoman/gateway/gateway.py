@@ -9,36 +9,31 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Self
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, Self
 
 import msgspec
 from msgspec import Raw
 
-from ..client import reach
-from ..errors import AgentStartError, Error, InternalError, InvalidParams, Overloaded, ResourceNotFound
-from ..transports import Transport
+from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
 from .card import Card, Detached
 from .checks import Checks
 from .engine import Engine, EngineFailure, Fenced, Lease
-from .isolation import Isolation
-from .limits import RETRY_AFTER, Limits, exceeded
+from .limits import RETRY_AFTER, Limits, draining, exceeded
 from .logins import Logins
 from .metrics import Metrics
+from .processes import Idleness, Processes
 from .records import changed, members, raw
 from .shared import Shared
-from .upstream import Hosted, Upstream
+from .upstream import Hosted
 
 log = logging.getLogger("dragoman")
 
 LEASE = 15.0  # seconds without a word after which a session is anybody's
 RENEW_EVERY = 5.0
 IDLE = 1800.0  # seconds a session nobody sits at stays open
-IDLE_PROCESS = 60.0  # seconds an agent without sessions keeps running
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
-
-Place = tuple[str, str, str]  # whom a process serves: an agent's name, a principal, a session if it has its own
 
 
 class Gateway:
@@ -56,26 +51,18 @@ class Gateway:
     ) -> None:
         if not agents:
             raise ValueError("a gateway needs at least one agent")
-        for name, hosted in agents.items():
-            if hosted.isolated and (isinstance(hosted.target, str) or not isinstance(hosted.target, Sequence)):
-                raise ValueError(f"{name} is no command, so it cannot be isolated")
-            if hosted.isolated and checks.workspace is None:
-                raise ValueError(f"{name} is to be isolated, but has no workspace to be isolated in")
         self.engine, self.agents, self.limits, self.checks = engine, agents, limits, checks
         self.detached = detached
         self.default = default or next(iter(agents))
         self.metrics = Metrics()
         self.logins = Logins()
+        self.processes = Processes(agents, checks, limits, self.metrics, self._chore)
         self.live: dict[str, Shared] = {}
         self.is_draining = False
         self._owner = ""
-        self._upstreams: dict[Place, Upstream] = {}
         self._opening: Counter[str] = Counter()  # sessions on their way, by principal
-        self._died: set[Place] = set()  # agents whose last process ended by itself
-        self._idle: dict[str | Place, float] = {}  # since when nobody has needed something
-        self._locks: dict[object, asyncio.Lock] = {}
-        self._isolations: dict[str, Isolation] = {}  # by agent
-        self._greetings: dict[str, dict[str, Raw]] = {}
+        self._idle = Idleness()
+        self._locks: dict[str, asyncio.Lock] = {}  # by session
         self._chores: set[asyncio.Task[None]] = set()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -92,77 +79,18 @@ class Gateway:
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
         await asyncio.gather(*(self.close(shared, is_last=True) for shared in list(self.live.values())))
-        for upstream in list(self._upstreams.values()):
-            self._chore(upstream.close())
         while self._chores:
             await asyncio.wait(self._chores)
-        for isolation in self._isolations.values():
-            await isolation.close()
+        await self.processes.close()
+        while self._chores:
+            await asyncio.wait(self._chores)
 
     async def drain(self, patience: float) -> None:
         """Take nothing new, and give what runs some time to finish."""
-        self.is_draining = True
+        self.is_draining = self.processes.is_draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await asyncio.gather(*(shared.turns.finished() for shared in self.live.values()))
-
-    # Agents
-
-    def agent(self, name: str) -> Hosted:
-        return self.agents[name]
-
-    async def greeting(self, agent: str, principal: str) -> dict[str, Raw]:
-        """What an agent answers to `initialize`; it is started once to find out."""
-        if agent not in self._greetings:
-            self._greetings[agent] = (await self.upstream(agent, principal)).greeting
-        return self._greetings[agent]
-
-    async def upstream(self, agent: str, principal: str, session: str = "") -> Upstream:
-        key = agent, principal, session if self.agents[agent].process_per == "session" else ""
-        async with self._lock(key):
-            found = self._upstreams.get(key)
-            if found and found.is_alive:
-                return found
-            self._admit_process(principal)
-            upstream = Upstream(self.agents[agent], self._way_to(agent, principal), self._agent_ended)
-            try:
-                await upstream.start()
-            except AgentStartError as exc:
-                log.error("the agent %s does not start: %s", agent, exc)
-                raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
-            self._upstreams[key] = upstream
-            if key in self._died:
-                self._died.discard(key)
-                self.metrics.restarts.add()
-            self.metrics.processes.add(1)
-            self._greetings[agent] = upstream.greeting
-            return upstream
-
-    def _way_to(self, agent: str, principal: str) -> contextlib.AbstractAsyncContextManager[Transport]:
-        """What starts or reaches an agent."""
-        hosted = self.agents[agent]
-        if not hosted.isolated:
-            return reach(hosted.target, env=hosted.env)
-        root = self.checks.root(principal)
-        assert root and isinstance(hosted.target, Sequence)  # as `__init__` has made sure
-        isolation = self._isolations.setdefault(agent, Isolation(hosted.visible))
-        return isolation.reach(hosted.target, root, hosted.env)
-
-    def _admit_process(self, principal: str) -> None:
-        if self.is_draining:
-            raise draining()
-        if sum(owner == principal for _, owner, _ in self._upstreams) >= self.limits.processes:
-            raise exceeded("processes", self.limits.processes)
-
-    def _agent_ended(self, upstream: Upstream) -> None:
-        for key, found in list(self._upstreams.items()):
-            if found is upstream:
-                del self._upstreams[key]
-                if upstream.parties_lost:
-                    self._died.add(key)
-                self.metrics.processes.add(-1)
-                self._idle.pop(key, None)
-                self._chore(upstream.close())
 
     # Sessions
 
@@ -182,7 +110,7 @@ class Gateway:
         card = Card(
             *(agent, principal, cwd, raw(found)), created=now, updated=now, detached=self.detached.asked_for(found)
         )
-        upstream = await self.upstream(agent, principal, id)
+        upstream = await self.processes.get(agent, principal, id)
         shared = Shared(id, card, await self._lease(id), self)
         try:
             result = await shared.link.open(upstream)
@@ -201,7 +129,7 @@ class Gateway:
         shared = self.live.get(id)
         if shared and shared.card.role_of(principal):
             return shared
-        async with self._lock(id):
+        async with self._locks.setdefault(id, asyncio.Lock()):
             fact = await self.engine.fact("session", id)
             card = msgspec.json.decode(fact.value, type=Card) if fact else None
             if card is None or card.role_of(principal) is None:
@@ -293,8 +221,7 @@ class Gateway:
             del self.live[shared.id]
             self.metrics.sessions.set(len(self.live))
         await shared.close(is_last=is_last)
-        if own := self._upstreams.get((shared.card.agent, shared.card.principal, shared.id)):
-            self._chore(own.close())
+        self.processes.end(shared.card.agent, shared.card.principal, shared.id)
         with contextlib.suppress(EngineFailure):
             await self._save(shared)
             await self.engine.release(shared.history.lease)
@@ -324,27 +251,15 @@ class Gateway:
 
     async def _tidy(self) -> None:
         for shared in list(self.live.values()):
-            if self._has_been_idle(shared.id, shared.is_idle, IDLE):
+            if self._idle.lasts(shared.id, IDLE, is_idle=shared.is_idle):
                 await self.close(shared)
-        for key, upstream in list(self._upstreams.items()):
-            if self._has_been_idle(key, not upstream.parties, IDLE_PROCESS):
-                await upstream.close()
-        for gone in [key for key in self._idle if key not in self.live and key not in self._upstreams]:
-            del self._idle[gone]
-        for unused in [key for key, lock in self._locks.items() if not lock.locked() and key not in self.live]:
+        self._idle.keep(self.live)
+        for unused in [id for id, lock in self._locks.items() if not lock.locked()]:
             del self._locks[unused]
+        await self.processes.tidy()
 
-    def _has_been_idle(self, key: str | Place, is_idle: bool, most: float) -> bool:
-        if not is_idle:
-            self._idle.pop(key, None)
-            return False
-        return time.monotonic() - self._idle.setdefault(key, time.monotonic()) > most
-
-    def _lock(self, key: object) -> asyncio.Lock:
-        return self._locks.setdefault(key, asyncio.Lock())
-
-    def _chore(self, work: object) -> None:
-        chore: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    def _chore(self, work: Coroutine[Any, Any, None]) -> None:
+        chore = asyncio.create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
@@ -352,10 +267,6 @@ class Gateway:
 def unknown(id: str) -> ResourceNotFound:
     """What is said of a session that is not, and of one that is somebody else's."""
     return ResourceNotFound("Session not found", {"sessionId": id})
-
-
-def draining() -> Overloaded:
-    return Overloaded("this gateway is about to stop", {"kind": "draining", "retryAfter": RETRY_AFTER})
 
 
 @contextlib.asynccontextmanager

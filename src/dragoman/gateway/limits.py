@@ -28,6 +28,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     lag_seconds: float = 10.0  # if it has not caught up for this long
 
 
+def draining() -> Overloaded:
+    """The error of whoever wants something new of a gateway that is about to stop."""
+    return Overloaded("this gateway is about to stop", {"kind": "draining", "retryAfter": RETRY_AFTER})
+
+
 def exceeded(limit: str, most: float) -> Overloaded:
     """The error of whoever wants more than a limit allows."""
     return Overloaded(

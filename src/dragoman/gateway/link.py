@@ -47,7 +47,7 @@ class Link:
         """The agent, started and told of the session again if need be; and what it has to be reminded of."""
         async with self._linking:
             if self.upstream is None or not self.upstream.is_alive:
-                upstream = await self._desk.upstream(self._card.agent, self._card.principal, self._id)
+                upstream = await self._desk.processes.get(self._card.agent, self._card.principal, self._id)
                 if not await self._is_gone_on_with(upstream):
                     await self.open(upstream)
                     self._primer = await self._reminder()

@@ -51,8 +51,7 @@ class Shared:
         self.link = Link(id, card, self, self.history, desk)
         self.asks = Asks(id, self.history, lambda: list(self.seats), desk.metrics)
         self.turns = Turns(
-            *(id, self.history, desk.engine, self.summary, self.asks),
-            *(self.link.ready, self._show_queue, desk.limits, desk.metrics),
+            id, self.history, self.summary, self.asks, desk, ready=self.link.ready, moved=self._show_queue
         )
         self._held: Upstream | None = None
         self._came = asyncio.Event()  # somebody has sat down

@@ -19,11 +19,10 @@ from msgspec import Raw
 
 from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, RpcError
 from .asks import Asks
-from .engine import Engine
+from .desk import Desk
 from .history import History
-from .limits import Limits, exceeded
+from .limits import exceeded
 from .logs import record
-from .metrics import Metrics
 from .records import (
     PROMPT,
     Ended,
@@ -70,18 +69,17 @@ class Turns:
         self,
         session: str,
         history: History,
-        engine: Engine,
         summary: Summary,
         asks: Asks,
+        desk: Desk,
+        *,
         ready: Ready,
         moved: Callable[[], None],
-        limits: Limits,
-        metrics: Metrics,
     ) -> None:
         self.running: Turn | None = None
-        self._session, self._history, self._engine, self._asks = session, history, engine, asks
-        self._summary = summary
-        self._ready, self._moved, self._limits, self._metrics = ready, moved, limits, metrics
+        self._session, self._history, self._summary, self._asks = session, history, summary, asks
+        self._engine, self._limits, self._metrics = desk.engine, desk.limits, desk.metrics
+        self._ready, self._moved = ready, moved
         self._queue: deque[Turn] = deque()
         self._open: dict[str, Turn] = {}
         self._worker: asyncio.Task[None] | None = None
