@@ -1,7 +1,21 @@
 """The coding agent: a loop of its own around any language model, and a scripted model to try it with."""
 
-from .agent import Coder
-from .model import Model
-from .scripted import ScriptedModel, call, call_with, pause, stop, think
+from typing import TYPE_CHECKING
+
+from ..names import loading
+
+if TYPE_CHECKING:
+    from .agent import Coder
+    from .model import Model
+    from .scripted import ScriptedModel, call, call_with, pause, stop, think
 
 __all__ = ["Coder", "Model", "ScriptedModel", "call", "call_with", "pause", "stop", "think"]
+
+__getattr__ = loading(
+    __name__,
+    {
+        "agent": ("Coder",),
+        "model": ("Model",),
+        "scripted": ("ScriptedModel", "call", "call_with", "pause", "stop", "think"),
+    },
+)

@@ -15,8 +15,8 @@ from msgspec import Meta
 
 from ... import schema as s
 from ..history import Part
+from ..seeker import MOST_FOUND, Order
 from ..workplace import Workplace
-from .seeker import MOST_FOUND, Order
 from .tool import Failed, Tool, Work, said
 
 PATIENCE = 30.0  # seconds
@@ -92,7 +92,7 @@ def _told(shown: Sequence[str], found: int) -> str:
 
 async def _seek(order: Order) -> list[Any]:
     """What a seeker finds; it is killed when it takes too long or nobody waits any more."""
-    program = [sys.executable, "-P", "-m", "dragoman.coder.tools.seeker"]
+    program = [sys.executable, "-P", "-m", "dragoman.coder.seeker"]
     process = await asyncio.create_subprocess_exec(
         *program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from ...host.permissions.matching import path_fits
+from ..host.permissions.matching import path_fits
 
 LONGEST = 60  # seconds after which the process ends itself, should nobody be left to end it
 MOST_FOUND = 500
