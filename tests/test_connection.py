@@ -681,3 +681,18 @@ async def test_answered_requests_leave_nothing_in_memory() -> None:
                 hand.send(*[request(n, "_echo", {"text": "x" * 200}) for n in range(500)])
                 await hand.ping()
         assert resident() - before < 2 * 1024 * 1024
+
+
+async def test_a_handler_knows_the_id_of_the_request_it_answers() -> None:
+    class Naming(Agent):
+        @extension("_acme/id")
+        async def id(self, params: Any) -> Any:
+            await asyncio.sleep(0)
+            return {"id": self.client.wire.request_id}
+
+    async with facing_agent(Naming) as hand:
+        hand.send(request("first", "_acme/id"), request(7, "_acme/id"))
+        assert [(await hand.receive())["result"]["id"] for _ in range(2)] == ["first", 7]
+    here, _ = pipe()
+    with pytest.raises(LocalProtocolError, match="no request"):
+        Connection(here).request_id  # noqa: B018
