@@ -60,10 +60,11 @@ class Reciting(Agent):
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(turns)
 def test_what_is_loaded_folds_to_what_was_seen(script: list[list[Any]]) -> None:
-    asyncio.run(_recite(script))
+    asyncio.run(recite(script))
 
 
-async def _recite(script: list[list[Any]]) -> None:
+async def recite(script: list[list[Any]]) -> None:
+    """Have a script said and told again, and compare."""
     with tempfile.TemporaryDirectory() as directory:
         agent = durable(Reciting, Store(Path(directory)))
         agent.script = script

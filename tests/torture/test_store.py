@@ -1,13 +1,17 @@
 """T61 to T71 at full size: `make torture`."""
 
+import asyncio
 import io
 import os
 import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from store.test_fidelity import recite, turns
 
 from dragoman import connect
 from dragoman.store import Store, durable
@@ -27,6 +31,7 @@ DAMAGES = int(os.environ.get("STORE_DAMAGES", "5000"))
 FAULTS = int(os.environ.get("STORE_FAULTS", "10000"))  # at most so many of a scenario; there are fewer
 POWER_FAILURES = int(os.environ.get("STORE_POWER_FAILURES", "20000"))
 APPENDS = int(os.environ.get("STORE_APPENDS", "10000"))  # of each process
+CONVERSATIONS = int(os.environ.get("STORE_CONVERSATIONS", "500"))
 UPDATES = int(os.environ.get("STORE_UPDATES", "1000000"))
 BENCH = Path(__file__).parent.parent.parent / "bench" / "store.py"
 
@@ -102,6 +107,12 @@ async def test_500_sessions_are_the_same_after_export_and_import(tmp_path: Path)
     assert len(ids) == 500
     one.close()
     other.close()
+
+
+@settings(max_examples=CONVERSATIONS, deadline=None, suppress_health_check=list(HealthCheck))
+@given(turns)
+def test_500_conversations_of_any_updates_fold_to_what_was_seen(script: list[list[Any]]) -> None:
+    asyncio.run(recite(script))
 
 
 def test_a_session_of_a_million_updates_is_listed_and_loaded_in_no_time_and_little_memory() -> None:

@@ -284,9 +284,7 @@ class _Durable(Agent):
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
         try:
             await self._ours(params.session_id)
-        except (
-            SessionUnknown
-        ):  # it may have been deleted, and somebody have kept its traces from being cleared away
+        except SessionUnknown:  # perhaps deleted, while somebody kept its traces from being cleared away
             await self.store.run(lambda db: db.leave_no_trace())
             return s.DeleteSessionResponse()
         await self._close_if_open(params.session_id)
