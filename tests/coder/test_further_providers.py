@@ -7,7 +7,7 @@ import pytest
 from dragoman.coder.choice import chosen
 
 from .desk import calls, said, updates
-from .model_servers import Mistral, ModelServer, answer, compatible
+from .model_servers import Mistral, ModelServer, OpenAIChat, answer, compatible
 from .talking import talking
 
 pytestmark = pytest.mark.usefixtures("collected")
@@ -42,6 +42,20 @@ async def test_a_turn_with_tools_goes_to_its_address_with_its_key_alone(
         assert head.startswith("POST /v1/chat/completions ")
         assert "sk-of-somebody-else" not in head
         assert (f"Bearer sk-{name}-0001" in head) == (name in WITH_KEY)
+
+
+@pytest.mark.parametrize("wire", [OpenAIChat, compatible("groq")], ids=["openai-chat", "groq"])
+async def test_at_another_address_no_key_may_be_needed(
+    wire: type[ModelServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Open(wire):  # type: ignore[misc, valid-type]
+        @property
+        def environ(self) -> dict[str, str]:
+            return {name: value for name, value in super().environ.items() if name.endswith("_BASE_URL")}
+
+    async with talking(Open, tmp_path, monkeypatch, answer("Hello.")) as (session, client, _):
+        assert (await session.prompt("Hi")).stop_reason == "end_turn"
+    assert said(updates(client)).endswith("Hello.")
 
 
 @pytest.mark.parametrize("name", ON_THIS_MACHINE)

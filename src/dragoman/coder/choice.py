@@ -104,9 +104,10 @@ async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, 
     provider = _SAME.get(provider, provider)
     known = PROVIDERS.get(provider.removesuffix("-chat"))
     key, _ = key_for(provider, keys, environ)
-    if known and not key:
+    base_url = choice.base_url or environ.get(_address_variable(provider), "")
+    if known and not key and not base_url:  # whoever is elsewhere may want none
         raise KeyRefused(f"there is no key for {known.title}; set {known.keys[0]}")
-    base_url = choice.base_url or environ.get(_address_variable(provider)) or (known.address if known else "")
+    base_url = base_url or (known.address if known else "")
     if provider in SERVERS:
         base_url = base_url or f"{_address(provider, environ)}/v1"
     compatible = (known is not None and bool(known.address)) or (provider in SERVERS and provider != "ollama")
