@@ -4,10 +4,11 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from .draft_content import BLOCK, DIFF
+from .draft_content import BLOCK
+from .draft_tools import LOCATION, OUTPUT, STATUS, TOOL_NAMES, kind_of, title_of
 from .memory import Remembering, SessionMemory
 from .pieces import Chunk, Kind, Piece, Text, written
-from .shapes import MADE_UP, Fields, Items, Pair, Words, carried, carry, margin
+from .shapes import MADE_UP, Fields, Items, Pair, carried, carry, margin
 from .translator import Kept, Peer, Surroundings
 
 Type = Literal["agent_message_chunk", "user_message_chunk", "thought_message_chunk"]
@@ -19,43 +20,6 @@ CHUNKS: dict[Type, Kind] = {
 THOUGHT: Type = "thought_message_chunk"
 MARKS = {type: "visible" if type == THOUGHT else "final" for type in CHUNKS}  # what each chunk says besides
 CHUNK_TYPES = {kind: type for type, kind in CHUNKS.items()}
-# What a tool's name tells of its kind, and the name of a tool of which only the kind is known.
-TOOLS = {
-    "fs/read_text_file": "read",
-    "fs/write_text_file": "edit",
-    "terminal/create": "execute",
-    "read": "read",
-    "write": "edit",
-    "edit": "edit",
-    "delete": "delete",
-    "move": "move",
-    "rename": "move",
-    "search": "search",
-    "grep": "search",
-    "glob": "search",
-    "fetch": "fetch",
-    "http": "fetch",
-    "web": "fetch",
-    "bash": "execute",
-    "shell": "execute",
-    "execute": "execute",
-    "terminal": "execute",
-    "think": "think",
-    "plan": "think",
-}
-TOOL_NAMES = {"read": "fs/read_text_file", "edit": "fs/write_text_file", "execute": "terminal/create"}
-
-STATUS = Words(
-    {
-        "pending": "pending",
-        "awaiting_permission": "pending",
-        "in_progress": "in_progress",
-        "completed": "completed",
-        "failed": "failed",
-        "denied": "failed",
-        "cancelled": "failed",
-    }
-)
 STEPS = Items(
     Fields(
         {"description": "content"},
@@ -67,54 +31,6 @@ STEPS = Items(
 COMMANDS = Fields(
     {"commands": "availableCommands"}, {"availableCommands": Items(Fields(lost={"input": "command hints"}))}
 )
-LOCATION = Fields(carried=["column", "endLine", "endColumn"])
-
-
-def kind_of(tool: str) -> str:
-    """What kind of tool a name tells of."""
-    if tool in TOOLS:
-        return TOOLS[tool]
-    words = tool.lower().replace("/", "_").replace("-", "_").split("_")
-    return next((TOOLS[word] for word in words if word in TOOLS), "other")
-
-
-def title_of(tool: str, data: dict[str, Any]) -> str:
-    """What a person is told of a tool call of which its tool, its input and its place are known."""
-    known = {**(data.get("location") or {}), **(data["input"] if isinstance(data.get("input"), dict) else {})}
-    subject = next((known[name] for name in ("command", "url", "query", "path") if known.get(name)), "")
-    return f"{tool} {subject}".rstrip()
-
-
-# Tool output
-
-
-def _output_inward(output: Any, t: Any) -> Any:
-    match output.get("type"):
-        case "diff":
-            return DIFF.inward(output, t)
-        case "terminal":
-            return TERMINAL.inward(output, t)
-    return {"type": "content", "content": BLOCK.inward(output, t)}
-
-
-def _output_outward(content: Any, t: Any) -> Any:
-    match content.get("type"):
-        case "diff":
-            return DIFF.outward(content, t)
-        case "terminal":
-            return {**t.shown_terminal(content.get("terminalId")), **TERMINAL.outward(content, t)}
-        case "content":
-            if content.get("_meta"):
-                t.lose("margins")
-            return BLOCK.outward(content["content"], t)
-    t.lose("tool content")
-    return content
-
-
-TERMINAL = Fields(carried=["command", "exitCode", "stdout", "stderr"])
-OUTPUT = Pair(_output_inward, _output_outward)
-
-
 # Pieces of text
 
 

@@ -8,6 +8,7 @@ from .codes import Codes
 from .memory import Remembering
 from .messages import ROLES, WholeMessages
 from .pharo_content import BLOCK, OTHER, SHAPES
+from .pharo_handshake import GREETING, WELCOME
 from .pieces import Chunk, Piece, Text, written
 from .shapes import (
     MADE_UP,
@@ -38,80 +39,8 @@ CODES = Codes(
     },
     nearest={"auth_required": "auth_failed", "access_denied": "permission_denied"},
 )
-TERMINAL_METHODS = ("create", "output", "waitForExit", "kill", "release")
 SPEAKERS: dict[str, Literal["agent", "user"]] = {"agent_message_chunk": "agent", "user_message_chunk": "user"}
 UPDATES = {"tool_call", "tool_call_update", "plan", "available_commands_update", "current_mode_update"}
-
-
-# Capabilities
-
-
-def _offers_inward(offers: Any, t: Any) -> Any:
-    flags = offers.get("terminal") if isinstance(offers, dict) else None
-    if not isinstance(flags, dict):
-        return offers
-    said = {**offers, "terminal": all(flags.get(name) is True for name in TERMINAL_METHODS)}
-    return said if flags == _flags(said["terminal"]) else carry(said, {"terminal": flags}, t)
-
-
-def _offers_outward(offers: Any, t: Any) -> Any:
-    offers, kept = carried(offers, t)
-    if "terminal" not in offers:
-        return offers
-    return {**offers, "terminal": kept.get("terminal") or _flags(offers["terminal"] is True)}
-
-
-def _flags(value: bool) -> dict[str, bool]:
-    return dict.fromkeys(TERMINAL_METHODS, value)
-
-
-def _transports_inward(value: Any, t: Any) -> Any:
-    names = value.get("supportedTransports") if isinstance(value, dict) else None
-    if not isinstance(names, list):
-        return value
-    said = {**value, "http": "http" in names, "sse": "sse" in names}
-    del said["supportedTransports"]
-    return said if names == _transports(said) else carry(said, {"supportedTransports": names}, t)
-
-
-def _transports_outward(value: Any, t: Any) -> Any:
-    value, kept = carried(value, t)
-    rest = {name: member for name, member in value.items() if name not in ("http", "sse")}
-    return {**rest, "supportedTransports": kept.get("supportedTransports") or _transports(value)}
-
-
-def _transports(value: dict[str, Any]) -> list[str]:
-    return ["stdio", *(name for name in ("http", "sse") if value.get(name))]
-
-
-def _session_modes_inward(offers: Any, t: "Pharo") -> Any:
-    if isinstance(offers, dict) and isinstance(offers.get("sessionModes"), list):
-        t.modes = MODES.inward(offers["sessionModes"], t)
-    return AGENT_OFFERS.inward(offers, t)
-
-
-MODES = Items(Fields({"modeId": "id", "title": "name"}))
-AGENT_OFFERS = Fields(
-    shapes={"mcpCapabilities": Pair(_transports_inward, _transports_outward)},
-    carried=["sessionModes"],
-    said={"sessionModes": lambda offers, t: []},
-)
-INFO = Fields(lost={"title": "implementation title"})
-GREETING = Fields(shapes={"clientCapabilities": Pair(_offers_inward, _offers_outward), "clientInfo": INFO})
-WELCOME = Fields(
-    {"authenticationMethods": "authMethods"},
-    {
-        "agentCapabilities": Pair(_session_modes_inward, AGENT_OFFERS.outward),
-        "agentInfo": INFO,
-        "authMethods": Items(
-            Fields(
-                {"methodId": "id", "title": "name"},
-                lost={"type": "auth method type", "args": "auth method type", "env": "auth method type"},
-            )
-        ),
-    },
-    said={"authenticationMethods": lambda result, t: []},
-)
 
 
 # Sessions
