@@ -70,7 +70,8 @@ async def test_an_editor_reaches_a_remote_agent_through_stdio(tmp_path: Path) ->
 
 async def test_a_session_can_be_followed_from_its_gateway(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    async with served(state) as (url, _):
+    further = ("--process-per", "session", "--detached", "60", "--drain", "1")
+    async with served(state, *further) as (url, _):
         headers = {"Authorization": f"Bearer {(state / 'local.token').read_text()}"}
         watcher = Watcher()
         async with connect(url, watcher, headers=headers), asyncio.timeout(PATIENCE):

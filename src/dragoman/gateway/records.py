@@ -82,9 +82,14 @@ def update_frame(found: dict[str, Raw], session: str, number: int) -> bytes:
     return b"%b%b}" % (_UPDATE, changed(found, {SEQ: number}, sessionId=session))
 
 
+def is_update(frame: bytes) -> bool:
+    """Whether clients are sent a record; the others are the gateway's own."""
+    return frame.startswith(_UPDATE)
+
+
 def update_params(frame: bytes) -> Raw | None:
     """What clients are sent of a record; None for one that is the gateway's own."""
-    return Raw(frame[len(_UPDATE) : -1]) if frame.startswith(_UPDATE) else None
+    return Raw(frame[len(_UPDATE) : -1]) if is_update(frame) else None
 
 
 # What only the gateway remembers

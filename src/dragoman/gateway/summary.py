@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .engine import Entry
-from .records import Answered, Asked, Ended, Prompted, raw, read_own, update_params
+from .records import Answered, Asked, Ended, Prompted, is_update, raw, read_own
 
 MAX_OUTCOMES = 4096  # prompts whose outcome is found by their key; of more the oldest is forgotten
 
@@ -22,8 +22,12 @@ class _ToolGlance(Struct, rename="camel"):
     status: str | None = None
 
 
-class _Told(Struct):
+class _Params(Struct):
     update: _ToolGlance
+
+
+class _Told(Struct):
+    params: _Params
 
 
 _glance = msgspec.json.Decoder(_Told).decode
@@ -53,10 +57,10 @@ class Summary(Struct):
         for number, entry in enumerate(entries, first):
             self.at = number
             self.size += len(entry.frame)
-            if (params := update_params(entry.frame)) is None:
+            if not is_update(entry.frame):
                 self._add_own(number, entry.frame)
-            elif b'"tool_call' in entry.frame:
-                self._add_tool(number, params)
+            elif b'"tool_call' in entry.frame:  # of most a look at the bytes is enough
+                self._add_tool(number, entry.frame)
 
     def _add_own(self, number: int, frame: bytes) -> None:
         match read_own(frame):
@@ -72,9 +76,9 @@ class Summary(Struct):
             case Answered(ask=ask):
                 self.asks.pop(ask, None)
 
-    def _add_tool(self, number: int, params: Raw) -> None:
+    def _add_tool(self, number: int, frame: bytes) -> None:
         try:
-            glance = _glance(params).update
+            glance = _glance(frame).params.update
         except msgspec.DecodeError:
             return
         if glance.session_update not in ("tool_call", "tool_call_update") or not glance.tool_call_id:
