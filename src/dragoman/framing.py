@@ -54,7 +54,7 @@ class LineFramer:
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
         if self._size > self.limit:
-            first = (*self._pieces[:2], self._crumbs, part)
+            first: Iterable[bytes | bytearray] = (*self._pieces[:2], self._crumbs, part)
             self._pieces, self._crumbs = [b"".join(piece[:HEAD] for piece in first)[:HEAD]], bytearray()
         elif len(part) < HEAD:
             self._crumbs += part
