@@ -2,13 +2,13 @@
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from .draft_content import BLOCK
 from .draft_tools import LOCATION, OUTPUT, STATUS, TOOL_NAMES, kind_of, title_of
 from .memory import Remembering, SessionMemory
 from .pieces import Chunk, Kind, Piece, Text, written
-from .shapes import MADE_UP, Fields, Items, Pair, carried, carry, margin
+from .shapes import CARRIED, MADE_UP, Fields, Items, Pair, carried, carry, margin
 from .translator import Kept, Peer, Surroundings
 
 Type = Literal["agent_message_chunk", "user_message_chunk", "thought_message_chunk"]
@@ -50,6 +50,13 @@ class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     session_id: str
     type: Type
     data: Data
+    timestamp: str | UnsetType = UNSET
+
+
+class StampedPiece(Piece, gc=False):
+    """A piece in version 1, and when it was said."""
+
+    meta: dict[str, Any] = field(name="_meta")
 
 
 class _Speech:
@@ -86,7 +93,11 @@ class DraftUpdates(Remembering):
         if speech is None or data.index != speech.index + 1 or (data.final, data.visible) != USUAL[type]:
             return None
         speech.index += 1
-        return written(Piece(piece.session_id, Chunk(CHUNKS[type], Text("text", data.content), speech.id)))
+        chunk = Chunk(CHUNKS[type], Text("text", data.content), speech.id)
+        if piece.timestamp is UNSET:
+            return written(Piece(piece.session_id, chunk))
+        kept = {CARRIED: {self.name: {"timestamp": piece.timestamp}}}
+        return written(StampedPiece(piece.session_id, chunk, kept))
 
     def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
         chunk = piece.update
