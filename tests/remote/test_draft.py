@@ -4,6 +4,8 @@ What belongs to one session comes in order, and in front of all that follows fro
 sooner or later than a session's messages around it.
 """
 
+import asyncio
+
 import pytest
 
 from dragoman import connect
@@ -42,3 +44,17 @@ async def test_every_update_of_a_turn_is_heard_before_its_end(wire):
             events = [event async for event in turn]
             assert sum(isinstance(event, s.AgentMessageChunk) for event in events) == 200
             assert isinstance(events[-1], s.PromptResponse)
+
+
+async def test_a_client_with_many_sessions_leaves_and_its_agent_ends(wire):
+    ended = asyncio.Event()
+
+    class Leaving(Testy):
+        async def __aexit__(self, *_):
+            ended.set()
+
+    async with asyncio.timeout(30), served(Leaving) as server:
+        async with connect(await dial(wire, server.url(), resumes=False)) as client:
+            for _ in range(150):
+                await client.new_session("/")
+        await ended.wait()

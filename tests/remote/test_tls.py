@@ -18,10 +18,10 @@ from .serving import WIRES, dial, served
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate")
 
 
-def make_certificate(folder):
-    """A certificate for this machine, and its key, as files."""
+def make_certificate(folder, names="IP:127.0.0.1,DNS:localhost"):
+    """A certificate for this machine, or whatever it is called, and its key, as files."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    subject = ["-subj", "/CN=localhost", "-addext", f"subjectAltName={names}"]
     options = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     files = ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run(["openssl", "req", *options, *subject, *files], check=True, capture_output=True)
@@ -112,3 +112,13 @@ async def test_half_a_renewed_certificate_changes_nothing(missing, certificate, 
         connect(await dial("http/2", server.url(), tls=trusted)) as c,
     ):
         assert (await (await c.new_session("/")).prompt("echo hello")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_trusted_certificate_of_somebody_else_is_refused(wire, tmp_path, nothing_left):
+    files = make_certificate(tmp_path, "DNS:elsewhere.example")
+    server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_tls.load_cert_chain(*files)
+    async with served(Testy, tls=server_tls) as server:
+        with pytest.raises(AgentStartError, match=r"certificate is not trusted: IP address mismatch"):
+            await dial(wire, server.url(), tls=ssl.create_default_context(cafile=files[0]))

@@ -12,7 +12,7 @@ from .http2 import Http2
 from .serving import HEAD_TIMEOUT, SMALL, Allowance, Body, Host, InPortions, Pairs, http_scope, run
 
 IDLE = 75.0  # seconds a socket may rest without a request
-TAKEN_BACK = 20  # what a request counts that nobody waits for any more
+TAKEN_BACK = 20  # what a request counts that is taken back before there was an answer
 WINDOWS_A_FRAME = 4  # window updates that a client may send for each frame it got
 
 
@@ -51,7 +51,7 @@ class Http2Server(Http2, InPortions):
                 self._windows.set()
                 if answer := self._answers.pop(stream, None):
                     answer.body.lose()
-                self._spend(TAKEN_BACK)
+                self._spend(TAKEN_BACK if answer and not answer.is_begun else 1)
             case h2.events.ConnectionTerminated():
                 self.transport.close()
             case _:  # pings, settings, windows, priorities: all that is about the connection alone
@@ -124,7 +124,7 @@ class _Answer:
     def __init__(self, socket: Http2Server, stream: int) -> None:
         self.stream = stream
         self.body = Body(self._took, lambda: socket.drop(stream))
-        self.is_over = False
+        self.is_begun = self.is_over = False
         self._socket = socket
         self._head: tuple[int, Pairs] | None = None
         self._padding = 0  # bytes that count for the window and hold nothing
@@ -147,6 +147,7 @@ class _Answer:
         is_short = ends and not data
         if self._head:
             (status, headers), self._head = self._head, None
+            self.is_begun = True
             self._socket.send_headers(self.stream, status, headers, ends=is_short)
         elif is_short:
             await self._socket.send_data(self.stream, b"", ends=True)
