@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
 
@@ -16,6 +16,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if full_size:
         config.hook.pytest_deselected(items=full_size)
         items[:] = [item for item in items if not item.get_closest_marker("torture")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tests that run side by side report over a wire that takes no half characters, and some tests log such."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(autouse=True, scope="session")
