@@ -157,6 +157,8 @@ async def test_a_client_that_sends_nothing_but_nonsense_is_sent_away(
         bare.wire.send([b'{"jsonrpc":"2.0","id":true}'] * 2)
         async with asyncio.timeout(PATIENCE):
             await bare.ended.wait()
+            why = str(await bare.wire.why_ended())
+        assert "1008" in why or wire == "http"
         assert "result" in await other.ask("session/list", {})
     assert [record.levelname for record in caplog.records if "sent away" in record.message] == ["WARNING"]
 

@@ -25,6 +25,7 @@ FILE = "gateway.db"
 PIECE = 256 * 1024  # bytes of a blob handed out at once
 READ_BYTES = 1024 * 1024  # of records handed out at once
 LAYOUT = 1
+LAST = "\U0010ffff"  # comes after whatever a key goes on with
 SCHEMA = """
 CREATE TABLE records (
     session TEXT NOT NULL, number INTEGER NOT NULL, epoch INTEGER NOT NULL, time REAL NOT NULL,
@@ -212,8 +213,8 @@ class SqliteEngine:
     async def facts(self, kind: str, prefix: str = "") -> Mapping[str, Fact]:
         def job(db: sqlite3.Connection) -> dict[str, Fact]:
             rows = db.execute(
-                "SELECT key, value, revision FROM facts WHERE kind = ? AND substr(key, 1, ?) = ? ORDER BY key",
-                (kind, len(prefix), prefix),
+                "SELECT key, value, revision FROM facts WHERE kind = ? AND key >= ? AND key < ? ORDER BY key",
+                (kind, prefix, prefix + LAST),
             )
             return {key: Fact(value, revision) for key, value, revision in rows}
 
