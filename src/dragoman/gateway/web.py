@@ -50,7 +50,8 @@ class Web:
         self.gateway, self.admission = gateway, admission
         self.hosts = {host.lower() for host in hosts}
         self.origins = set(origins)
-        self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, **options)
+        most = 2 * gateway.limits.connections  # those that are ending count there, too
+        self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, connections=most, **options)
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
         self._errors = Damping(ERRORS)
 
