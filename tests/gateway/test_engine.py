@@ -153,6 +153,22 @@ async def test_a_file_of_a_newer_layout_or_none_at_all_is_refused_in_words(tmp_p
         SqliteEngine(tmp_path / "bad")
 
 
+async def test_a_file_of_the_first_layout_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
+    old = SqliteEngine(tmp_path)
+    lease = await old.acquire("s", "us", 60)
+    await old.append(lease, [entry(1)], after=0)
+    await old.close()
+    with sqlite3.connect(tmp_path / "gateway.db") as db:
+        db.executescript("DROP TABLE blobs; CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL);")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    engine = SqliteEngine(tmp_path)
+    name = await engine.put_blob("s", b"large")
+    assert [piece async for piece in engine.blob("s", name)] == [b"large"]
+    assert [record.entry for record in await engine.read("s")] == [entry(1)]
+    await engine.close()
+
+
 async def test_nobody_else_may_read_the_log(engine: SqliteEngine) -> None:
     lease = await engine.acquire("s", "us", 60)
     await engine.append(lease, [entry(1)], after=0)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 FILE = "gateway.db"
 PIECE = 256 * 1024  # bytes of a blob handed out at once
 READ_BYTES = 1024 * 1024  # of records handed out at once
-LAYOUT = 1
+LAYOUT = 2
 LAST = "\U0010ffff"  # comes after whatever a key goes on with
 SCHEMA = """
 CREATE TABLE records (
@@ -36,8 +36,9 @@ CREATE TABLE leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL, epoch INTEGER N
 CREATE TABLE facts (
     kind TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL, PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
-CREATE TABLE blobs (session TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, name));
 """
+BLOBS = "CREATE TABLE blobs (session TEXT, name TEXT, data BLOB NOT NULL, PRIMARY KEY (session, name));"
+MAKING = {0: SCHEMA + BLOBS, 1: "DROP TABLE blobs;" + BLOBS}  # of no layout, and of one that never had a blob
 
 
 class _File:
@@ -52,8 +53,8 @@ class _File:
             self.db = connect(self.path)
             configure(self.db, self.path, self._level)
             (layout,) = self.db.execute("PRAGMA user_version").fetchone()
-            if layout == 0:
-                self.db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {LAYOUT}; COMMIT;")
+            if layout in MAKING:
+                self.db.executescript(f"BEGIN IMMEDIATE; {MAKING[layout]} PRAGMA user_version = {LAYOUT}; COMMIT;")
         except (sqlite3.Error, OSError) as exc:
             raise EngineFailure(f"{self.path} cannot be used: {exc}") from exc
         if layout > LAYOUT:
