@@ -209,7 +209,8 @@ class Draft(DraftSessions):
         }
         if any(option.get("name") != _name(option) for option in params["options"]):
             self.lose("option names")
-        if not kept and any(member for name, member in params["toolCall"].items() if name != "toolCallId"):
+        about = [member for name, member in params["toolCall"].items() if name != "toolCallId"]
+        if not kept and any(member not in (None, [], {}) for member in about):
             self.lose("tool calls of questions")
         waiting = {"sessionId": params["sessionId"], "type": "tool_call_update"}
         waiting["data"] = {"id": id, "status": "awaiting_permission"}
