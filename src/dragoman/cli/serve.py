@@ -44,7 +44,12 @@ def add_to(commands: Any) -> None:
         help="cancel turns nobody watched for this long (default: never)",
     )
     add("--drain", type=float, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
-    add("--durability", choices=("process", "power"), default="process", help="what a record survives")
+    add(
+        "--durability",
+        choices=("process", "power"),
+        default="power",
+        help="what a record survives: the end of the process, or a power cut too (default)",
+    )
     add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
     serve.set_defaults(command=_serve)
 

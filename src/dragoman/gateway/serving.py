@@ -54,7 +54,7 @@ class Order(Struct, kw_only=True):
     mcp_commands: Sequence[str] = ()
     limits: Limits = Limits()
     detached: Detached = Detached()
-    level: Literal["process", "power"] = "process"
+    level: Literal["process", "power"] = "power"
     drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop
 
 
