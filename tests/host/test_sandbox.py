@@ -479,3 +479,17 @@ def test_there_is_a_filter_for_the_usual_machines(
     if program:
         assert len(program) % 8 == 0
         assert len(program) // 8 < 4096  # what the kernel takes
+
+
+@bubblewrap
+async def test_a_trial_that_is_called_off_twice_leaves_nothing_behind() -> None:
+    """As a session that is closed and a connection that ends call it off."""
+    checking = asyncio.create_task(Sandbox().check())
+    async with asyncio.timeout(30):
+        while not Path(f"/proc/self/task/{os.getpid()}/children").read_text():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        checking.cancel()
+        await asyncio.sleep(0)
+        checking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await checking

@@ -151,7 +151,7 @@ class Keeper:
             try:
                 return await self._start(Child(order, watch), fds)
             except _NotTaken:
-                if self._is_alive():
+                if self._process is None or self._is_alive():  # it was closed, or the command itself is at fault
                     raise
                 self._forget()  # somebody killed it before it ran anything
                 return await self._start(Child(order, watch), fds)
@@ -185,15 +185,17 @@ class Keeper:
         return child
 
     async def close(self) -> None:
-        """End all commands, and the program that runs them."""
+        """End all commands, and the program that runs them, also when whoever waits for that is in a hurry."""
         for child in self._children:
             child.end()
-        for child in tuple(self._children):
-            await child.gone.wait()
-        if self._control and self._process:
-            self._control.close()
-            process, self._process, self._control = self._process, None, None
-            await _ended(process)
+        try:
+            for child in tuple(self._children):
+                await child.gone.wait()
+        finally:
+            if self._control and self._process:
+                self._control.close()
+                process, self._process, self._control = self._process, None, None
+                await _ended(process)
 
     def _is_alive(self) -> bool:
         if self._control is None:
@@ -241,4 +243,4 @@ async def _ended(process: subprocess.Popen[bytes]) -> None:
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
-    process.wait()
+        process.wait()  # its end of the wire is closed, so it is over soon even where nobody waits any more

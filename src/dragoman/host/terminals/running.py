@@ -187,10 +187,12 @@ class Terminals:
         for terminal in closed:
             del self._terminals[terminal.id]
             terminal.dismiss()
-        for terminal in closed:
-            await terminal.dismissed()
-        if session_id is None:
-            await self._keeper.close()
+        try:
+            for terminal in closed:
+                await terminal.dismissed()
+        finally:
+            if session_id is None:
+                await self._keeper.close()
 
     async def __aenter__(self) -> Self:
         return self
