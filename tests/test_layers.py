@@ -20,7 +20,7 @@ LAYERS = (
     {"rpc", "transcript", "transports"},
     {"roles"},
     {"connection"},
-    {"agent", "turn", "client", "session", "inbox", "proxy"},
+    {"agent", "turn", "runs", "client", "connecting", "session", "inbox", "proxy"},
     {"testing", "host", "store", "mcp"},
     {"coder", "reviewer", "bridges", "gateway", "ui", "inspect"},
     {"cli"},

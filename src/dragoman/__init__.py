@@ -35,12 +35,14 @@ from .names import loading as _loading
 
 if TYPE_CHECKING:
     from .agent import Agent, serve, serve_on
-    from .client import Client, connect
+    from .client import Client
+    from .connecting import connect
     from .proxy import Proxy, compose
     from .roles import AgentRole, ClientRole, extension
+    from .runs import Permission, TerminalRun, ToolRun
     from .session import Prompt, Session
     from .transcript import Transcript
-    from .turn import AgentSession, Permission, TerminalRun, ToolRun, Turn
+    from .turn import AgentSession, Turn
 
 __version__ = "0.1.0"
 
@@ -92,12 +94,14 @@ __getattr__ = _loading(
     __name__,
     {
         "agent": ("Agent", "serve", "serve_on"),
-        "client": ("Client", "connect"),
+        "client": ("Client",),
+        "connecting": ("connect",),
         "proxy": ("Proxy", "compose"),
         "roles": ("AgentRole", "ClientRole", "extension"),
+        "runs": ("Permission", "TerminalRun", "ToolRun"),
         "session": ("Prompt", "Session"),
         "transcript": ("Transcript",),
-        "turn": ("AgentSession", "Permission", "TerminalRun", "ToolRun", "Turn"),
+        "turn": ("AgentSession", "Turn"),
     },
 )
 

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from . import codec
 from .agent import App
-from .client import Target, reach
+from .connecting import Target, reach
 from .connection import Connection
 from .errors import ConnectionClosed, InternalError, RequestCancelled, RpcError
 from .roles import AgentRole, ClientRole, RemoteAgent, RemoteClient, methods

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from .. import schema as s
 from ..host.display import visible
-from ..turn import ToolRun, Turn
+from ..runs import ToolRun
+from ..turn import Turn
 from .history import Part, Text, sound
 from .markdown import fenced
 from .tools import Tool

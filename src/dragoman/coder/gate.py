@@ -26,7 +26,8 @@ from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool,
 from ..host.permissions import scrutiny
 from ..host.permissions.matching import Place, is_in
 from ..host.permissions.rules import Rules, Verdict, user_file
-from ..turn import AgentSession, ToolRun, Turn
+from ..runs import ToolRun
+from ..turn import AgentSession, Turn
 from .markdown import fenced
 from .modes import MODES
 

@@ -23,7 +23,8 @@ from ..host.files import Workspace
 from ..host.operations import Execute, FileRead, FileWrite
 from ..host.terminals import Terminals, execution
 from ..roles import offered
-from ..turn import AgentSession, TerminalRun, ToolRun, Turn
+from ..runs import TerminalRun, ToolRun
+from ..turn import AgentSession, Turn
 from .checkpoints import Checkpoints
 from .gate import Denied, Gate
 

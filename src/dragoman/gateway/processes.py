@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from ..client import reach
+from ..connecting import reach
 from ..errors import AgentStartError, InternalError
 from ..transports import Transport
 from .checks import Checks

@@ -18,7 +18,8 @@ from msgspec import Raw, Struct
 from .. import __version__
 from .. import schema as s
 from ..agent import PROTOCOL_VERSION
-from ..client import Client, Target
+from ..client import Client
+from ..connecting import Target
 from ..connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, MethodNotFound, RpcError
 from ..host.host import Host

@@ -105,7 +105,7 @@ def start(
     if isinstance(agent, Mapping):
         agent = launch_from(agent)
     launch = find_agent(agent) if isinstance(agent, str) else agent
-    from ..client import connect  # which names of agents can do without
+    from ..connecting import connect  # which names of agents can do without
 
     if launch.url:
         return connect(launch.url, client, headers=launch.headers)

@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from .. import schema as s
-from ..turn import ToolRun, Turn
+from ..runs import ToolRun
+from ..turn import Turn
 from .analysers import Analyser, analysers_for
 from .commands import CommandError, Commands
 from .findings import Finding, Source, under_review, without_echoes

@@ -9,7 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, overload
 
 from ..agent import App
-from ..client import Client, Target, connect, reach
+from ..client import Client
+from ..connecting import Target, connect, reach
 from ..errors import ConnectionClosed
 from ..framing import Oversize
 from ..transports import Transport

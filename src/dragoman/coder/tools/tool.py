@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from ... import schema as s
 from ...errors import Error
-from ...turn import ToolRun, Turn
+from ...runs import ToolRun
+from ...turn import Turn
 from ..context import Skill
 from ..history import Part, Text
 from ..model import ToolSpec

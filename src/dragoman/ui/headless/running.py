@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 
 from ... import schema as s
-from ...client import Client, connect
+from ...client import Client
+from ...connecting import connect
 from ...errors import AgentStartError, AuthRequired, Error, RpcError
 from ...host.permissions import RulesError
 from ...host.processes import Launch
