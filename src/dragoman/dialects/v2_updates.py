@@ -29,7 +29,8 @@ from .v2_shapes import (
 )
 from .v2_talk import Said, Talk, Terminal, flat
 
-MADE_UP_ID = "dragoman:"  # what ids begin with that only version 2 needs
+OURS = "dragoman:"
+MADE_UP_ID = f"{OURS}v2-message-"  # what ids begin with that only version 2 needs
 SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
 
 Turning = Callable[[Message, Talk, Any], list[Message]]
@@ -156,7 +157,7 @@ def _message_id(kind: str, given: Any, talk: Talk, t: Translator) -> str:
     elif talk.voice[0] == kind:
         id = talk.voice[1]
     else:
-        id = MADE_UP_ID + t.new_id("message")
+        id = OURS + t.new_id("message")
     talk.voice = (kind, id)
     return id
 
