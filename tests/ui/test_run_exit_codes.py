@@ -151,3 +151,5 @@ def test_an_agent_that_wants_a_login_is_no_riddle(tmp_path: Path) -> None:
     result = dragoman("run", "--agent", peer("locked"), "hello", cwd=tmp_path)
     assert result.returncode == 5
     assert result.stderr == "dragoman: the agent wants you to log in first (With a key); do so in its own program\n"
+    result = dragoman("run", "--agent", peer("locked") + " 'set THE_KEY'", "hello", cwd=tmp_path)
+    assert result.stderr.endswith("; it says: set THE_KEY\n")

@@ -1,4 +1,6 @@
-"""An agent that has no session for somebody who has not logged in."""
+"""An agent that has no session for somebody who has not logged in; says what it is told to say of it."""
+
+import sys
 
 from dragoman import Agent, serve
 from dragoman import schema as s
@@ -12,7 +14,7 @@ class Locked(Agent):
         return s.AuthenticateResponse()
 
     async def opened(self, session):
-        raise AuthRequired()
+        raise AuthRequired(*sys.argv[1:])
 
     async def answer(self, turn): ...
 

@@ -178,7 +178,8 @@ def _failure(exc: Error, agent: Launch, client: Client) -> str:
     match exc:
         case AuthRequired():
             ways = ", ".join(method.name for method in client.auth_methods if not isinstance(method, s.Raw))
-            return f"the agent wants you to log in first{f' ({ways})' if ways else ''}; do so in its own program"
+            wish = f"the agent wants you to log in first{f' ({ways})' if ways else ''}; do so in its own program"
+            return wish if exc.message == AuthRequired().message else f"{wish}; it says: {exc.message}"
         case RpcError():
             return f"the agent answered with an error: {exc}"
         case AgentStartError() if agent.install and not agent.is_installed:
