@@ -89,7 +89,7 @@ def test_a_reader_that_has_had_enough_ends_the_run(tmp_path: Path) -> None:
         (["--timeout", "0"], "'0' is not a number of seconds"),
         (["--timeout", "inf"], "'inf' is not a number of seconds"),
         (["--set", "model"], "--set wants OPTION=VALUE, not 'model'"),
-        (["--set", "=large"], "--set wants OPTION=VALUE, not '='"),
+        (["--set", "=large"], "--set wants OPTION=VALUE, not '=large'"),
         (["--set", "model=huge"], "no value 'huge'; its values are small, large"),
         (["--set", "nothing=x"], "no option 'nothing'; its options are model, voice, verbose"),
         (["--set", "verbose=perhaps"], "on or off, not 'perhaps'"),
