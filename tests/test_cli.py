@@ -54,12 +54,12 @@ def test_the_help_of_a_command_says_what_it_is_for(command: str, capsys: pytest.
 
 
 def test_what_help_lists_without_loading_it_is_what_there_is() -> None:
-    from dragoman.cli import run, setup, translate
+    from dragoman.cli import setup, translate, values
     from dragoman.dialects import NAMES
     from dragoman.host.permissions import PRESETS
     from dragoman.ui.editors import EDITORS
 
-    assert run.PRESETS == PRESETS
+    assert values.PRESETS == PRESETS
     assert tuple(EDITORS) == setup.EDITORS
     assert translate.DIALECTS == NAMES
 

@@ -71,9 +71,8 @@ def _check_depth(frame: bytes) -> None:
     except (RecursionError, _Hidden):
         level, peeled = [Raw(frame)], 0
     for value in level:
-        text = bytes(value)
-        _count_depth(text[:_COUNTABLE], peeled)  # mostly enough to know
-        _count_depth(text, peeled)
+        _count_depth(bytes(memoryview(value)[:_COUNTABLE]), peeled)  # mostly enough to know
+        _count_depth(bytes(value), peeled)
 
 
 class _Hidden(Exception):

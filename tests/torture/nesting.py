@@ -44,21 +44,22 @@ def nest(depths: list[int], *, forms: tuple[str, ...] = tuple(FORMS)) -> dict[st
         for depth in depths:
             for form in forms:
                 for frame in places(nested(form, depth, closed=depth % 2 == 0)):
-                    started = time.perf_counter()
-                    refused(frame, quiet)
-                    slowest = max(slowest, time.perf_counter() - started)
+                    slowest = max(slowest, refused(frame + b"\n", quiet))
                     count += 1
     return {"frames": count, "slowest": slowest}
 
 
-def refused(frame: bytes, quiet: bool) -> None:
-    """One frame is read as a stream would bring it, and refused without a word more than is due."""
+def refused(line: bytes, quiet: bool) -> float:
+    """One line is read, and refused without a word more than is due; gives the seconds of the processor it took."""
     peer = everything(quiet)
-    (line,) = LineFramer().feed(frame + b"\n")
-    event = peer.receive(line)
+    started = time.thread_time()
+    (frame,) = LineFramer().feed(line)
+    event = peer.receive(frame)
+    seconds = time.thread_time() - started
     assert isinstance(event, Noise), event
     answers = [msgspec.json.decode(answer) for answer in peer.take()]
     assert [(a["id"], a["error"]["code"]) for a in answers] == ([] if quiet else [(None, -32700)]), answers
+    return seconds
 
 
 def everything(quiet: bool = False) -> Peer:

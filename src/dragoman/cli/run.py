@@ -2,14 +2,13 @@
 
 import argparse
 import importlib.util
-import math
 import sys
 from typing import Any
 
 from .complaint import complain
 from .translate import add_dialect
+from .values import PRESETS, seconds
 
-PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")
 EXITS = (
     "exit codes: 0 done, 2 the agent refused, 3 a limit was reached, 4 done but something was denied, "
     "5 the agent failed, 64 wrong usage, 130 interrupted"
@@ -35,7 +34,7 @@ def add_to(commands: Any) -> None:
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with an earlier session")
     which.add_argument("--continue", action="store_true", dest="latest", help="go on with the latest session here")
-    add("--timeout", type=_seconds, metavar="SECONDS", help="cancel the turn when it takes longer")
+    add("--timeout", type=seconds, metavar="SECONDS", help="cancel the turn when it takes longer")
     add("--json", action="store_true", help="print every event as a line of JSON")
     add("--sandbox", action="store_true", help="run the agent's commands in a sandbox, or not at all")
     add_dialect(run, "--dialect", "agent")
@@ -45,16 +44,6 @@ def add_to(commands: Any) -> None:
 
 def _default_agent() -> str:
     return "coder" if importlib.util.find_spec("pydantic_ai") else "reviewer"
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds
 
 
 def _run(arguments: argparse.Namespace) -> int:

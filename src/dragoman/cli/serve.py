@@ -5,8 +5,7 @@ import sys
 from typing import Any
 
 from .complaint import complain
-
-PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")
+from .values import PRESETS, count, delay, host_name, origin, seconds, sha256
 
 
 def add_to(commands: Any) -> None:
@@ -20,8 +19,15 @@ def add_to(commands: Any) -> None:
     add("--tls", nargs=2, metavar=("CERT", "KEY"), help="encrypt; needed where others can reach it")
     add("--client-ca", metavar="FILE", help="let in whoever has a certificate of this authority")
     add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens this issuer signs")
-    add("--host", action="append", default=[], metavar="NAME", help="a name the server goes by, with its port")
-    add("--origin", action="append", default=[], metavar="ORIGIN", help="a web page that may connect")
+    add(
+        "--host",
+        action="append",
+        default=[],
+        type=host_name,
+        metavar="NAME",
+        help="a name it goes by, with its port",
+    )
+    add("--origin", action="append", default=[], type=origin, metavar="ORIGIN", help="a web page that may connect")
     add("--workspace", metavar="DIR", help="sessions are in here alone; {principal} is whose (default: .)")
     add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
     add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
@@ -34,16 +40,23 @@ def add_to(commands: Any) -> None:
         default="principal",
         help="whom an agent's process serves",
     )
-    add("--mcp-command", action="append", default=[], metavar="HASH", help="an MCP server that may be started")
-    add("--max-sessions", type=int, default=100, metavar="N", help="open sessions of one principal")
-    add("--max-turn", type=float, default=3600.0, metavar="SECONDS", help="how long a turn may take")
+    add(
+        "--mcp-command",
+        action="append",
+        default=[],
+        type=sha256,
+        metavar="HASH",
+        help="an MCP server that may be started",
+    )
+    add("--max-sessions", type=count, default=100, metavar="N", help="open sessions of one principal")
+    add("--max-turn", type=seconds, default=3600.0, metavar="SECONDS", help="how long a turn may take")
     add(
         "--detached",
-        type=float,
+        type=delay,
         metavar="SECONDS",
         help="cancel turns nobody watched for this long (default: never)",
     )
-    add("--drain", type=float, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
+    add("--drain", type=delay, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
     add(
         "--durability",
         choices=("process", "power"),
@@ -89,6 +102,9 @@ def _order(arguments: argparse.Namespace) -> Any:
         from ..gateway.signed import SignedTokens
 
         signed = SignedTokens(*arguments.jwt)
+    workspace = arguments.workspace or "."
+    if "{principal}" not in workspace and not Path(workspace).is_dir():
+        raise Error(f"--workspace wants a directory, and {workspace!r} is none")
     return Order(
         agents=dict(_agent(named, arguments, state) for named in arguments.agent or ["coder"]),
         state=state,
@@ -101,7 +117,7 @@ def _order(arguments: argparse.Namespace) -> Any:
         signed=signed,
         names=arguments.host,
         origins=arguments.origin,
-        workspace=arguments.workspace or ".",
+        workspace=workspace,
         mcp_commands=arguments.mcp_command,
         limits=Limits(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
         detached=Detached(cancel_after=arguments.detached),
@@ -121,6 +137,9 @@ def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
     if not name or "/" in name or (sign and not command):
         raise Error(f"--agent wants NAME=CMD or the name of a known agent, not {named!r}")
     launch = find_agent(command if sign else name)
+    if not launch.is_installed:
+        hint = f"; to install it: {launch.install}" if launch.install else "; see dragoman agents list"
+        raise Error(f"there is no program {launch.argv[0]!r} for the agent {name!r}{hint}")
     if arguments.isolate and launch.url:
         raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
     return name, Hosted(

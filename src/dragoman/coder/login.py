@@ -4,13 +4,14 @@ import asyncio
 import getpass
 import html
 import json
-import os
 import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from ..directories import config_directory
+from ..host.disk import replace
 from .choice import PROVIDERS
 
 MAX_REQUEST = 16 * 1024
@@ -25,8 +26,7 @@ _FORM = """<form method="post"><p><select name="provider">{options}</select>
 
 def keys_file() -> Path:
     """Where keys are kept: in the configuration directory of the XDG rules."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return Path(base if base.startswith("/") else Path.home() / ".config", "dragoman", "keys.json")
+    return config_directory() / "keys.json"
 
 
 def stored_keys() -> dict[str, str]:
@@ -44,11 +44,7 @@ def store_keys(keys: Mapping[str, str]) -> None:
     """Keep these keys and no others; readable by the user alone from the first byte on."""
     path = keys_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".keys-{secrets.token_hex(8)}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(fd, "w") as file:
-        json.dump(dict(keys), file)
-    os.replace(temporary, path)
+    replace(path, json.dumps(dict(keys)).encode())
 
 
 def enter_in_terminal() -> int:

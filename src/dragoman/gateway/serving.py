@@ -17,6 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .. import directories
 from ..errors import Error
 from ..transports.certificates import reload_certificate
 from .admin import admin_socket
@@ -65,8 +66,7 @@ def environment() -> dict[str, str]:
 
 def state_directory() -> Path:
     """Where a gateway keeps everything, unless it is told otherwise."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(base, "dragoman", "gateway")
+    return directories.state_directory() / "gateway"
 
 
 async def serve(order: Order, ready: Callable[[str], None]) -> None:

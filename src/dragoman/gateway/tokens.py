@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import Error
+from ..host.disk import replace
 
 Scope = Literal["use", "admin"]
 
@@ -104,6 +105,8 @@ def add_token(
     expires: float | None = None,
 ) -> str:
     """Make a token and add it to a file, which is made if need be; gives the token, which is nowhere else."""
+    if not name.strip() or not principal.strip():
+        raise TokenFileError("a token wants a name and a principal")
     file = Path(path)
     grants = TokenFile(file).grants if file.exists() else []
     if any(grant.name == name for grant in grants):
@@ -130,14 +133,4 @@ def _hashed(token: str) -> str:
 def _write(path: Path, grants: list[Grant]) -> None:
     """Replace the file as a whole: a gateway that looks at it meanwhile sees the old one or the new one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(_File(grants)), indent=2))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    replace(path, msgspec.json.format(msgspec.json.encode(_File(grants)), indent=2))

@@ -7,8 +7,9 @@
 Names are loaded when they are first used, for tests start many processes.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..names import loading
 
 if TYPE_CHECKING:
     from .pairing import RawWire, pair, raw, raw_agent
@@ -17,20 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Echo", "RawWire", "RecordingClient", "Testy", "pair", "raw", "raw_agent"]
 
-_HOMES = {
-    "Echo": "testy",
-    "RawWire": "pairing",
-    "RecordingClient": "recording",
-    "Testy": "testy",
-    "pair": "pairing",
-    "raw": "pairing",
-    "raw_agent": "pairing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = loading(
+    __name__,
+    {
+        "pairing": ("RawWire", "pair", "raw", "raw_agent"),
+        "recording": ("RecordingClient",),
+        "testy": ("Echo", "Testy"),
+    },
+)

@@ -1,0 +1,51 @@
+"""What the values of options must be like; one that is not is told in the command's one line."""
+
+import argparse
+import math
+import re
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")  # of permissions
+
+
+def seconds(text: str) -> float:
+    """A time that is not over at once."""
+    return _checked(_number(text), _number(text) > 0, text, "a number of seconds")
+
+
+def delay(text: str) -> float:
+    """A time that may be none."""
+    return _checked(_number(text), _number(text) >= 0, text, "a number of seconds")
+
+
+def count(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    return _checked(number, number > 0, text, "a whole number above 0")
+
+
+def host_name(text: str) -> str:
+    return _checked(text, bool(re.fullmatch(r"[^\s/]+", text)), text, "a name such as acp.example.com:443")
+
+
+def origin(text: str) -> str:
+    return _checked(text, bool(re.fullmatch(r"\w+://[^\s/]+", text)), text, "an origin such as https://example.com")
+
+
+def sha256(text: str) -> str:
+    return _checked(text, bool(re.fullmatch(r"[0-9a-f]{64}", text)), text, "a SHA-256 in hexadecimal digits")
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _checked(value: Value, is_right: bool, text: str, wanted: str) -> Value:
+    if not is_right:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+    return value
