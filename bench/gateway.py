@@ -2,8 +2,10 @@
 
 Prints how long an update takes from the agent's mouth to the client's ear, log included, and what a session costs
 in memory.  The gateway and its agent share one process, the clients are another: `python bench/gateway.py`.
+The sizes are variables of the environment; `--host DIR` is how it starts its other half.
 """
 
+import argparse
 import asyncio
 import os
 import re
@@ -65,7 +67,7 @@ def memory_of(pid: int) -> int:
 
 async def main(state: Path) -> None:
     hosting = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, str(state), stdout=asyncio.subprocess.PIPE
+        sys.executable, __file__, "--host", str(state), stdout=asyncio.subprocess.PIPE
     )
     assert hosting.stdout
     url = (await hosting.stdout.readline()).decode().strip()
@@ -101,8 +103,10 @@ async def _listen(session: object, seconds: float) -> None:
 if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if len(sys.argv) > 1:
-        asyncio.run(host(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--host", type=Path, help=argparse.SUPPRESS)
+    if directory := parser.parse_args().host:
+        asyncio.run(host(directory))
     else:
-        with tempfile.TemporaryDirectory() as directory:
-            asyncio.run(main(Path(directory)))
+        with tempfile.TemporaryDirectory() as state:
+            asyncio.run(main(Path(state)))
