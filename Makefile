@@ -9,7 +9,7 @@ run: .venv/run
 	$(BIN)/dragoman demo
 
 test: .venv/dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from .serving import HEAD_TIMEOUT, SMALL, Allowance, Body, Host, InPortions, Pai
 
 IDLE = 75.0  # seconds a socket may rest without a request
 TAKEN_BACK = 20  # what a request counts that is taken back before there was an answer
+NUDGE = 0.05  # seconds; httpcore waits at the socket for a window that another of its streams has read of already
 WINDOWS_A_FRAME = 4  # window updates that a client may send for each frame it got
 
 
@@ -23,6 +24,7 @@ class Http2Server(Http2, InPortions):
         self._answers: dict[int, _Answer] = {}
         self._allowance = Allowance()
         self._timer: asyncio.TimerHandle | None = None
+        self._nudging: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -63,6 +65,18 @@ class Http2Server(Http2, InPortions):
             self._h2.close_connection(h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
             self._flush()
             self.transport.close()
+
+    def nudge_soon(self) -> None:
+        """Have a client that may go on with a body, and does not, look at its socket again."""
+        if self._nudging:
+            self._nudging.cancel()
+        self._nudging = self._loop.call_later(NUDGE, self._nudge)
+
+    def _nudge(self) -> None:
+        if not self.is_gone and any(not answer.body.is_whole for answer in self._answers.values()):
+            self._allowance.earn(1)  # it has to answer
+            self._h2.ping(bytes(8))
+            self._flush()
 
     def sent(self) -> None:
         self._allowance.earn(WINDOWS_A_FRAME)
@@ -113,6 +127,8 @@ class Http2Server(Http2, InPortions):
 
     def lose(self, exc: Exception) -> None:
         self._expect(None)
+        if self._nudging:
+            self._nudging.cancel()
         self._host.sockets.discard(self.transport)
         for answer in self._answers.values():
             answer.body.lose()
@@ -136,6 +152,7 @@ class _Answer:
     def _took(self, size: int) -> None:
         size, self._padding = size + self._padding, 0
         self._socket.acknowledge(self.stream, size)
+        self._socket.nudge_soon()
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
         if self._socket.is_gone:
