@@ -36,7 +36,7 @@ async def _talk(bare: Any, mark: str, count: int, directory: Path) -> tuple[int,
     opened = await bare.ask("session/new", {"cwd": str(directory), "mcpServers": []}, id=0)
     session = opened["result"]["sessionId"]
     crossed = asked = 0
-    for id in range(1, count):
+    for id in range(1, count + 1):
         blocks = [{"type": "text", "text": f"echo {mark}-{id}"}]
         answer = await bare.ask("session/prompt", {"sessionId": session, "prompt": blocks}, id=id)
         asked += 1
