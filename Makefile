@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test lint types bench torture clean
+.PHONY: run test programs lint types bench torture clean
 
 run: .venv/run
 	$(BIN)/dragoman demo
 
-test: .venv/dev
+test: .venv/dev .venv-v2/ready programs
 	$(BIN)/pytest -n 2
+
+programs:
+	@scripts/test-programs
+	@scripts/typescript-sdk
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -21,11 +25,11 @@ types: .venv/dev
 bench: .venv/dev
 	$(BIN)/python bench/run.py
 
-torture: .venv/dev
+torture: .venv/dev .venv-v2/ready programs
 	$(BIN)/pytest -m torture -s --timeout 0 tests/torture
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-v2 build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Dragoman needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -38,3 +42,9 @@ clean:
 .venv/dev: .venv/bin/python pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@ .venv/run
+
+# The official SDK's pre-release that speaks version 2 of the protocol, a peer of tests/v2.
+.venv-v2/ready: .venv/bin/python
+	$(BIN)/python -m venv .venv-v2
+	.venv-v2/bin/pip install --quiet 'agent-client-protocol==1.0.0rc3' || echo "tests with the SDK of version 2 will be skipped"
+	@touch $@

@@ -222,9 +222,10 @@ class Link:
 
 
 @asynccontextmanager
-async def start() -> AsyncIterator[Link]:
+async def start(*agent: str) -> AsyncIterator[Link]:
     """An agent's process that has answered `initialize`."""
-    process = subprocess.Popen([sys.executable, AGENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    command = [sys.executable, *(agent or [str(AGENT)])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert process.stdin and process.stdout
     link = Link()
     await link.peer.open(process.stdout, process.stdin)

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+from spelling_agent import SPELLINGS, TEXT, spelt
 from work import CHUNK, LARGE, document
 
 from dragoman import AgentSession, Client, Turn, codec
@@ -21,7 +22,7 @@ from dragoman.connection import Connection
 from dragoman.dialects import NAMES
 from dragoman.framing import LineFramer, join_lines
 from dragoman.roles import ClientRole, RemoteClient, methods
-from dragoman.rpc import Peer
+from dragoman.rpc import Call, Peer
 from dragoman.transports import Hear
 from dragoman.transports.translating import TranslatingTransport
 
@@ -65,6 +66,26 @@ def sent(method: str, params: object, **members: object) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", **members, "method": method, "params": params})
 
 
+def _reading() -> Peer:
+    """A peer that answers what a client answers."""
+    made, known = Peer(), methods(ClientRole).values()
+    made.answer({m.name: m for m in known if m.is_request}, {m.name: m for m in known if not m.is_request})
+    return made
+
+
+def _called(peer: Peer, line: bytes) -> None:
+    call = peer.receive(line)
+    assert isinstance(call, Call)
+    peer.reply(call.key, {})
+    peer.take()
+
+
+def _answered(line: bytes) -> None:
+    asking = Peer()
+    asking.call(READ, {})
+    asking.receive(line)
+
+
 async def steps() -> dict[str, Callable[[], Any]]:
     """Each step by name; what it gives is awaited if it can be."""
     notification, frame = chunk(), sent("session/update", chunk())
@@ -102,6 +123,18 @@ async def steps() -> dict[str, Callable[[], Any]]:
         translated[f"to {name}"] = partial(speaking.send, [frame])
         translated[f"from {name}"] = partial(heard.hear, [*said.frames])
 
+    received: dict[str, Callable[[], Any]] = {}
+    for spelling in SPELLINGS:
+        text = {"type": "text", "text": TEXT}
+        update = {"sessionUpdate": "agent_message_chunk", "content": text}
+        params_of_it = {"sessionId": notification.session_id, "update": update}
+        line = spelt(spelling, {"method": UPDATE.name, "params": params_of_it}).rstrip()
+        received[f"chunk {spelling}"] = partial(_reading().receive, line)
+        call = {"id": 1, "method": READ.name, "params": {"sessionId": "s", "path": "/für"}}
+        received[f"call {spelling}"] = partial(_called, _reading(), spelt(spelling, call).rstrip())
+        answer = spelt(spelling, {"id": 1, "result": {"content": "für"}}).rstrip()
+        received[f"answer {spelling}"] = partial(_answered, answer)
+
     block = join_lines([frame] * (64 * 1024 // len(frame)))
     large = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "result": {"content": document(LARGE)}})
 
@@ -121,6 +154,7 @@ async def steps() -> dict[str, Callable[[], Any]]:
         "encode 1 MiB": lambda: codec.encode(s.ReadTextFileResponse(content=document(LARGE))),
         "receive 1 MiB": reply,
         "check 1 MiB": lambda: codec.check(large),
+        **received,
         **translated,
     }
 

@@ -35,7 +35,7 @@ class Link:
 
 
 @asynccontextmanager
-async def start() -> AsyncIterator[Link]:
+async def start(*agent: str) -> AsyncIterator[Link]:
     """An agent's process that has answered `initialize`."""
-    async with connect([sys.executable, str(AGENT)], Editor()) as client:
+    async with connect([sys.executable, *(agent or [str(AGENT)])], Editor()) as client:
         yield Link(client)

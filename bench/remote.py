@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from run import CACHE, installed_typescript
+from run import installed_typescript
 
 from dragoman import connect
 from dragoman import schema as s
@@ -122,8 +122,6 @@ def main() -> int:
     contenders = ["ours", "uvicorn", "hypercorn"]
     if arguments.typescript:
         installed_typescript()
-        if not (CACHE / "node_modules" / "ws").exists():
-            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), "ws"], check=True)
         contenders.append("typescript")
     rates = measured(contenders, arguments.count, arguments.repeat)
     print(render(rates, contenders))

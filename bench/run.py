@@ -34,6 +34,7 @@ SIZES = {
     "prompts": (3000, 200),
     "reads": (3000, 200),
     "streaming": (100_000, 5000),
+    "spelling": (50_000, 3000),
     "files": (50, 5),
     "in_flight": (2000, 100),
     "memory": (1000, 100),
@@ -82,10 +83,9 @@ def installed_typescript() -> str:
     if not shutil.which("node") or not shutil.which("npm"):
         raise SystemExit("--typescript needs node and npm")
     package = CACHE / "node_modules" / TYPESCRIPT_SDK / "package.json"
+    subprocess.run([HERE.parent / "scripts" / "typescript-sdk"], check=True, stdout=sys.stderr)
     if not package.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        argv = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), TYPESCRIPT_SDK]
-        subprocess.run(argv, check=True, stdout=sys.stderr)
+        raise SystemExit("npm could not install the TypeScript SDK")
     version: str = json.loads(package.read_text())["version"]
     return version
 

@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 from work import LARGE, SMALL, read, say
 
+SPELLINGS = ("compact", "spaced", "reordered", "escaped")
+SPELLING_AGENT = Path(__file__).with_name("spelling_agent.py")
 CHUNKS_PER_PROMPT = 5
 SESSIONS_BEFORE = 50  # what the first sessions cost is no session's own
 
@@ -38,7 +40,7 @@ class Contender(Protocol):
 
     IMPORT: str
 
-    def start(self) -> AbstractAsyncContextManager[Link]: ...
+    def start(self, *agent: str) -> AbstractAsyncContextManager[Link]: ...
 
 
 async def importing(contender: Contender, size: int) -> Figures:
@@ -109,6 +111,21 @@ async def streaming(contender: Contender, size: int) -> Figures:
         return {"streaming": size / await _timed(turn())}
 
 
+async def spelling(contender: Contender, size: int) -> Figures:
+    """The same from an agent that writes its updates in one of several ways, and has nothing else to do."""
+    figures = {}
+    for spelling in SPELLINGS:
+        async with contender.start(str(SPELLING_AGENT), spelling) as link:
+            session = await link.new_session()
+            await link.prompt(session, say(size // 20))
+
+            async def turn(link: Link = link, session: Any = session) -> None:
+                _expect(await link.prompt(session, say(size)), size)
+
+            figures[f"streaming.{spelling}"] = size / await _timed(turn())
+    return figures
+
+
 async def in_flight(contender: Contender, size: int) -> Figures:
     """As many prompts at once as there are sessions, each with a few chunks; several rounds of them."""
     figures = {}
@@ -154,6 +171,7 @@ SCENARIOS: dict[str, Callable[[Contender, int], Coroutine[Any, Any, Figures]]] =
     "prompts": prompting,
     "reads": reading_small,
     "streaming": streaming,
+    "spelling": spelling,
     "files": reading_large,
     "in_flight": in_flight,
     "memory": holding,

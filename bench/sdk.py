@@ -43,11 +43,12 @@ class Link:
 
 
 @asynccontextmanager
-async def start() -> AsyncIterator[Link]:
+async def start(*agent: str) -> AsyncIterator[Link]:
     """An agent's process that has answered `initialize`."""
     editor = Editor()  # type: ignore[abstract]
     lines = {"limit": DEFAULT_STDIO_BUFFER_LIMIT_BYTES}  # its own default for agents; 64 KiB is that for clients
-    async with spawn_agent_process(editor, sys.executable, str(AGENT), transport_kwargs=lines) as (connection, _):
+    command = [sys.executable, *(agent or [str(AGENT)])]
+    async with spawn_agent_process(editor, *command, transport_kwargs=lines) as (connection, _):
         files = FileSystemCapabilities(read_text_file=True)
         await connection.initialize(PROTOCOL_VERSION, client_capabilities=ClientCapabilities(fs=files))
         yield Link(connection, editor)

@@ -4,9 +4,18 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
+from leftovers import children, descriptors
+
+
+def pytest_configure() -> None:
+    """Tests interrupt programs, also where the suite itself was started in the background, or by nohup."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,38 +44,38 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def only_its_own_objects_are_collected() -> None:
+    """What the test before left to the collector is collected, and what stays is not looked through again.
+
+    So a test that collects garbage looks through its own objects, and no garbage grows from test to test.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    """Fails the test that leaves a child behind, and ends that child, so that no later test is charged for it."""
+    before = children()
+    yield
+    left = children() - before
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert not left
+
+
 @pytest.fixture
 async def nothing_left() -> AsyncIterator[None]:
-    """Fails the test that leaves a task, a descriptor or a child behind, or an exception nobody saw."""
+    """Fails the test that leaves a task or a descriptor behind, or an exception nobody saw."""
     unseen: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
     before = descriptors()
-    gc.freeze()  # only what the test itself makes has to be looked through
     yield
     gc.collect()
-    gc.unfreeze()
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     assert not unseen, unseen
     assert not tasks, tasks
     assert descriptors() == before
-    assert not children()
-
-
-def descriptors() -> set[tuple[int, str]]:
-    """This process's open descriptors and what they are."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.add((int(name), os.readlink(f"/proc/self/fd/{name}")))
-        except FileNotFoundError:  # the one that read the directory
-            continue
-    return found
-
-
-def children() -> str:
-    """The ids of this process's children, also of those nobody has waited for."""
-    found = ""
-    for thread in os.listdir("/proc/self/task"):
-        with contextlib.suppress(FileNotFoundError), open(f"/proc/self/task/{thread}/children") as file:
-            found += file.read()  # unless the thread has just ended
-    return found

@@ -140,7 +140,7 @@ def test_a_mistake_is_answered_with_one_line_that_says_what_to_do(
         (">&-", ("", "", 0)),
         ("2>&-", ("hi\n", "", 0)),
         ("<&- >&- 2>&-", ("", "", 0)),
-        (">/dev/full", ("", "dragoman: No space left on device\n", 64)),
+        (">/dev/full", ("", "dragoman: the output cannot be written: No space left on device\n", 74)),
     ],
 )
 def test_a_stream_that_is_closed_or_full_is_no_disaster(redirection: str, told: tuple[str, str, int]) -> None:

@@ -1,5 +1,6 @@
 """`dragoman agents`, `setup` and `audit` as a user runs them."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -50,6 +51,47 @@ def own_agents(home: Path) -> Path:
 # Agents
 
 
+@pytest.fixture
+def bare(home: Path) -> list[str]:
+    """Dragoman where only its one dependency is installed."""
+    site = home / "site"
+    site.mkdir()
+    for package in ("dragoman", "msgspec"):
+        (site / package).symlink_to(Path(importlib.util.find_spec(package).origin).parent)  # type: ignore
+    program = f"import sys; sys.path.insert(0, {str(site)!r}); from dragoman.cli import main; sys.exit(main())"
+    return [sys.executable, "-I", "-S", "-c", program]
+
+
+INSTALL = "pip install 'dragoman[coder]'"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["agents", "list"], 0), (["setup", "zed"], 64), (["run", "--agent", "coder", "Rename Tea to Leaf"], 64)],
+)
+def test_a_missing_extra_is_named(bare: list[str], words: list[str], code: int) -> None:
+    result = subprocess.run([*bare, *words], capture_output=True, text=True, timeout=60)
+    assert INSTALL in result.stdout + result.stderr
+    assert result.returncode == code, result.stderr
+
+
+def test_without_the_extra_a_task_is_refused_and_the_next_step_is_said(bare: list[str], home: Path) -> None:
+    words = ["run", "--cwd", str(home), "rename the class Tea to Leaf"]
+    result = subprocess.run([*bare, *words], capture_output=True, text=True, timeout=60)
+    assert INSTALL in result.stderr
+    assert result.returncode not in (0, 1), result.stderr
+
+
+def test_without_a_key_a_task_fails_and_the_next_step_is_said(home: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
+    env = {**kept, "HOME": str(home), "OLLAMA_HOST": "127.0.0.1:9"}
+    words = ["run", "--cwd", str(home), "rename the class Tea to Leaf"]
+    result = subprocess.run([*DRAGOMAN, *words], capture_output=True, text=True, timeout=60, env=env)
+    assert result.returncode == 5
+    assert "dragoman agent coder --login" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_all_known_agents_are_listed_with_how_they_are_started() -> None:
     result = dragoman("agents", "list")
     lines = {line.split()[0]: line for line in result.stdout.splitlines()}
@@ -83,6 +125,16 @@ def test_one_agent_is_shown_without_its_secrets(own_agents: Path) -> None:
     assert "MINE_TOKEN" in result.stdout and "very-secret" not in result.stdout
     assert "make mine" in result.stdout
     assert str(own_agents) in result.stdout
+
+
+def test_a_secret_in_an_agents_command_or_address_is_not_shown(own_agents: Path) -> None:
+    own_agents.write_text(
+        '[typed]\ncommand = "x"\nargs = ["--api-key", "hunter2-Zq9", "--acp"]\n'
+        '[there]\nurl = "wss://ann:hunter2-Zq9@example.com/acp?access_token=hunter2-Zq9"\n'
+    )
+    shown = [dragoman("agents", *words).stdout for words in (["list"], ["show", "typed"], ["show", "there"])]
+    assert not [text for text in shown if "hunter2" in text]
+    assert "--api-key" in shown[1] and "--acp" in shown[1] and "example.com/acp" in shown[2]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +200,16 @@ def test_what_an_editor_with_a_language_is_told_is_well_formed(editor: str, own_
         assert word in result.stdout
     for opening, closing in ("()", "{}", "[]"):
         assert result.stdout.count(opening) == result.stdout.count(closing)
+
+
+@pytest.mark.parametrize(
+    ("editor", "escaped"), [("neovim", r'"a\013\027b\000c\010d"'), ("emacs", r'"a\015\033b\000c\012d"')]
+)
+def test_control_characters_are_written_in_the_editors_own_way(editor: str, escaped: str, own_agents: Path) -> None:
+    own_agents.write_text('[odd]\ncommand = "/bin/odd"\nargs = ["a\\r\\u001bb\\u0000c\\nd"]\n')
+    result = dragoman("setup", editor, "--agent", "odd")
+    assert escaped in result.stdout
+    assert result.stdout.replace("\n", "").isprintable()
 
 
 def test_an_agent_of_ours_is_set_up_where_none_is_named() -> None:

@@ -116,13 +116,13 @@ def test_params_that_lack_what_is_required_are_refused_with_its_name() -> None:
 
 
 def test_a_result_that_is_null_is_an_empty_object_or_list() -> None:
-    assert codec.decode_result(None, s.ListSessionsResponse) == s.ListSessionsResponse(sessions=[])
-    assert codec.decode_result(None, s.SetSessionModeResponse) == s.SetSessionModeResponse()
+    assert codec.decode_result(Raw(b"null"), s.ListSessionsResponse) == s.ListSessionsResponse(sessions=[])
+    assert codec.decode_result(Raw(b"null"), s.SetSessionModeResponse) == s.SetSessionModeResponse()
 
 
 def test_a_result_that_lacks_what_is_required_is_refused() -> None:
     with pytest.raises(codec.Invalid):
-        codec.decode_result(None, s.NewSessionResponse)
+        codec.decode_result(Raw(b"null"), s.NewSessionResponse)
 
 
 def test_reading_twice_as_long_a_list_of_items_that_do_not_fit_is_twice_the_work() -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import functools
+import inspect
 import logging
 import os
 import random
 import string
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -45,6 +47,7 @@ from dragoman import (
     LocalProtocolError,
     RemoteProtocolError,
     RequestTimeout,
+    Session,
     Turn,
     connect,
     extension,
@@ -54,8 +57,9 @@ from dragoman import schema as s
 from dragoman.connection import NOISY, Connection
 from dragoman.framing import MAX_FRAME, join_lines
 from dragoman.inbox import Inbox
-from dragoman.roles import AgentRole, ClientRole, methods
+from dragoman.roles import AgentRole, ClientRole, RemoteAgent, RemoteClient, methods, offered
 from dragoman.rpc import Method
+from dragoman.testing import Testy
 from dragoman.transports.memory import pipe
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -161,11 +165,14 @@ async def test_a_frame_beyond_the_limit_is_refused_with_its_id_and_the_next_one_
         assert await hand.ping() == []
 
 
-async def test_a_frame_beyond_the_limit_without_an_id_in_sight_is_refused_without() -> None:
+async def test_a_frame_beyond_the_limit_is_refused_by_its_id_if_either_end_shows_it() -> None:
     async with facing_agent(wire="stdio", limit=10_000) as hand:
-        hand.send(b'{"jsonrpc":"2.0","method":"_echo","params":{"text":"%s"},"id":5}' % (b"x" * 20_000))
-        refusal = await hand.receive()
-        assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
+        last = b'{"jsonrpc":"2.0","method":"_echo","params":{"text":"%s"},"id":5}' % (b"x" * 20_000)
+        hidden = b'{"jsonrpc":"2.0","x":"%b","id":5,"params":{"text":"%b"}}' % (b"x" * 20_000, b"x" * 20_000)
+        for line, id in ((last, 5), (hidden, None)):
+            hand.send(line)
+            refusal = await hand.receive()
+            assert (refusal["id"], refusal["error"]["code"]) == (id, -32600)
         assert await hand.ping() == []
 
 
@@ -176,7 +183,7 @@ async def test_an_answer_beyond_the_limit_fails_its_request() -> None:
         hand.send(result(first, {"text": "x" * 20_000}))
         hand.send({"jsonrpc": "2.0", "id": second, "error": {"code": 1, "message": "x" * 20_000}})
         for asked in asking:
-            with pytest.raises(RemoteProtocolError, match="too large"):
+            with pytest.raises(RemoteProtocolError, match="too many"):
                 async with asyncio.timeout(5):
                     await asked
         assert await hand.ping() == []
@@ -324,7 +331,8 @@ async def test_everything_fails_at_once_after_the_end() -> None:
         for _ in range(2):
             with pytest.raises(ConnectionClosed) as later:
                 await client.connection.call(ASK, {})
-            assert later.value is first.value is client.closed
+            assert str(later.value) == str(first.value) == str(client.closed)
+            assert later.value is not first.value  # each has a traceback of its own
         with pytest.raises(ConnectionClosed):
             client.connection.note(TELL, {})
 
@@ -372,7 +380,7 @@ async def test_an_agent_may_be_stopped_in_the_middle_of_a_line() -> None:
     serving, hand = asyncio.create_task(serve_on(Ponging, theirs)), Hand(ours)
     await hand.ask("initialize", INITIALIZE)
     ours._writer.write(b'{"jsonrpc":"2.0","id":5')  # type: ignore[attr-defined]
-    await turning_until(lambda: theirs._framer._size)
+    await turning_until(lambda: theirs._framer._line.size)
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
@@ -478,21 +486,24 @@ async def test_whoever_stops_waiting_takes_the_request_back() -> None:
 
 
 @pytest.mark.parametrize("wire", ["memory", "stdio"])
-async def test_a_batch_is_refused_as_one_and_the_connection_lives(wire: str) -> None:
+async def test_a_batch_is_refused_and_the_connection_lives(wire: str) -> None:
     dice = random.Random(14)
     members = [request(1, "_ping"), note("_ping"), result(1, {}), 5, None, "x", [], {}, {"jsonrpc": "2.0"}]
     async with facing_agent(wire=wire) as hand:
         for _ in range(200):
-            hand.send(msgspec.json.encode(dice.choices(members, k=dice.randint(0, 5))))
-            refusals = await hand.ping()
-            assert [(r["id"], r["error"]["code"]) for r in refusals] == [(None, -32600)]
+            batch = dice.choices(members, k=dice.randint(0, 5))
+            hand.send(msgspec.json.encode(batch))
+            refusals = [(refusal["id"], refusal["error"]["code"]) for refusal in await hand.ping()]
+            named = batch.count(members[0])
+            is_answer = members[2] in batch
+            assert refusals == ([(1, -32600)] * named or ([] if is_answer else [(None, -32600)]))
 
 
 # Pressure (T15, T16)
 
 
 async def test_updates_nobody_reads_are_kept_in_order_and_not_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.client.Inbox", functools.partial(Inbox, memory=64 * 1024))
+    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=64 * 1024))
     figures = await unread(20_000)
     print(figures)
     assert (figures["read"], figures["out of order"]) == (20_000, 0)
@@ -501,7 +512,7 @@ async def test_updates_nobody_reads_are_kept_in_order_and_not_in_memory(monkeypa
 
 
 async def test_an_agent_has_to_wait_when_there_is_no_room_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.client.Inbox", functools.partial(Inbox, memory=64 * 1024, disk=256 * 1024))
+    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=64 * 1024, disk=256 * 1024))
     figures = await held_back(20_000)
     assert not figures["is over"]
     assert figures["waiting"] < 2 * 1024 * 1024
@@ -509,18 +520,16 @@ async def test_an_agent_has_to_wait_when_there_is_no_room_left(monkeypatch: pyte
 
 
 async def test_room_in_one_session_is_no_room_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.client.Inbox", functools.partial(Inbox, memory=1000, disk=10_000))
+    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=1000, disk=10_000))
     async with facing_client(wire="stdio") as (client, hand):
         sessions, text = [client.session("s1"), client.session("s2")], "x" * 1000
         hand.send(*[update(session.id, text) for _ in range(20) for session in sessions])
-        await turning_until(lambda: all(session._inbox._holding for session in sessions))
+        await turning_until(lambda: all(session._inbox.is_holding for session in sessions))
         list(sessions[0].backlog())
         for _ in range(50):
             hand.send(*[update("s2", text) for _ in range(200)])
             await asyncio.sleep(0)
-        spool = sessions[1]._inbox._spool
-        assert spool is not None
-        assert spool.size < 1_000_000
+        assert 0 < sessions[1]._inbox.spooled < 1_000_000
 
         async def read() -> list[Any]:
             return [update async for update in sessions[1].updates()]
@@ -532,7 +541,7 @@ async def test_room_in_one_session_is_no_room_in_another(monkeypatch: pytest.Mon
 
 
 async def test_an_update_that_had_to_be_mended_survives_the_way_over_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.client.Inbox", functools.partial(Inbox, memory=10))
+    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=10))
     async with facing_client() as (client, hand):
         lone = msgspec.json.encode(update("s1", "HERE")).replace(b"HERE", rb"\ud800")
         hand.send(update("s1", "before"), lone, b"\xef\xbb\xbf" + lone, update("s1", "after"))
@@ -622,7 +631,8 @@ def tiny_timeouts() -> Iterator[None]:
 
 def test_the_time_limits_are_those_the_protocol_needs() -> None:
     limits = {m.name: m.timeout for role in (AgentRole, ClientRole) for m in methods(role).values()}
-    assert limits["initialize"] == 60
+    assert limits["initialize"] is None  # how long an agent may take to start is up to whoever starts it:
+    assert inspect.signature(connect).parameters["start_timeout"].default == 60
     assert limits["fs/read_text_file"] == limits["fs/write_text_file"] == limits["terminal/create"] == 600
     assert limits["terminal/output"] == limits["terminal/kill"] == limits["terminal/release"] == 10
     unlimited = ("session/prompt", "session/request_permission", "terminal/wait_for_exit", "elicitation/create")
@@ -696,3 +706,34 @@ async def test_a_handler_knows_the_id_of_the_request_it_answers() -> None:
     here, _ = pipe()
     with pytest.raises(LocalProtocolError, match="no request"):
         Connection(here).request_id  # noqa: B018
+
+
+def test_a_peer_that_has_not_told_its_capabilities_offers_nothing_that_needs_one() -> None:
+    for remote, role in ((RemoteAgent, AgentRole), (RemoteClient, ClientRole)):
+        gated = [method.gate for method in methods(role).values() if method.gate]
+        assert gated and not [gate for gate in gated if offered(remote.offers, gate)]
+
+
+def test_a_loop_that_stopped_with_messages_to_send_takes_none_from_another_loop() -> None:
+    ours, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+
+    async def opened() -> tuple[AbstractAsyncContextManager[Client], Session]:
+        connecting = connect(Testy)
+        client = await connecting.__aenter__()
+        return connecting, await client.new_session()
+
+    async def cancel(session: Session) -> None:
+        session.cancel()
+
+    try:
+        connecting, session = ours.run_until_complete(opened())
+        ours.call_soon(session.cancel)
+        ours.call_soon(session.cancel)  # the second of a burst waits to be sent
+        ours.call_soon(ours.stop)
+        ours.run_forever()
+        with pytest.raises(LocalProtocolError, match="another event loop"):
+            other.run_until_complete(cancel(session))
+        ours.run_until_complete(connecting.__aexit__(None, None, None))
+    finally:
+        ours.close()
+        other.close()

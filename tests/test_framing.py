@@ -15,9 +15,8 @@ PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"\n\n", b"x"
 
 def expected(stream: bytes, limit: int) -> list[bytes | Oversize]:
     """What a framer that had the whole stream at once would say."""
-    return [
-        line if len(line) <= limit else Oversize(line[:HEAD], len(line)) for line in stream.split(b"\n") if line
-    ]
+    lines = filter(None, stream.split(b"\n"))
+    return [line if len(line) <= limit else Oversize(line[:HEAD], len(line), line[-HEAD:]) for line in lines]
 
 
 @given(PIECES, st.integers(1, 40))
@@ -28,11 +27,13 @@ def test_the_pieces_a_stream_comes_in_do_not_matter(pieces: list[bytes], limit: 
 
 
 @given(st.binary(min_size=1, max_size=HEAD * 2), st.lists(st.integers(0, HEAD * 2), max_size=6))
-def test_an_oversize_line_keeps_its_head_and_its_length(line: bytes, cuts: list[int]) -> None:
-    stream = line.replace(b"\n", b"x") + b"y" * HEAD + b"\nnext\n"
+def test_an_oversize_line_keeps_its_ends_and_its_length(line: bytes, cuts: list[int]) -> None:
+    line = line.replace(b"\n", b"x")
+    whole = line + b"y" * HEAD + line[::-1]
+    stream = whole + b"\nnext\n"
     framer, edges = LineFramer(HEAD // 2), sorted({0, len(stream), *(cut % len(stream) for cut in cuts)})
     frames = [frame for start, end in pairwise(edges) for frame in framer.feed(stream[start:end])]
-    assert frames == [Oversize(stream[:HEAD], len(line) + HEAD), b"next"]
+    assert frames == [Oversize(whole[:HEAD], len(whole), whole[-HEAD:]), b"next"]
 
 
 @pytest.mark.parametrize("size", [1, 63, 64])
@@ -41,7 +42,7 @@ def test_a_line_of_the_limit_is_still_a_line(size: int) -> None:
 
 
 def test_a_line_one_byte_longer_is_not() -> None:
-    assert LineFramer(64).feed(b"x" * 65 + b"\n") == [Oversize(b"x" * 65, 65)]
+    assert LineFramer(64).feed(b"x" * 65 + b"\n") == [Oversize(b"x" * 65, 65, b"x" * 65)]
 
 
 def test_the_last_line_needs_no_newline() -> None:
@@ -69,7 +70,7 @@ def test_a_line_without_end_is_thrown_away_as_it_arrives() -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
     finally:
         tracemalloc.stop()
-    assert framer.feed(b"\nalive\n") == [Oversize(piece[:HEAD], 64 * 1024 * 1024), b"alive"]
+    assert framer.feed(b"\nalive\n") == [Oversize(piece[:HEAD], 64 * 1024 * 1024, piece[:HEAD]), b"alive"]
 
 
 def test_a_long_line_in_small_pieces_costs_no_more_than_its_length() -> None:

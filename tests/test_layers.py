@@ -13,20 +13,35 @@ SOURCE = Path(__file__).parent.parent / "src" / "dragoman"
 
 # Each may import what stands above it.  Parts and programs do not import each other.
 LAYERS = (
-    {"errors", "names", "directories"},
+    {"errors", "comparing", "names", "directories", "definitions", "owning", "places", "programs", "run_module"},
     {"schema"},
-    {"codec", "framing", "envelope"},
+    {"codec", "framing", "destinations"},
+    {"envelope"},
     {"dialects"},
     {"rpc", "transcript", "transports"},
-    {"roles"},
+    {"roles", "deadlines"},
     {"connection"},
-    {"agent", "turn", "runs", "client", "connecting", "session", "inbox", "proxy"},
+    {
+        "agent",
+        "turn",
+        "turns",
+        "runs",
+        "client",
+        "connecting",
+        "session",
+        "inbox",
+        "inboxes",
+        "spool",
+        "outgoing",
+        "proxy",
+        "relaying",
+    },
     {"testing", "host", "store", "mcp"},
-    {"coder", "reviewer", "bridges", "gateway", "ui", "inspect"},
+    {"blocking", "coder", "reviewer", "bridges", "gateway", "ui", "inspect"},
     {"cli"},
     {"__main__"},
 )
-SIDES = 7  # the layer whose members may know each other
+SIDES = 8  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 LATE = {
     "coder": {"reviewer"},  # which checks its edits, and answers when there is no model
@@ -34,7 +49,7 @@ LATE = {
     "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts
 }
 
-PURE = ("schema", "codec", "framing", "envelope", "rpc", "transcript", "dialects")
+PURE = ("schema", "codec", "framing", "envelope", "rpc", "transcript", "dialects", "comparing")
 IMPURE = {
     *(
         "asyncio",
@@ -66,7 +81,10 @@ MAY_PRINT = ("cli/",)
 # What comes with an extra may load its libraries: the files' prefix, the libraries.
 EXTRAS: dict[str, set[str]] = {
     "coder/providers": {"pydantic", "pydantic_ai"},
+    "coder/schemas": {"jsonschema"},
     "gateway/tracing": {"opentelemetry"},
+    "mcp/public": {"httpx2"},
+    "mcp/bodies": {"httpx2"},
     "transports/http": {"h11", "h2"},
     "transports/server": {"h11", "h2", "websockets"},
     "transports/websocket": {"websockets"},

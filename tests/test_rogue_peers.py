@@ -34,7 +34,6 @@ HARMLESS = {
     "duplicate-responses",
     "stray-responses",
     "batches",
-    "result-and-error",
     "noise",
     "bad-json",
     "deaf",
@@ -45,6 +44,8 @@ HARMLESS = {
     "immortal",
     "forking",
 }
+
+WITHOUT_ANSWER = {"mute", "silent"}  # only the caller can give these up
 
 
 @pytest.fixture
@@ -170,6 +171,19 @@ async def test_an_answer_that_is_none_is_an_error_of_the_peer(facing):
         assert await client.new_session()
 
 
+@pytest.mark.parametrize("way", range(len(rogue.MangledAnswers.WAYS)))
+async def test_an_answer_that_nobody_can_read_fails_its_prompt_and_the_connection_goes_on(facing, way):
+    async with facing("mangled-answers", way) as client:
+        session = await client.new_session()
+        for _ in range(2):
+            events = []
+            with pytest.raises(RemoteProtocolError, match="session/prompt"):
+                async for event in session.prompt("hello"):
+                    events.append(event)
+            assert said(events) == "hello"
+        assert await client.list_sessions()
+
+
 # What cannot be survived is said clearly
 
 
@@ -237,12 +251,14 @@ async def test_a_crash_at_any_byte_ends_everything_with_its_reason(facing, offse
         raise AssertionError("it did not crash")
 
 
-@pytest.mark.parametrize("behaviour", sorted(set(rogue.BEHAVIOURS) - HARMLESS))
-async def test_nothing_that_a_peer_does_leaves_its_client_hanging(facing, behaviour):
-    with contextlib.suppress(Error, TimeoutError):
-        async with asyncio.timeout(1), facing(behaviour, 200) as client:
-            await play(client)
-            await client.list_sessions()
+@pytest.mark.parametrize("behaviour", sorted(set(rogue.BEHAVIOURS) - HARMLESS - WITHOUT_ANSWER))
+async def test_nothing_that_a_peer_sends_leaves_its_client_hanging(facing, behaviour):
+    try:
+        async with facing(behaviour, 200) as client:
+            assert isinstance((await play(client))[-1], s.PromptResponse)
+            assert isinstance(await client.list_sessions(), list)
+    except Error as outcome:
+        assert str(outcome)
 
 
 # What was never an agent

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from torture.by_hand import cancel_request, note, request, result
 from torture.channel import Channel, Lifecycle, run_settings
 from torture.nesting import SHORT_STACK, deep, meaning, nest, nested
 
-from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError
+from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError, codec
 from dragoman.framing import HEAD, Oversize
-from dragoman.rpc import Call, Cancel, Method, Noise, Note, Peer, Reply
+from dragoman.rpc import Batch, Call, Cancel, Method, Noise, Note, Peer, Reply
 
 
 class Asked(Struct):
@@ -87,7 +88,9 @@ def verdict(id: Any, method: Any, params: Any, outcome: dict[str, Any], quiet: b
         fits = any(params is fitting or params == fitting for fitting in FITTING)
         return ("call", None, None) if fits else ("refused", id, -32602)
     if method is ABSENT or method is None:
-        if type(id) is int and id == 1 and len(outcome) < 2:
+        if params is not ABSENT and not outcome:
+            return "refused", (id if type(id) in (int, str) else None), -32600
+        if (type(id) is int and id == 1) or (id == "1" and outcome):
             return "reply", None, None
         is_response = bool(outcome) or legal or id is ABSENT
         if is_response or quiet:
@@ -122,9 +125,13 @@ def test_every_envelope_there_can_be_has_its_verdict(quiet: bool) -> None:
 def test_a_message_of_another_json_rpc_is_none_of_ours(version: Any, message: dict[str, Any], quiet: bool) -> None:
     subject = peer(quiet=quiet, pending=1)
     event = subject.receive(frame({**message, "jsonrpc": version}))
+    if "method" not in message:
+        assert isinstance(event, Reply)
+        assert isinstance(event.error, RemoteProtocolError)
+        assert codes(subject) == []
+        return
     assert isinstance(event, Noise)
-    expected = [] if quiet or "method" not in message else [(message.get("id"), -32600)]
-    assert codes(subject) == expected
+    assert codes(subject) == ([] if quiet and "id" not in message else [(message.get("id"), -32600)])
 
 
 @pytest.mark.parametrize("padding", range(30))
@@ -143,7 +150,7 @@ def test_a_member_that_is_there_twice_is_refused(member: str, escaped: bool) -> 
     assert isinstance(subject.receive(line), Noise)
     (refusal,) = answers(subject)
     assert refusal["error"]["code"] == -32600
-    assert refusal["id"] in (None, 5)
+    assert refusal["id"] == 5
 
 
 def test_a_member_twice_in_a_notification_is_refused() -> None:
@@ -197,7 +204,7 @@ def test_one_and_the_string_one_are_two_ids() -> None:
     assert isinstance(subject.receive(frame(cancel_request(True))), Noise)
 
 
-@pytest.mark.parametrize("id", ["1", True, 1.0, [1], {"1": 1}, None, 2, 0])
+@pytest.mark.parametrize("id", ["01", "1.0", " 1", "\u0661", True, 1.5, [1], {"1": 1}, None, 2, 0, "2", 2.0])
 @pytest.mark.parametrize("outcome", OUTCOMES[1:3])
 @BOTH
 def test_a_response_answers_only_the_call_with_its_very_id(id: Any, outcome: dict[str, Any], quiet: bool) -> None:
@@ -246,6 +253,19 @@ def test_a_response_to_a_cancelled_call_is_dropped() -> None:
     assert answers(subject) == []
 
 
+@pytest.mark.parametrize("id", ["1", 1.0])
+@pytest.mark.parametrize("outcome", OUTCOMES[1:])
+@BOTH
+def test_an_answer_whose_id_came_back_as_another_type_fails_its_call(id: Any, outcome: Any, quiet: bool) -> None:
+    subject = peer(quiet=quiet, pending=2)
+    event = subject.receive(frame({"jsonrpc": "2.0", "id": id, **outcome}))
+    assert isinstance(event, Reply)
+    assert event.id == 1
+    assert isinstance(event.error, RemoteProtocolError)
+    assert answers(subject) == []
+    assert isinstance(subject.receive(frame(result(1, {}))), Noise), "it had its one outcome"
+
+
 @pytest.mark.parametrize(
     "members",
     [
@@ -264,11 +284,15 @@ def test_a_response_to_a_cancelled_call_is_dropped() -> None:
     ids=lambda members: json.dumps(members),
 )
 @BOTH
-def test_a_malformed_response_is_ignored_and_never_answered(members: dict[str, Any], quiet: bool) -> None:
+def test_a_malformed_error_fails_its_call_and_is_never_answered(members: dict[str, Any], quiet: bool) -> None:
+    """It is the answer: there will be no other."""
     subject = peer(quiet=quiet, pending=1)
-    assert isinstance(subject.receive(frame({"jsonrpc": "2.0", "id": 1, **members})), Noise)
+    event = subject.receive(frame({"jsonrpc": "2.0", "id": 1, **members}))
+    assert isinstance(event, Reply)
+    assert isinstance(event.error, RemoteProtocolError)
+    assert "ask" in str(event.error)
     assert answers(subject) == []
-    assert isinstance(subject.receive(frame(result(1, {}))), Reply), "the call still waits for a real answer"
+    assert isinstance(subject.receive(frame(result(1, {}))), Noise), "it had its one outcome"
 
 
 @pytest.mark.parametrize("members", [{}, {"result": None}, {"error": None}, {"result": None, "error": None}])
@@ -333,7 +357,7 @@ def test_a_response_nested_too_deep_fails_its_call() -> None:
 def test_a_frame_wrong_in_two_ways_at_once_is_still_only_noise(line: bytes, quiet: bool) -> None:
     subject = peer(quiet=quiet, pending=1)
     assert isinstance(subject.receive(line), Noise)
-    assert all(id is None and code in (-32700, -32600) for id, code in codes(subject))
+    assert all(id in (None, 1) and code in (-32700, -32600) for id, code in codes(subject))
     assert isinstance(subject.receive(frame(request("still", "ask"))), Call)
 
 
@@ -341,7 +365,7 @@ def test_a_frame_wrong_in_two_ways_at_once_is_still_only_noise(line: bytes, quie
 def test_what_is_no_number_in_json_is_a_parse_error(number: str) -> None:
     subject = peer()
     subject.receive(b'{"jsonrpc":"2.0","id":1,"method":"ask","params":{"x":%s}}' % number.encode())
-    assert codes(subject) == [(None, -32700)]
+    assert codes(subject) == [(1, -32700)]
 
 
 @pytest.mark.parametrize("digits", [20, 400, 1000, 5000, 100_000])
@@ -398,40 +422,48 @@ def test_each_byte_in_each_place_is_json_or_a_parse_error(inserted: str, place: 
     line = TALK[:at] + extra + TALK[at:]
     subject = peer()
     event = subject.receive(line)
+    is_object = line.strip(b" \t\r").startswith(b"{")
     try:
         read = json.loads(line.decode().lstrip("\ufeff"))
     except ValueError:
         assert isinstance(event, Noise)
-        assert codes(subject) == [(None, -32700)]
+        assert codes(subject) == [(5 if is_object else None, -32700)]
     else:
         assert isinstance(event, Call)
         assert msgspec.json.decode(event.params) == read["params"]
 
 
 @pytest.mark.parametrize(
-    ("batch", "speaks"),
+    ("batch", "speaks", "refused", "failed"),
     [
-        ([], False),
-        ([1, 2, 3], False),
-        (["x"], False),
-        ([{}], False),
-        ([[]], False),
-        ([request(1, "ask")], True),
-        ([request(1, "ask"), request(2, "ask")], True),
-        ([note("tell")], True),
-        ([note("tell"), 5, request(1, "ask")], True),
-        ([result(1, {})], True),
-        ([result(1, {}), result(2, {})], True),
-        ([request(1, "nobody/knows"), {"jsonrpc": "1.0"}], True),
+        ([], False, [], []),
+        ([1, 2, 3], False, [], []),
+        (["x"], False, [], []),
+        ([{}], False, [], []),
+        ([[]], False, [], []),
+        ([{"level": "info", "id": 1}], False, [], []),
+        ([request(1, "ask")], True, [1], []),
+        ([request(1, "ask"), request("2", "ask")], True, [1, "2"], []),
+        ([note("tell")], True, [], []),
+        ([note("tell"), 5, request(1, "ask")], True, [1], []),
+        ([result(1, {})], True, [], [1]),
+        ([result(1, {}), result(2, {}), result(3, {}), request(4, "ask")], True, [4], [1, 2]),
+        ([request(1, "nobody/knows"), {"jsonrpc": "1.0"}], True, [1], []),
     ],
 )
 @BOTH
-def test_a_batch_is_refused_as_one(batch: list[Any], speaks: bool, quiet: bool) -> None:
-    """T14: batches are not part of version 1; one error without an id, whatever is inside."""
+def test_each_message_of_a_batch_is_refused(
+    batch: list[Any], speaks: bool, refused: list[Any], failed: list[int], quiet: bool
+) -> None:
+    """T14: batches are not part of version 1; what carries an id has its outcome, else one error has none."""
     subject = peer(quiet=quiet, pending=2)
-    assert isinstance(subject.receive(frame(batch)), Noise)
-    assert codes(subject) == ([] if quiet and not speaks else [(None, -32600)])
-    assert isinstance(subject.receive(frame(result(1, {}))), Reply), "what was inside meant nothing"
+    event = subject.receive(frame(batch))
+    events = event.events if isinstance(event, Batch) else [event]
+    assert [reply.id for reply in events if isinstance(reply, Reply)] == failed
+    assert all(isinstance(reply.error, RemoteProtocolError) for reply in events if isinstance(reply, Reply))
+    is_idle = (quiet and not speaks) or failed
+    assert codes(subject) == ([(id, -32600) for id in refused] or ([] if is_idle else [(None, -32600)]))
+    assert isinstance(subject.receive(frame(result(1, {}))), Noise if 1 in failed else Reply)
 
 
 @pytest.mark.parametrize("value", [None, True, False, 0, 1, -1.5, "hi", ""])
@@ -442,7 +474,18 @@ def test_a_value_that_is_no_object_is_refused_or_noise(value: Any, quiet: bool) 
     assert codes(subject) == ([] if quiet else [(None, -32600)])
 
 
-@pytest.mark.parametrize("message", [{"id": 1, "level": "info"}, {"id": 1, "result": {}}, {"error": "x"}, {"x": 1}])
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"id": 1, "level": "info"},
+        {"id": 1, "level": "info", "result": {}},
+        {"id": 1, "method": "ask", "time": 5},
+        {"id": 1},
+        {"method": "ask"},
+        {"error": "x"},
+        {"x": 1},
+    ],
+)
 def test_a_log_line_is_never_answered_nor_taken_for_a_response(message: dict[str, Any]) -> None:
     subject = peer(quiet=True, pending=1)
     assert isinstance(subject.receive(frame(message)), Noise)
@@ -487,6 +530,32 @@ def test_depth_is_refused_in_a_process_with_a_short_stack() -> None:
     command = [sys.executable, "-m", "torture.nesting", "1001"]
     ended = subprocess.run(command, cwd=Path(__file__).parent, timeout=60, check=False, preexec_fn=shorten)
     assert ended.returncode == 0
+
+
+HOSTILE = {
+    "items": b'{"jsonrpc":"2.0","id":1,"method":"pass","params":[' + b"1," * 500_000 + b"1]}",
+    "escapes": b'{"jsonrpc":"2.0","id":1,"method":"pass","params":{"a":"' + b'\\"' * 500_000,
+    "members": b'{"jsonrpc":"2.0","id":1,"method":"ask"' + b"".join(b',"%d":1' % i for i in range(110_000)) + b"}",
+    "messages": b"[" + b'{"id":1},' * 110_000 + b"{}]",
+    "tokens": b'{"jsonrpc":"2.0","id":1,"method":"ask","params":[' + b"1," * 500_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_frame_takes_neither_much_time_nor_much_memory(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte each, against limits for sixteen: what is made of a frame stays below a few times its size."""
+    monkeypatch.setattr(codec, "_MAX_ITEMS", 60_000)
+    monkeypatch.setattr(codec, "MAX_LISTED", 6_000)
+    subject, started = peer(), time.thread_time()
+    tracemalloc.start()
+    try:
+        subject.receive(HOSTILE[kind])
+        assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert time.thread_time() - started < 5
 
 
 # Oversize frames (T03)

@@ -20,6 +20,7 @@ from .errors import (
     McpLimitExceeded,
     McpServerUnavailable,
     MethodNotFound,
+    MissingExtra,
     NotOffered,
     Overloaded,
     ParseError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .runs import Permission, TerminalRun, ToolRun
     from .session import Prompt, Session
     from .transcript import Transcript
+    from .transports.streams import streams
     from .turn import AgentSession, Turn
 
 __version__ = "0.1.0"
@@ -65,6 +67,7 @@ __all__ = [
     "McpLimitExceeded",
     "McpServerUnavailable",
     "MethodNotFound",
+    "MissingExtra",
     "NotOffered",
     "Overloaded",
     "ParseError",
@@ -88,6 +91,7 @@ __all__ = [
     "extension",
     "serve",
     "serve_on",
+    "streams",
 ]
 
 __getattr__ = _loading(
@@ -101,6 +105,7 @@ __getattr__ = _loading(
         "runs": ("Permission", "TerminalRun", "ToolRun"),
         "session": ("Prompt", "Session"),
         "transcript": ("Transcript",),
+        "transports.streams": ("streams",),
         "turn": ("AgentSession", "Turn"),
     },
 )

@@ -3,26 +3,27 @@
 import asyncio
 import contextlib
 import functools
-import logging
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
-from . import __version__
+from . import __version__, codec
 from . import schema as s
-from .connection import Connection, cancel_once
-from .errors import InvalidParams, InvalidRequest, MethodNotFound, RequestCancelled, ResourceNotFound
-from .roles import AgentRole, RemoteClient, Wire, overrides
+from .connection import Connection
+from .dialects.older import SET_MODEL, ModelChoice
+from .errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
+from .owning import take
+from .roles import AgentRole, ClientRole, RemoteClient, overrides
+from .rpc import Method
 from .transports import Transport
 from .transports.translating import TranslatingTransport
 from .turn import AgentSession, Turn, new_id, shown_options
-
-log = logging.getLogger("dragoman")
+from .turns import RunningTurn
 
 PROTOCOL_VERSION = 1
 CANCEL_PATIENCE = 5.0  # seconds a cancelled turn may take before the client is answered without it
@@ -30,7 +31,16 @@ MAX_WAITING = 32  # prompts of one session that wait for their turn
 
 CONTENT = {"image": s.ImageContent, "audio": s.AudioContent, "embedded_context": s.EmbeddedResource}
 MCP = {"http": s.McpServerHttp, "sse": s.McpServerSse, "acp": s.McpServerAcp}
-ACCEPTABLE = {*CONTENT, *MCP, "additional_directories", "system_prompt"}
+ACCEPTABLE = {*CONTENT, *MCP, "additional_directories", "system_prompt", "override_system_prompt"}
+
+# What a class may say of itself, and how it is sent.
+DECLARED: Mapping[str, Any] = {
+    "info": s.Implementation | None,
+    "modes": Sequence[s.SessionMode],
+    "config_options": Sequence[s.SessionConfigOption],
+    "commands": Sequence[s.AvailableCommand],
+    "auth_methods": Sequence[s.AuthMethod],
+}
 
 App = Callable[[RemoteClient], AbstractAsyncContextManager[AgentRole]]
 
@@ -45,15 +55,30 @@ class Agent(AgentRole):
     commands: ClassVar[Sequence[s.AvailableCommand]] = ()
     auth_methods: ClassVar[Sequence[s.AuthMethod]] = ()
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if isinstance(cls.accepts, str):
+            raise TypeError(f"{cls.__name__}.accepts is a set of words: write accepts = {{{cls.accepts!r}}}")
         if unknown := set(cls.accepts) - ACCEPTABLE:
             raise TypeError(f"{cls.__name__}.accepts: {sorted(unknown)} is none of {sorted(ACCEPTABLE)}")
+        for name, kind in DECLARED.items():
+            _check_declared(cls, name, kind)
 
     def __init__(self, client: RemoteClient) -> None:
         self.client = client
         self.client_info: s.Implementation | None = None
         self.sessions: dict[str, AgentSession] = {}
-        self._queues: dict[str, list[_Running]] = {}  # the running turn of a session, then those that wait
+        self._queues: dict[str, list[RunningTurn]] = {}  # the running turn of a session, then those that wait
+        self._announcements: dict[str, Callable[[], None]] = {}  # of sessions that are being brought back
+        self._arriving: dict[str, list[RunningTurn]] = {}  # those that an override of `prompt` is at work on
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if "_arriving" not in vars(self):
+                told = f"{type(self).__name__}.__init__ must call super().__init__(client) first"
+            raise AttributeError(told, name=name, obj=self)
 
     async def __aenter__(self) -> Self:
         """Runs when a client connects; override for what the agent needs."""
@@ -72,6 +97,10 @@ class Agent(AgentRole):
 
     async def opened(self, session: AgentSession) -> None:
         """A session was made or brought back; runs before the client hears of it."""
+
+    def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
+        """The slash commands of a session that was just opened: told as soon as the client knows its id."""
+        return self.commands
 
     # The protocol's part
 
@@ -113,7 +142,7 @@ class Agent(AgentRole):
                 additional_directories=(
                     s.SessionAdditionalDirectoriesCapabilities() if "additional_directories" in accepts else None
                 ),
-                system_prompt=s.SessionSystemPromptCapabilities() if "system_prompt" in accepts else None,
+                system_prompt=_system_prompts(accepts),
             ),
             auth=s.AgentAuthCapabilities(
                 logout=s.LogoutCapabilities() if has("logout") else None,
@@ -121,7 +150,16 @@ class Agent(AgentRole):
             ),
             providers=s.ProvidersCapabilities() if has("list_providers") else None,
             nes=s.NesCapabilities() if has("suggest_nes") else None,
+            meta=self._declared(),
         )
+
+    def _declared(self) -> s.JsonObject | None:
+        """Modes and config options, which some dialects want to know before there is a session."""
+        if not self.modes and not self.config_options:
+            return None
+        modes = [msgspec.to_builtins(mode) for mode in self.modes]
+        options = [option.id for option in self.config_options if not isinstance(option, s.Raw)]
+        return {"dragoman": {"modes": modes, "configOptions": options}}
 
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
         session = await self.open_session(new_id("sess"), params)
@@ -149,9 +187,15 @@ class Agent(AgentRole):
         )
         await self.opened(session)
         self.sessions[id] = session
-        if self.commands:
-            # After the answer: some clients hang on an update of a session they do not know yet.
-            self.client.wire.after_answer(functools.partial(self._announce_commands, session))
+        if commands := self.commands_of(session):
+            update = s.AvailableCommandsUpdate(available_commands=commands)
+            announce = functools.partial(
+                self.client.update, s.SessionNotification(session_id=session.id, update=update)
+            )
+            if isinstance(params, s.LoadSessionRequest | s.ResumeSessionRequest):
+                self._announcements[id] = announce
+            else:  # after the answer: some clients hang on an update of a session they do not know yet
+                self.client.wire.after_answer(announce)
         return session
 
     def session(self, id: str) -> AgentSession:
@@ -171,12 +215,13 @@ class Agent(AgentRole):
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         self.session(params.session_id)
-        running = list(self._queues.get(params.session_id, ()))
-        self._cancel_turns(params.session_id)
+        # At once: what the client sends after this request is about a session that is closed, or loaded again.
+        del self.sessions[params.session_id]
+        running = self._under_way(params.session_id)
         for turn in running:
-            if not turn.turn.ended:
-                await turn.finished()
-        self.sessions.pop(params.session_id, None)
+            turn.cancel()
+        for turn in running:
+            await turn.finished()
         return s.CloseSessionResponse()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
@@ -198,42 +243,94 @@ class Agent(AgentRole):
             raise InvalidParams(f"there is no config option {params.config_id!r}")
         return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
 
+    async def _set_model(self, params: ModelChoice) -> s.JsonObject:
+        """Choose a model as clients did when models were no config option."""
+        options = self.session(params.session_id).config_options
+        models = (o for o in options if isinstance(o, s.SessionConfigSelect) and o.category == "model")
+        if (option := next(models, None)) is None:
+            raise MethodNotFound("this session has no choice of models", {"method": SET_MODEL})
+        chosen = s.SetSessionConfigOptionRequest(
+            session_id=params.session_id, config_id=option.id, value=params.model_id
+        )
+        await self.set_config_option(chosen)
+        return {}
+
+    def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        requests, notifications = super().answers(role)
+        requests = {**requests, SET_MODEL: Method(SET_MODEL, ModelChoice, Any, True, handler=self._set_model)}
+        for name in {"session/load", "session/resume"} & set(requests):
+            method = requests[name]
+            back = functools.partial(self._brought_back, method.handler)
+            requests[name] = msgspec.structs.replace(method, handler=back)
+        if type(self).prompt is Agent.prompt:
+            return requests, notifications
+        prompt = requests["session/prompt"]
+        assert prompt.handler
+        arriving = msgspec.structs.replace(prompt, handler=functools.partial(self._arrived, prompt.handler))
+        return {**requests, prompt.name: arriving}, notifications
+
+    async def _brought_back(self, handler: Any, params: Any) -> Any:
+        """Bring a session back: its commands are told after its history and before the answer."""
+        try:
+            response = await handler(params)
+        except BaseException:
+            self._announcements.pop(params.session_id, None)
+            raise
+        if announce := self._announcements.pop(params.session_id, None):
+            announce()
+        return response
+
+    async def _arrived(
+        self, handler: Callable[[s.PromptRequest], Awaitable[s.PromptResponse]], params: s.PromptRequest
+    ) -> s.PromptResponse:
+        """Answer a prompt; from here on it can be cancelled, whatever an override of `prompt` does first."""
+        running = RunningTurn(self.client.wire, CANCEL_PATIENCE)
+        arrived = self._arriving.setdefault(params.session_id, [])
+        arrived.append(running)
+        try:
+            return await running.outcome(handler(params))
+        finally:
+            running.end()
+            _leave(self._arriving, params.session_id, arrived, running)
+
     async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
         session = self.session(params.session_id)
         for block in params.prompt:
-            self._check_content(block)
+            if type(block) is not s.TextContent:
+                self._check_content(block)
+        is_whole = type(self).prompt is Agent.prompt  # else an override of it is at work, and the turn its own
+        running = RunningTurn(self.client.wire, CANCEL_PATIENCE) if is_whole else RunningTurn.here()
         queue = self._queues.setdefault(session.id, [])
         if len(queue) > MAX_WAITING:
             raise InvalidRequest(f"{MAX_WAITING} prompts are waiting in this session already")
-        running = _Running(Turn(session, params), queue, self.client.wire)
         queue.append(running)
+        running.turn = turn = Turn(session, params)
         try:
-            while queue[0] is not running:
-                await queue[0].finished()
-            return running.response(await self.answer(running.turn))
+            while (ahead := _ahead(queue, running)) is not None and not running.cancelled:
+                await ahead.finished()
+            return running.response(None if running.cancelled else await self.answer(turn))
         except asyncio.CancelledError:
             return running.cut_short()
         except Exception:
             if not running.cancelled:
                 raise
-            log.warning("a cancelled turn failed", exc_info=True)
-            return running.response("cancelled")
+            return running.failed()
         finally:
-            running.end()
-            if not queue:
-                self._queues.pop(session.id, None)
+            if is_whole:
+                running.end()
+            _leave(self._queues, session.id, queue, running)
 
     def cancel(self, params: s.CancelNotification) -> None:
-        # Not at once: a prompt that came just before has its task, but not yet its place in the queue.
-        asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id)
+        # Not at once: a prompt that came just before has its task, but that may not have begun.
+        asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id, self.client.wire.newest)
 
-    def _cancel_turns(self, session_id: str) -> None:
-        for running in self._queues.get(session_id, ()):
-            running.cancel()
+    def _cancel_turns(self, session_id: str, newest: int) -> None:
+        for running in self._under_way(session_id):
+            running.cancel(newest)
 
-    def _announce_commands(self, session: AgentSession) -> None:
-        update = s.AvailableCommandsUpdate(available_commands=self.commands)
-        self.client.update(s.SessionNotification(session_id=session.id, update=update))
+    def _under_way(self, session_id: str) -> list[RunningTurn]:
+        """The turns of a session that are not answered yet; one of an overridden `prompt` may be there twice."""
+        return [*self._arriving.get(session_id, ()), *self._queues.get(session_id, ())]
 
     def _check(
         self,
@@ -244,8 +341,11 @@ class Agent(AgentRole):
                 raise InvalidParams(f"not an absolute path: {path!r}")
         if params.additional_directories and "additional_directories" not in self.accepts:
             raise InvalidParams("this agent takes no additional directories")
-        if params.system_prompt and "system_prompt" not in self.accepts:
+        if params.system_prompt and not {"system_prompt", "override_system_prompt"} & set(self.accepts):
             raise InvalidParams("this agent takes no system prompt")
+        can_replace = "override_system_prompt" in self.accepts
+        if params.system_prompt and params.system_prompt.mode not in ("append", *["override"] * can_replace):
+            raise InvalidParams(f"this agent does not {params.system_prompt.mode} its system prompt")
         for word, kind in MCP.items():
             if word not in self.accepts and any(isinstance(server, kind) for server in params.mcp_servers):
                 raise InvalidParams(f"this agent takes no MCP servers of type {word}")
@@ -258,57 +358,37 @@ class Agent(AgentRole):
                 raise InvalidParams(f"this agent takes no {word.replace('_', ' ')} in prompts")
 
 
-class _Running:
-    """A turn on its way, in the task that answers its request; it ends in exactly one answer."""
+def _check_declared(agent: type[Agent], name: str, kind: Any) -> None:
+    """Raise TypeError for a class attribute that could not be sent; one that is made later is checked then."""
+    value = vars(agent).get(name, ())
+    if hasattr(value, "__get__") or value == ():
+        return
+    if wrong := codec.unsendable(value, kind):
+        raise TypeError(f"{agent.__name__}.{name} cannot be sent: {wrong}")
 
-    def __init__(self, turn: Turn, queue: "list[_Running]", wire: Wire) -> None:
-        self.turn = turn
-        self.cancelled = False
-        self._queue = queue
-        self._wire = wire
-        self._task: asyncio.Task[Any] = asyncio.current_task()  # type: ignore[assignment]
-        self._over: asyncio.Future[None] | None = None
 
-    def cancel(self) -> None:
-        """End the turn: it may still say its last words, undisturbed but not for ever."""
-        if not self.cancelled:
-            self.cancelled = True
-            asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self._give_up)
-            cancel_once(self._task)
+def _system_prompts(accepts: Collection[str]) -> s.SessionSystemPromptCapabilities | None:
+    if "override_system_prompt" in accepts:
+        instead = s.SessionSystemPromptOverrideCapabilities()
+        return s.SessionSystemPromptCapabilities(mode=s.SessionSystemPromptModeCapabilities(override=instead))
+    return s.SessionSystemPromptCapabilities() if "system_prompt" in accepts else None
 
-    def _give_up(self) -> None:
-        if not self._task.done():
-            log.warning("a cancelled turn does not end; the client is answered without it")
-            self._wire.answer_early(self._task, self.response("cancelled"))
-            self.end()
 
-    def cut_short(self) -> s.PromptResponse:
-        """The turn raised CancelledError: because the client wanted it, or by its own doing."""
-        if not self._task.cancelling():
-            raise RequestCancelled("the agent gave up this turn")
-        while self._task.uncancel():
-            pass
-        return self.response("cancelled")
+def _ahead(queue: list[RunningTurn], running: RunningTurn) -> RunningTurn | None:
+    """The first turn before this one that has not ended."""
+    if queue[0] is running:
+        return None
+    ahead = next(other for other in queue if other is running or not other.ended)
+    return None if ahead is running else ahead
 
-    def response(self, reason: str | None) -> s.PromptResponse:
-        if self.cancelled:
-            reason = "cancelled"
-        turn = self.turn
-        return s.PromptResponse(stop_reason=reason or "end_turn", usage=turn.usage, meta=turn.answer_meta)
 
-    async def finished(self) -> None:
-        if self._over is None:
-            self._over = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._over)
-
-    def end(self) -> None:
-        """Leave the queue; whatever the turn still wants to say is too late."""
-        if self.turn.ended:
-            return
-        self.turn.ended = True
-        self._queue.remove(self)
-        if self._over and not self._over.done():
-            self._over.set_result(None)
+def _leave(
+    turns: dict[str, list[RunningTurn]], session_id: str, listed: list[RunningTurn], running: RunningTurn
+) -> None:
+    """Take a turn off the list it is on; a list that is empty is not kept, unless it is a later one."""
+    listed.remove(running)
+    if not listed and turns.get(session_id) is listed:
+        del turns[session_id]
 
 
 def with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:
@@ -333,29 +413,72 @@ async def serve_on(app: App, transport: Transport, *, dialect: str | None = None
 
     Which dialect they speak shows when they greet, unless `dialect` says so beforehand.
     """
+    check_app(app, "serve_on")
+    if not hasattr(transport, "listen"):
+        raise TypeError(f"serve_on takes an agent class and a transport, and not {brief(repr(transport))}")
+    await take(_serve_on(app, transport, dialect))
+
+
+async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None:
     connection = Connection(TranslatingTransport(transport, "client", dialect))
     try:
-        async with app(RemoteClient(connection)) as agent:
-            connection.answer_with(*agent.answers(AgentRole))
+        async with made_by(app, RemoteClient(connection)) as agent:
+            connection.answer_with(*_entered(agent).answers(AgentRole))
             await connection.run()
     finally:
         await transport.close()
 
 
+def check_app(app: object, caller: str, takes: str = "an agent class") -> None:
+    """Raise TypeError unless something may be an agent's class, or a function that makes an agent."""
+    if isinstance(app, AgentRole):
+        name = type(app).__name__
+        raise TypeError(f"{caller} takes {takes}, and not an agent object: write {caller}({name})")
+    if isinstance(app, type) and issubclass(app, ClientRole) and not issubclass(app, AgentRole):
+        raise TypeError(f"{caller} takes {takes}, and not the client class {app.__name__}")
+    if not callable(app):
+        raise TypeError(f"{caller} takes {takes}, and not {brief(repr(app))}")
+
+
+def made_by(app: App, client: RemoteClient) -> AbstractAsyncContextManager[AgentRole]:
+    """The agent that an app gives a client; raises TypeError where that is none."""
+    made = app(client)
+    if not hasattr(made, "__aenter__"):
+        raise TypeError(f"{getattr(app, '__qualname__', app)} must give an agent, and not {brief(repr(made))}")
+    return made
+
+
+def _entered(agent: AgentRole) -> AgentRole:
+    if not isinstance(agent, AgentRole):
+        raise TypeError(f"__aenter__ must return the agent (`return self`), and not {brief(repr(agent))}")
+    return agent
+
+
 def serve(app: App, *, dialect: str | None = None) -> None:
-    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program."""
+    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program.
+
+    Exits with a sentence on stderr where either of them is closed.
+    """
+    check_app(app, "serve")
+    if asyncio._get_running_loop() is not None:
+        told = "serve() runs an event loop of its own, and one runs here already"
+        raise RuntimeError(f"{told}: call it outside of `async def`, or use `await serve_on(agent, transport)`")
     from .transports.stdio import StdioTransport, claimed_stdio
 
     async def main(read_fd: int, write_fd: int) -> None:
         task = asyncio.current_task()
         assert task
-        with contextlib.suppress(NotImplementedError, ValueError):  # not in the main thread, not on Unix
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # not on Unix, not in the main thread
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         transport = StdioTransport()
         await transport.open(read_fd, write_fd)
         await serve_on(app, transport, dialect=dialect)
 
-    with claimed_stdio() as (read_fd, write_fd):
+    with contextlib.ExitStack() as claim:
+        try:
+            read_fd, write_fd = claim.enter_context(claimed_stdio())
+        except ConnectionClosed as exc:
+            sys.exit(f"cannot serve: {exc}")
         try:
             asyncio.run(main(read_fd, write_fd))
         except asyncio.CancelledError:

@@ -1,11 +1,10 @@
 """What a client's author sees: drive an agent's sessions, answer what it asks."""
 
 import asyncio
-import contextlib
 import functools
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
 import msgspec
 
@@ -13,14 +12,15 @@ from . import __version__
 from . import schema as s
 from .agent import PROTOCOL_VERSION
 from .connection import Connection
-from .errors import AgentStartError, InvalidParams, ResourceNotFound
-from .inbox import Inbox
-from .roles import ClientRole, RemoteAgent, overrides
+from .errors import AgentStartError, Error, InvalidParams, LocalProtocolError, ResourceNotFound, brief
+from .inboxes import Inboxes
+from .outgoing import SentTurns
+from .owning import cancel_once
+from .roles import AgentRole, ClientRole, RemoteAgent, checked, methods, offered, overrides
 from .session import Session
 
-MAX_STRANGERS = 256  # sessions whose updates are kept though nobody has asked for them yet
-STRANGER_ROOM = 64 * 1024  # bytes kept of each of them
 MAX_PAGES = 1000
+NEW, FORK, CLOSE = (methods(AgentRole)[name] for name in ("new_session", "fork_session", "close_session"))
 
 
 class SessionOptions(TypedDict, total=False):
@@ -43,16 +43,20 @@ class Client(ClientRole):
 
     agent: RemoteAgent
     connection: Connection
+    _inboxes: Inboxes
     dialect = "v1"  # what the agent speaks; it is translated
 
     def __init__(self) -> None:
         self.agent_info: s.Implementation | None = None
         self.agent_capabilities = s.AgentCapabilities()
         self.auth_methods: Sequence[s.AuthMethod] = ()
-        self._inboxes: dict[str, Inbox] = {}
-        self._known: set[str] = set()  # the sessions somebody here has opened
-        self._strangers: dict[str, None] = {}  # those that have an inbox all the same, in the order they came
-        self._questions: dict[str, set[asyncio.Task[Any]]] = {}
+        self.turns = SentTurns()
+        self._questions: dict[str, dict[int, asyncio.Task[Any]]] = {}  # open ones of a session, by their keys
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(_why_missing(self, name), name=name, obj=self)
 
     @property
     def closed(self) -> Exception | None:
@@ -63,17 +67,18 @@ class Client(ClientRole):
 
     async def new_session(self, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]) -> Session:
         """Start a conversation in a directory."""
-        response = await self.agent.new_session(s.NewSessionRequest(**_placed(cwd, options)))
-        return self._session(response.session_id, response)
+        request = s.NewSessionRequest(**_placed(cwd, options))
+        with self._inboxes.opening():
+            response = await self.connection.call(NEW, checked(NEW, request), self._close_unwanted)
+            return self._session(response.session_id, response)
 
     async def load_session(
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """Bring a conversation back; its whole history is in the session's `backlog`."""
-        self._forget(session_id)
-        self._know(session_id)  # its history comes before the answer does
         request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, options))
-        return self._session(session_id, await self.agent.load_session(request))
+        with self._inboxes.loading(session_id):
+            return self._session(session_id, await self.agent.load_session(request))
 
     async def resume_session(
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
@@ -87,14 +92,16 @@ class Client(ClientRole):
     ) -> Session:
         """A new conversation that starts out knowing what another one knows."""
         request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, options))
-        response = await self.agent.fork_session(request)
-        return self._session(response.session_id, response)
+        with self._inboxes.opening():
+            self.agent.must_offer(FORK)
+            response = await self.connection.call(FORK, checked(FORK, request), self._close_unwanted)
+            return self._session(response.session_id, response)
 
     async def list_sessions(
         self, cwd: str | os.PathLike[str] | None = None, archived: str | None = None
     ) -> list[s.SessionInfo]:
         """All conversations the agent knows, from all pages."""
-        directory = None if cwd is None else os.path.abspath(cwd)
+        directory = None if cwd is None else absolute(cwd)
         found: list[s.SessionInfo] = []
         cursor = None
         for _ in range(MAX_PAGES):
@@ -106,21 +113,29 @@ class Client(ClientRole):
         return found
 
     async def close_session(self, session_id: str) -> None:
-        """End a conversation; one the agent does not know is ended already."""
-        with contextlib.suppress(ResourceNotFound):
+        """End a conversation; one the agent does not know is ended already.
+
+        Whatever the agent answers, its updates are not kept here any longer.
+        """
+        try:
             await self.agent.close_session(s.CloseSessionRequest(session_id=session_id))
-        self._forget(session_id)
+        except ResourceNotFound:
+            pass
+        finally:
+            self._inboxes.forget(session_id)
 
     async def delete_session(self, session_id: str) -> None:
         """Have a conversation forgotten; one the agent does not know is forgotten already."""
-        with contextlib.suppress(ResourceNotFound):
+        try:
             await self.agent.delete_session(s.DeleteSessionRequest(session_id=session_id))
-        self._forget(session_id)
+        except ResourceNotFound:
+            pass
+        finally:
+            self._inboxes.forget(session_id)
 
     def session(self, session_id: str) -> Session:
         """A session known by its id alone, such as a subagent's."""
-        self._know(session_id)
-        return Session(self, session_id, self._inbox(session_id))
+        return Session(self, session_id, self._inboxes.know(session_id))
 
     # Authentication
 
@@ -135,8 +150,7 @@ class Client(ClientRole):
 
     def update(self, params: s.SessionNotification) -> None:
         """An update arrived; here it waits for whoever reads the session."""
-        inbox = self._inboxes.get(params.session_id) or self._inbox(params.session_id)
-        inbox.put(params.update, self.connection.frame)  # type: ignore[arg-type]
+        self._inboxes[params.session_id].put(params.update, self.connection.frame)  # type: ignore[arg-type]
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
         """Nobody is there to ask, so the answer is no."""
@@ -162,10 +176,15 @@ class Client(ClientRole):
     def begin_turn(self, session_id: str) -> None:
         """A prompt is about to be sent; here that changes nothing."""
 
+    def is_cancelled(self, session_id: str) -> bool:
+        """Whether a turn of a session was cancelled and is not answered yet: nothing may be asked in it."""
+        return self.turns.is_cancelled(session_id)
+
     def withdraw_questions(self, session_id: str) -> None:
-        """Answer every open permission request of a session `cancelled`."""
-        for task in self._questions.get(session_id, ()):
-            task.cancel()
+        """Answer every open permission request of a session `cancelled`; what its handler says then is too late."""
+        for key, task in self._questions.get(session_id, {}).items():
+            self.connection.answer_early(key, CANCELLED)
+            cancel_once(task)
 
     # The handshake
 
@@ -223,8 +242,13 @@ class Client(ClientRole):
 
     def attach(self, connection: Connection) -> None:
         """Answer what comes over a connection, and drive the agent at its other end."""
+        if not hasattr(self, "turns"):
+            raise TypeError(_why_missing(self, "turns"))
+        if hasattr(self, "connection") and not self.closed:
+            raise LocalProtocolError("this client is connected already; make a Client for each connection")
         self.connection, self.agent = connection, RemoteAgent(connection)
-        connection.on_close = self._wake_readers
+        self._inboxes = Inboxes(connection)
+        connection.on_close = self._inboxes.wake
         requests, notifications = self.answers(ClientRole)
         ask = requests["session/request_permission"]
         withdrawable = msgspec.structs.replace(ask, handler=functools.partial(self._ask, ask.handler))  # type: ignore[arg-type]
@@ -236,67 +260,48 @@ class Client(ClientRole):
         params: s.RequestPermissionRequest,
     ) -> s.RequestPermissionResponse:
         """Have a permission request answered, until the session is cancelled and the question with it."""
-        question = asyncio.ensure_future(handler(params))
-        questions = self._questions.setdefault(params.session_id, set())
-        questions.add(question)
+        if self.is_cancelled(params.session_id):
+            return CANCELLED
+        key, task = self.connection.answering, asyncio.current_task()
+        assert task
+        questions = self._questions.setdefault(params.session_id, {})
+        questions[key] = task
         try:
-            await asyncio.wait([question])
-            if question.cancelled():
-                return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
-            return question.result()
+            return await handler(params)
         finally:
-            questions.discard(question)
-            if not question.done():
-                question.cancel()
-                await asyncio.wait([question])
-            if not questions:
-                self._questions.pop(params.session_id, None)
+            del questions[key]
+            if not questions and self._questions.get(params.session_id) is questions:
+                del self._questions[params.session_id]
 
     def _session(self, id: str, response: "_Opened") -> Session:
-        self._know(id)
-        return Session(self, id, self._inbox(id), modes=response.modes, config_options=response.config_options)
+        inbox = self._inboxes.know(id)
+        return Session(self, id, inbox, modes=response.modes, config_options=response.config_options)
 
-    def _inbox(self, session_id: str) -> Inbox:
-        """Where a session's updates wait, also before its `session/new` is answered."""
-        if inbox := self._inboxes.get(session_id):
-            return inbox
-        if session_id in self._known:
-            inbox = Inbox(self.connection.hold, self.connection.resume)
-        else:
-            if len(self._strangers) >= MAX_STRANGERS:
-                self._forget(next(iter(self._strangers)))
-            self._strangers[session_id] = None
-            forget = functools.partial(self._forget, session_id)  # nobody may ever read it
-            inbox = Inbox(forget, forget, memory=STRANGER_ROOM, disk=STRANGER_ROOM)
-        self._inboxes[session_id] = inbox
-        return inbox
-
-    def _know(self, session_id: str) -> None:
-        self._known.add(session_id)
-        self._strangers.pop(session_id, None)
-        if inbox := self._inboxes.get(session_id):
-            inbox.widen(self.connection.hold, self.connection.resume)
-
-    def _forget(self, session_id: str) -> None:
-        self._known.discard(session_id)
-        self._strangers.pop(session_id, None)
-        if inbox := self._inboxes.pop(session_id, None):
-            inbox.close()
-
-    def _wake_readers(self) -> None:
-        for inbox in self._inboxes.values():
-            inbox.wake()
+    def _close_unwanted(self, opened: "s.NewSessionResponse | s.ForkSessionResponse") -> None:
+        """A session was opened though whoever wanted it had been cancelled: end it, where that can be done."""
+        if offered(self.agent_capabilities, CLOSE.gate):
+            request = s.CloseSessionRequest(session_id=opened.session_id)
+            self.connection.submit(CLOSE, request, lambda _: None)
 
     async def take_back(self) -> None:
         """The connection is over: take back what was lent; here nothing was."""
 
     def detach(self) -> None:
         """The connection is over: let go of what nobody has read."""
-        for session_id in list(self._inboxes):
-            self._forget(session_id)
+        self._inboxes.close()
 
 
+CANCELLED = s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
 _Opened = s.NewSessionResponse | s.LoadSessionResponse | s.ResumeSessionResponse | s.ForkSessionResponse
+
+
+def _why_missing(client: Client, name: str) -> str:
+    """What whoever asks for an attribute that a client does not have has forgotten."""
+    if "turns" not in vars(client):
+        return f"{type(client).__name__}.__init__ must call super().__init__() first"
+    if name in Client.__annotations__ or name == "closed":
+        return "this client is not connected: use `async with connect(agent, client):`"
+    return f"{type(client).__name__!r} object has no attribute {name!r}"
 
 
 def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
@@ -311,7 +316,19 @@ def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
 
 def _placed(cwd: str | os.PathLike[str], options: SessionOptions) -> dict[str, Any]:
     """What a session is given, as requests want it: absolute paths, and the servers always named."""
-    placed: dict[str, Any] = {"mcp_servers": [], **options, "cwd": os.path.abspath(cwd)}
+    placed: dict[str, Any] = {"mcp_servers": [], **options, "cwd": absolute(cwd)}
     if directories := options.get("additional_directories"):
-        placed["additional_directories"] = [os.path.abspath(directory) for directory in directories]
+        if isinstance(directories, str | bytes | os.PathLike):
+            told = "additional_directories is a list of paths: write additional_directories"
+            raise TypeError(f"{told}=[{directories!r}]")
+        placed["additional_directories"] = [absolute(directory) for directory in directories]
     return placed
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path as the protocol wants it."""
+    try:
+        return os.fsdecode(os.path.abspath(path))
+    except FileNotFoundError:
+        told = "it is relative, and the current directory was removed. Give an absolute path"
+        raise Error(f"there is no directory {brief(repr(path))}: {told}") from None

@@ -15,15 +15,19 @@ import types
 import typing
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
+from .errors import LocalProtocolError, brief
 from .schema.base import Shape
+
+T = TypeVar("T")
 
 MAX_DEPTH = 128  # serde_json stops at 128, pydantic at 200; no real message comes near
 MAX_DROPPED = 10_000  # items of a list; leniency is for slips, not for work made on purpose
+MAX_LISTED = 100_000  # members of a bad message, of which a list is made
 SHALLOW = 2 * MAX_DEPTH  # bytes; a shorter frame has no room for more levels and their ends
 
 Invalid = msgspec.ValidationError
@@ -34,11 +38,15 @@ class TooDeep(Malformed):
     """Good JSON, perhaps, but nobody will find out."""
 
 
+_TEXTS_AND_NUMBERS = frozenset({str, int, float, bool, type(None), msgspec.UnsetType, Raw})
 _UNIONS = (typing.Union, types.UnionType)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_FRACTION = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _NULL = Raw(b"null")
-_COUNTABLE = 4096  # bytes; counting brackets pays in short frames only
+COUNTABLE = 4096  # bytes; counting brackets pays in short frames only
+_MAX_ITEMS = 1_000_000  # of which a list is made; long texts have commas, too, and to count brackets takes longer
+_COUNTED = 64 * 1024  # bytes at a time
 _PEELED = 6  # levels; more than messages of the protocol have around a long text
 _STEPS = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
 _NO_STEPS = bytes(set(range(256)) - set(b"[]{}"))
@@ -48,8 +56,13 @@ _MARKS = rb"\A(?:\xef\xbb\xbf)+"
 
 def check(frame: bytes) -> None:
     """Refuse what must not be read any further: too deep a nesting, bytes that are not UTF-8."""
-    if len(frame) > SHALLOW:
-        _check_depth(frame)
+    if len(frame) > SHALLOW and (len(frame) >= COUNTABLE or frame.count(b"[") + frame.count(b"{") > MAX_DEPTH):
+        check_depth(Raw(frame.lstrip()))
+    check_text(frame)
+
+
+def check_text(frame: bytes) -> None:
+    """Refuse bytes that are not UTF-8."""
     if not frame.isascii():
         try:
             frame.decode()
@@ -57,55 +70,82 @@ def check(frame: bytes) -> None:
             raise Malformed(f"not UTF-8 at byte {exc.start}") from None
 
 
-def _check_depth(frame: bytes) -> None:
-    """Peel off the outer levels: msgspec skips what is inside, at memory speed.  What is left is counted."""
-    if len(frame) < _COUNTABLE and frame.count(b"[") + frame.count(b"{") <= MAX_DEPTH:
-        return
-    level, peeled = [Raw(frame.lstrip())], _PEELED
+def check_depth(whole: Raw, outside: int = 0) -> None:
+    """Refuse a value that has too many levels, with those outside of it.
+
+    The outer ones are peeled off: msgspec skips what is inside, at memory speed.  What is left is counted.
+    """
+    level, peeled = [whole], _PEELED
     try:
-        for depth in range(peeled):
+        for depth in range(outside, peeled):
             room = 2 * (MAX_DEPTH - depth)  # what is shorter cannot hold the levels that are left
             level = [inner for value in level for inner in _inside(value, room) if len(inner) >= room]
             if not level:
                 return
     except (RecursionError, _Hidden):
-        level, peeled = [Raw(frame)], 0
+        level, peeled = [whole], outside
     for value in level:
-        _count_depth(bytes(memoryview(value)[:_COUNTABLE]), peeled)  # mostly enough to know
+        _count_depth(bytes(memoryview(value)[:COUNTABLE]), peeled)  # mostly enough to know
         _count_depth(bytes(value), peeled)
 
 
 class _Hidden(Exception):
-    """A member that is there twice: the parser gives the last one only."""
+    """A member that may be there twice, where the parser gives the last one only; or too many to be looked at."""
 
 
 def _inside(value: Raw, room: int) -> Iterable[Raw]:
-    match memoryview(value)[0]:
-        case 0x7B:  # {
+    match bytes(memoryview(value)[:1]):
+        case b"{":
+            _check_count(value, b":")
             members = _OBJECT.decode(value)
             if len(value) - sum(len(name) + len(inner) + 4 for name, inner in members.items()) >= room:
                 raise _Hidden
             return members.values()
-        case 0x5B:  # [
+        case b"[":
+            _check_count(value, b",")
             return _ARRAY.decode(value)
     return ()
 
 
+def _check_count(value: Raw, separator: bytes) -> None:
+    """A list of that many values would take more memory than they do themselves."""
+    if len(value) > _MAX_ITEMS and bytes(value).count(separator) > _MAX_ITEMS:
+        raise _Hidden
+
+
 def _count_depth(text: bytes, depth: int) -> None:
     """Count brackets outside of strings; only what is good JSON is counted right, and the rest nobody reads."""
-    outside = b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
-    steps = outside.translate(_STEPS, _NO_STEPS)  # one byte a bracket: 1 in, -1 out
-    deepest = MAX_DEPTH - depth
-    if b"\1" * (deepest + 1) in steps or max(itertools.accumulate(array("b", steps)), default=0) > deepest:
-        raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
+    text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    too_many, is_inside = b"\1" * (MAX_DEPTH - depth + 1), 0
+    for start in range(0, len(text), _COUNTED):
+        pieces = text[start : start + _COUNTED].split(b'"')
+        brackets = b"".join(pieces[is_inside::2]).translate(_STEPS, _NO_STEPS)  # one byte each: 1 in, -1 out
+        is_inside = (is_inside + len(pieces) - 1) % 2  # the rest of a string, if the last piece was in one
+        steps = array("b", brackets)
+        if too_many in brackets or max(itertools.accumulate(steps, initial=depth)) > MAX_DEPTH:
+            raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
+        depth += sum(steps)
 
 
 def mend(frame: bytes) -> bytes:
     """The frame as a strict parser takes it: no byte order mark, lone surrogates replaced."""
-    return re.sub(_ESCAPES, lambda match: b"\\ufffd" if match[1] else match[0], re.sub(_MARKS, b"", frame))
+    frame = re.sub(_MARKS, b"", frame)
+    if b"\\ud" not in frame and b"\\uD" not in frame:
+        return frame
+    return re.sub(_ESCAPES, lambda match: b"\\ufffd" if match[1] else match[0], frame)
 
 
-_encoder = msgspec.json.Encoder()
+def _plain(value: Any) -> Any:
+    """msgspec's hook for what it cannot encode: a subclass of a plain type is sent as that type."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    raise TypeError(f"an object of type {type(value).__name__} cannot be written as JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+encode_sound = _encoder.encode  # for those in a hurry: raises UnicodeEncodeError where `encode` replaces surrogates
 
 
 def encode(value: Any) -> bytes:
@@ -120,6 +160,10 @@ def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, Struct):
+        if getattr(value, "is_verbatim", False):
+            raise LocalProtocolError(
+                f"a {type(value).__name__} cannot be sent: half a character (a lone surrogate) is in it"
+            )
         fields = {name: _without_surrogates(getattr(value, name)) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
     if isinstance(value, Mapping):
@@ -141,12 +185,107 @@ def decoder(tp: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(tp, dec_hook=_pick)
 
 
+@functools.cache
+def readable(tp: Any) -> Any:
+    """A type that JSON can be read into, its decoder built; raises TypeError for one that it cannot."""
+    if tp is object:
+        return Any  # what a strict type checker is told instead
+    if isinstance(tp, str):
+        raise TypeError(f"{tp!r} is a name, not a type")
+    decoder(tp)
+    if (foreign := _foreign(tp)) is not None:
+        raise TypeError(f"nothing says how to read JSON into {foreign!r}")
+    return tp
+
+
+def _foreign(tp: Any) -> Any:
+    """The first class within a type that is no type of data: msgspec finds that out when it meets a value."""
+    from msgspec import inspect  # is needed by few programs, and takes its time
+
+    seen: set[int] = set()
+    waiting: list[Any] = [inspect.type_info(tp)]
+    while waiting:
+        info = waiting.pop()
+        if isinstance(info, inspect.CustomType):
+            if not issubclass(info.cls, Shape):
+                return info.cls
+        elif isinstance(info, Struct) and id(info) not in seen:
+            seen.add(id(info))
+            waiting += [getattr(info, name) for name in info.__struct_fields__]
+        elif isinstance(info, tuple):
+            waiting += info
+    return None
+
+
 def decode(data: bytes | Raw, tp: Any) -> Any:
     """`data` as a `tp`; raises Invalid where it cannot be read as one."""
     try:
         return decoder(tp).decode(data)
     except Invalid:
         return _build(Raw(data), tp, "$")
+
+
+def misfit(data: bytes, tp: Any) -> str | None:
+    """What a peer could not read in a `tp` that we are about to send; None when it can read all of it."""
+    try:
+        decoder(tp).decode(data)
+    except Invalid as exc:
+        try:
+            read = encode(_build(Raw(data), tp, "$"))
+        except Invalid as worse:
+            return str(worse)
+        if msgspec.json.decode(read) != msgspec.json.decode(data):
+            return str(exc)  # it would be read as something else
+    return None
+
+
+def unsendable(value: Any, tp: Any) -> str | None:
+    """Why a value of an author's is not sent as a `tp`; None when it is one."""
+    return misfit(encode(value), tp) or _has_bytes(value)
+
+
+def _has_bytes(value: Any) -> str | None:
+    """Bytes would be sent in Base64, and read as a text that nobody wrote."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) in _TEXTS_AND_NUMBERS:
+            continue
+        if isinstance(each, Struct):
+            waiting += msgspec.structs.astuple(each)
+        elif isinstance(each, list | tuple):
+            waiting += each
+        elif isinstance(each, Mapping):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, bytes | bytearray | memoryview):
+            return f"it holds bytes, {brief(repr(each))}; decode them to a text first"
+    return None
+
+
+_vouched: dict[int, tuple[Any, Any, Raw]] = {}  # by their identity, and so kept: values, their types, their bytes
+
+
+def vouched(value: T, tp: type[T]) -> T:
+    """A constant that is given as a result over and over: checked and encoded now, and never again."""
+    data = encode(value)
+    assert misfit(data, tp) is None
+    _vouched[id(value)] = value, tp, Raw(data)
+    return value
+
+
+def fitting(result: Any, tp: Any, handler: Any) -> Any:
+    """A handler's result as bytes that can be read as a `tp`; raises TypeError, naming the handler, if not."""
+    if (known := _vouched.get(id(result))) is not None and known[1] is tp:
+        return known[2]
+    if tp is Raw or tp is Any or isinstance(result, Raw):
+        return {} if result is None else result
+    data = b"{}" if result is None else encode(result)
+    if wrong := misfit(data, tp) or _has_bytes(result):
+        while isinstance(handler, functools.partial) and handler.args:
+            handler = handler.args[0]  # what stands before the author's own
+        who, wanted = getattr(handler, "__qualname__", "the handler"), getattr(tp, "__name__", tp)
+        raise TypeError(f"{who} returned {brief(repr(result))}, which is no {wanted}: {wrong}")
+    return Raw(data)
 
 
 def decode_params(data: Raw, tp: Any) -> Any:
@@ -157,11 +296,15 @@ def decode_params(data: Raw, tp: Any) -> Any:
         return decode(data if data != _NULL else b"{}", tp)
 
 
-def decode_result(data: Raw | None, tp: Any) -> Any:
+def decode_result(data: Raw, tp: Any) -> Any:
     """A result, where peers in the wild answer null for an empty object or an empty list."""
-    if data is not None or tp is Any or tp is Raw:
-        return decode(data or b"null", tp)
-    lists = [f.encode_name for f in msgspec.structs.fields(tp) if _reading(f.type)[0] == "lenient"]
+    try:
+        return decoder(tp).decode(data)
+    except Invalid:
+        if data != _NULL:
+            return _build(Raw(data), tp, "$")
+    fields = msgspec.structs.fields(tp) if isinstance(tp, type) and issubclass(tp, Struct) else ()
+    lists = [f.encode_name for f in fields if _reading(f.type)[0] == "lenient"]
     return decode(encode(dict.fromkeys(lists, ())), tp)
 
 
@@ -176,6 +319,9 @@ def _build(raw: Raw, tp: Any, path: str) -> Any:
         return decoder(tp).decode(raw)
     except Invalid as exc:
         failure = Invalid(_placed(str(exc), path))
+    # An id, which may be a text, is no number but what was written.
+    if str not in typing.get_args(tp) and (whole := _whole_number(raw)) is not None:
+        return _build(whole, tp, path)
     reading, inner = _reading(tp)
     if reading is not None:
         return _build(raw, inner, path)
@@ -196,6 +342,15 @@ def _build(raw: Raw, tp: Any, path: str) -> Any:
     elif isinstance(tp, type) and issubclass(tp, Struct) and _starts(raw, b"{"):
         return _build_struct(raw, tp, path)
     raise failure
+
+
+def _whole_number(raw: Raw) -> Raw | None:
+    """An integer that is written as a fraction or with an exponent, plainly: `1.0` is one, as is `1e3`."""
+    text = bytes(raw).strip()
+    is_plain = text.lstrip(b"-").isdigit()
+    if is_plain or len(text) > 24 or not _FRACTION.fullmatch(text) or not float(text).is_integer():
+        return None
+    return Raw(b"%d" % int(float(text)))
 
 
 def _build_struct(raw: Raw, tp: type[Struct], path: str) -> Struct:

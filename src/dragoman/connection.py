@@ -5,22 +5,31 @@ plain call, a response goes straight to whoever waits for it, and only a request
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
+from asyncio import _get_running_loop
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextvars import ContextVar, copy_context
+from threading import get_ident
+from typing import Any, NamedTuple
 
+from .deadlines import Deadlines
 from .errors import (
     ConnectionClosed,
     InternalError,
     LocalProtocolError,
+    NotOffered,
+    Overloaded,
     RequestCancelled,
     RequestTimeout,
     RpcError,
+    again,
 )
 from .framing import Oversize
-from .rpc import Call, Cancel, Event, Method, Noise, Note, Peer, Reply, State
+from .owning import Cleanup, cancel_once, guarded, log_failure, own
+from .rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
 from .schema.base import RequestId
 from .transports import HIGH_WATER, Transport
 
@@ -32,11 +41,36 @@ BURST = 50e-6  # seconds; frames closer together than this are sent with one wri
 GRACE = 0.5  # seconds for answers in the works after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 NOISY = 1000  # lines that are no message before the user is warned
+IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
+
+ELSEWHERE = (
+    "this connection belongs to another event loop: call it there, with asyncio.run_coroutine_threadsafe or "
+    "loop.call_soon_threadsafe, or use dragoman.blocking, which any thread may call"
+)
+
+
+class Request(NamedTuple):
+    """A request of a peer, which waits for its answer."""
+
+    connection: "Connection"
+    key: int
+
+
+# The request being answered: in its task, and in every task that one starts.
+_answering: ContextVar[Request] = ContextVar("answering")
+
+
+def being_answered() -> Request | None:
+    """The request that is answered by this task, or by one that has started it; None where none is."""
+    found = _answering.get(None)
+    return found if found and found.key in found.connection._sizes else None
 
 
 class Connection:
     """One peer over one wire; `run` does the work until either side hangs up."""
 
+    newest = 0  # the key of the request that came last
+    _begun = 0  # the key of the request whose task was the last to begin
     frame: bytes | Oversize = b""  # the one being handled, for whoever keeps bytes rather than objects
 
     def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
@@ -45,20 +79,26 @@ class Connection:
         self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
         self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
         self._transport = transport
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        self._context = copy_context()
         self._over = asyncio.Event()  # the peer has hung up
+        self._ending = Cleanup(self._wind_down)
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
-        self._deadlines: dict[int, tuple[float, Method]] = {}  # those of our calls that may not take for ever
-        self._watchdog: asyncio.TimerHandle | None = None  # set for the first of them
+        self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
         self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
-        self._afterwards: dict[asyncio.Task[Any], list[Callable[[], None]]] = {}
+        self.passing: dict[int, Callable[[], None]] = {}  # their calls that are passed on, and what cancels each
+        self._given: asyncio.Event | None = None  # the last of them has been answered; while that is waited for
+        self._sizes: dict[int, int] = {}  # bytes of those calls
+        self._in_works = 0  # the sum of them
+        self._afterwards: dict[int, list[Callable[[], None]]] = {}
         self._due = False  # a flush is scheduled
         self._flushed = 0.0  # when the last one was
         self._congested = False  # the wire holds more than it should
         self._choked = False  # and more than it may
+        self._allowed = HARD_LIMIT  # bytes that may be queued before a notification; -1 when none may be sent
+        self._throttled = False  # nothing is read from a peer that does not take its answers
         self._noise = 0
         self._holds = 0  # how many have no room for what arrives
-        self._hanging_up: asyncio.Task[None] | None = None
 
     def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
         """Say what this side answers, each method with its handler; before `run`."""
@@ -71,8 +111,11 @@ class Connection:
 
     # Sending
 
-    async def call(self, method: Method, params: Any) -> Any:
-        """Ask, and wait for the answer; whoever is cancelled while waiting tells the peer so."""
+    async def call(self, method: Method, params: Any, unwanted: Callable[[Any], None] | None = None) -> Any:
+        """Ask, and wait for the answer; whoever is cancelled while waiting tells the peer so.
+
+        A result that comes all the same is given to `unwanted`, which can undo what the peer did.
+        """
         if self.is_full:
             await self.room()
         answer: asyncio.Future[Any] = self._loop.create_future()
@@ -87,22 +130,38 @@ class Connection:
 
         id = self.submit(method, params, settle)
         if method.timeout:
-            self._watch(id, method)
+            self._deadlines.add(id, method)
         try:
             return await answer
         except asyncio.CancelledError:
-            self.withdraw(id)
+            if unwanted is None:
+                self.withdraw(id)
+            elif answer.cancelled():
+                self._disown(id, unwanted)
+            elif answer.exception() is None:  # it came at the same moment
+                unwanted(answer.result())
             raise
         finally:
-            self._deadlines.pop(id, None)
+            if method.timeout:
+                self._deadlines.discard(id)
+
+    def _disown(self, id: int, unwanted: Callable[[Any], None]) -> None:
+        """Have a result given back when it comes, should it come in spite of the cancellation."""
+        if id in self._waiting:
+            self._waiting[id] = lambda reply: None if reply.error else unwanted(reply.result)
+            self.hurry(id)
 
     def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
         """Ask without waiting: `settle` is called with the answer, in its order among all that arrives."""
+        self._check_loop()
         if self.closed:
-            raise self.closed.with_traceback(None)
+            raise again(self.closed)
         id = self.peer.call(method, params)
         self._waiting[id] = settle
-        self._flush_soon()
+        if self._throttled:
+            self._throttle(False)  # the answer has to be read
+        if not self._due:
+            self._flush_soon()
         return id
 
     def withdraw(self, id: int) -> None:
@@ -117,11 +176,23 @@ class Connection:
         self._flush_soon()
 
     def note(self, method: Method, params: Any) -> None:
-        if self.closed:
-            raise self.closed.with_traceback(None)
-        if self._choked or self.peer.queued > HARD_LIMIT:
-            raise LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
+        self._check_loop()
+        if self.peer.queued > self._allowed:
+            raise self._why_refused(method)
         self.peer.note(method, params)
+        if not self._due:
+            self._flush_soon()
+
+    def _why_refused(self, method: Method) -> Exception:
+        if self.closed:
+            return again(self.closed)
+        return LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
+
+    def forward(self, frame: bytes) -> None:
+        """Send a notification that was read and checked elsewhere, as it is."""
+        if self.closed:
+            raise again(self.closed)
+        self.peer.forward(frame)
         if not self._due:
             self._flush_soon()
 
@@ -132,12 +203,20 @@ class Connection:
 
     async def room(self) -> None:
         """Wait until the peer has taken most of what was sent, and let the reader have its turn."""
+        self._check_loop()
         self._flush()
         await self._transport.drain()
-        self._congested = self._choked = False
+        self._congested = False
         await asyncio.sleep(0)
         if self.closed:
-            raise self.closed.with_traceback(None)
+            raise again(self.closed)
+
+    def _check_loop(self) -> None:
+        """Refuse what is called outside of our event loop."""
+        if get_ident() != self._thread or not self._loop.is_running():
+            if _get_running_loop() is not self._loop:  # asked last: in Python 3.11 it makes a system call
+                raise LocalProtocolError(ELSEWHERE)
+            self._thread = get_ident()
 
     def _flush_soon(self) -> None:
         """Send a lone frame at once; what comes in a burst goes together."""
@@ -155,43 +234,49 @@ class Connection:
         if frames := self.peer.take():
             self._transport.send(frames)
             waiting = self._transport.queued
-            self._congested, self._choked = waiting > HIGH_WATER, waiting > HARD_LIMIT
+            self._congested = waiting > HIGH_WATER
+            if waiting > HARD_LIMIT and not self._choked:
+                self._choked, self._allowed = True, -1
+                own(self._hold_until_taken(), "holding")
 
-    def _watch(self, id: int, method: Method) -> None:
-        """Give a call up when its time is over; one timer serves all of them, for most are answered long before."""
-        assert method.timeout
-        due = self._loop.time() + method.timeout
-        self._deadlines[id] = due, method
-        if self._watchdog is None or due < self._watchdog.when():
-            self._set_watchdog(due)
+    async def _hold_until_taken(self) -> None:
+        """Read nothing from a peer that does not take its answers, unless we wait for one of it ourselves."""
+        if not self._waiting:
+            self._throttle(True)
+        try:
+            await self._transport.drain()
+        finally:
+            self._choked, self._allowed = False, -1 if self.closed else HARD_LIMIT
+            if self._throttled:
+                self._throttle(False)
 
-    def _set_watchdog(self, due: float) -> None:
-        if self._watchdog:
-            self._watchdog.cancel()
-        self._watchdog = self._loop.call_at(due, self._expire)
+    def _throttle(self, throttled: bool) -> None:
+        self._throttled = throttled
+        if throttled:
+            self.hold()
+        else:
+            self.resume()
 
-    def _expire(self) -> None:
-        self._watchdog = None
-        for id, (due, method) in list(self._deadlines.items()):
-            if due <= self._loop.time() and (settle := self._waiting.pop(id, None)):
-                del self._deadlines[id]
-                self.peer.cancel(id)
-                self._flush_soon()
-                settle(Reply(id, error=RequestTimeout(f"{method.name} was not answered in {method.timeout:g} s")))
-        if self._deadlines:
-            self._set_watchdog(min(due for due, _ in self._deadlines.values()))
+    def _expire(self, id: int, method: Method) -> None:
+        if settle := self._waiting.pop(id, None):
+            self.peer.cancel(id)
+            self._flush_soon()
+            late = RequestTimeout(f"{method.name} was not answered in {method.timeout:g} s")
+            guarded(settle, Reply(id, error=late))
 
     # Receiving
 
+    def start(self) -> None:
+        """Handle what arrives from now on, until either side hangs up."""
+        self._transport.listen(self._hear, self._hear_end)
+
     async def run(self) -> None:
-        """Handle what arrives until the peer hangs up, then settle everything."""
-        self._transport.listen(self._hear, self._over.set)
+        """Handle what arrives until the peer hangs up, then settle everything; to be cancelled is to hang up."""
+        self.start()
         try:
             await self._over.wait()
-            await self._wind_down(await self._transport.why_ended(), GRACE)
-        except asyncio.CancelledError:
-            await self._wind_down(ConnectionClosed("we hung up"), 0)
-            raise
+        finally:
+            await self.close()
 
     def hold(self) -> None:
         """Stop reading: whoever was to take what arrives has no room for it."""
@@ -205,87 +290,155 @@ class Connection:
             self._transport.resume()
 
     def _hear(self, frames: list[bytes | Oversize]) -> None:
-        if self.peer.state is State.CLOSED:
-            return
+        if self.closed is not None:
+            return  # a handler that began now would have nobody to end it
         receive, noise = self.peer.receive, self._noise
         for frame in frames:
-            self.frame = frame
-            event = receive(frame)
-            if type(event) is Note:  # most of them, so first and without a detour
-                try:
+            self.frame, event = frame, None
+            try:
+                event = receive(frame)
+                if type(event) is Note:  # most of them, so first and without a detour
                     event.method.handler(event.params)  # type: ignore[misc]
-                except BaseException:  # whatever a handler does, what comes next is still read
-                    log.exception("the handler of %s failed", event.method.name)
-            elif event is not None:
-                self._dispatch(event)
+                elif type(event) is Reply and (settle := self._waiting.pop(event.id, None)):
+                    settle(event)
+                elif event is not None:
+                    self._dispatch(event)
+            except BaseException:  # whatever one message does, the next is still read
+                told = event.method.name if type(event) is Note else "a message"
+                log_failure("the handler of %s failed", told)
         if self._noise - noise < len(frames):
             self._noise = 0  # something among it was a message
         if self.peer.queued:
             self._flush_soon()
 
+    def _hear_end(self) -> None:
+        self._over.set()
+        self._ending.begin()
+
     def _dispatch(self, event: Event) -> None:
+        """Handle anything but a notification; whoever calls this has to go on when it raises."""
         match event:
             case Reply():
                 if settle := self._waiting.pop(event.id, None):
                     settle(event)
             case Call():
-                self._tasks[event.key] = self._loop.create_task(self._answer(event), name=event.method.name)
+                (event.method.accept or self.begin)(event)
             case Cancel():
-                if task := self._tasks.get(event.key):
-                    self._loop.call_soon(cancel_once, task)  # cancelled before it began it would answer nothing
+                if event.key in self._tasks:  # not at once: cancelled before it began it would answer nothing
+                    self._loop.call_soon(self.interrupt, event.key)
+                elif cancel := self.passing.get(event.key):
+                    cancel()
             case Noise():
                 self._ignore(event)
+            case Batch():
+                for each in event.events:
+                    guarded(self._dispatch, each)
+
+    def give(self, key: int, result: Any, error: RpcError | None) -> None:
+        """Answer a request that was passed on."""
+        if self.passing.pop(key, None) is None:
+            return
+        if error is None:
+            self.peer.reply(key, result)
+        else:
+            self.peer.fail(key, error)
+        if self._given and not self.passing:
+            self._given.set()
+        self._flush_soon()
+
+    def begin(self, call: Call) -> bool:
+        """Have a request answered by a task of its own, if there is room for it."""
+        key = call.key
+        size = len(self.frame) if isinstance(self.frame, bytes) else self.frame.size
+        if self._choked:
+            self.peer.fail(call.key, Overloaded("the answers to earlier requests have not been read"))
+            return False
+        if self._in_works + size > IN_WORKS and self._tasks:
+            limit = IN_WORKS // 1024 // 1024
+            self.peer.fail(call.key, Overloaded(f"more than {limit} MiB of requests are being answered"))
+            return False
+        self.newest = key
+        self._sizes[key] = size
+        self._in_works += size
+        # Not in the context of whoever sent it: in one process that may be the other side.
+        task = self._loop.create_task(self._answer(call), name=call.method.name, context=self._context.copy())
+        if not task.done():  # an eager task may be
+            self._tasks[key] = task
+        return True
 
     async def _answer(self, call: Call) -> None:
+        key, peer = call.key, self.peer
+        self._begun = key
+        _answering.set(Request(self, key))
         try:
-            self.peer.reply(call.key, await call.method.handler(call.params))  # type: ignore[misc]
+            peer.reply(key, await call.method.handler(call.params))  # type: ignore[misc]
         except asyncio.CancelledError:
-            self.peer.fail(call.key, RequestCancelled())
+            peer.fail(key, RequestCancelled())
         except RpcError as exc:
-            self.peer.fail(call.key, exc if exc.method is None else InternalError(f"{exc.method} failed: {exc}"))
+            peer.fail(key, exc if exc.method is None else exc.passed_on())
         except BaseException as exc:  # also SystemExit: a handler's bug ends its request, not the process
-            self.peer.fail(call.key, InternalError(data={"errorId": self._report(call, exc)}))
+            error_id = os.urandom(6).hex()
+            why = str(exc) if isinstance(exc, NotOffered) else ""  # the peer can mend what it does not offer
+            peer.fail(key, InternalError(why, {"errorId": error_id}))
+            self._report(call, exc, error_id)  # last: it is answered, whatever becomes of the log
         finally:
-            task = self._tasks.pop(call.key)
-            for callback in self._afterwards.pop(task, ()):
-                callback()
-            self._flush_soon()
+            self._tasks.pop(key, None)
+            self._in_works -= self._sizes.pop(key)
+            if self._afterwards:
+                for callback in self._afterwards.pop(key, ()):
+                    guarded(callback)
+            if not self._due:
+                self._flush_soon()
+
+    def in_turn(self, step: Callable[[], None]) -> None:
+        """Take a step of a notification in its place: behind the beginning of each request that came before it."""
+        if self._begun == self.newest:
+            step()
+        else:  # behind their tasks, which begin in this order, too
+            self._loop.call_soon(step)
+
+    @property
+    def answering(self) -> int:
+        """The key of the request being answered here: in this task, or in one that it has started."""
+        connection, key = _answering.get((None, 0))
+        if connection is not self or key not in self._sizes:
+            raise LocalProtocolError("no request is being answered here")
+        return key
 
     def after_answer(self, callback: Callable[[], None]) -> None:
-        """Have something done right after the request being answered in this task has been."""
-        task = asyncio.current_task()
-        assert task
-        self._afterwards.setdefault(task, []).append(callback)
+        """Have something done right after the request being answered here has been; soon, where none is."""
+        try:
+            self._afterwards.setdefault(self.answering, []).append(callback)
+        except LocalProtocolError:
+            self._loop.call_soon(callback)
 
     @property
     def request_id(self) -> RequestId:
-        """The id, as the peer wrote it, of the request being answered in this task."""
-        task = asyncio.current_task()
-        for key, answering in self._tasks.items():
-            if answering is task:
-                return self.peer.id_of(key)
-        raise LocalProtocolError("no request is being answered in this task")
+        """The id, as the peer wrote it, of the request being answered here."""
+        return self.peer.id_of(self.answering)
 
-    def _report(self, call: Call, exc: BaseException) -> str:
-        """Log what a handler raised; gives the id under which it is found."""
-        error_id = os.urandom(6).hex()
-        if exc is self.closed:  # the peer left in the middle, which is no fault of the handler
+    def _report(self, call: Call, exc: BaseException, error_id: str) -> None:
+        """Log what a handler raised, under the id that the peer was told."""
+        if isinstance(exc, ConnectionClosed) and str(exc) == str(self.closed):  # no fault of the handler
             log.info("%s was cut short [%s]: %s", call.method.name, error_id, exc)
-            return error_id
-        log.error("the handler of %s failed [%s]", call.method.name, error_id, exc_info=exc)
-        return error_id
+        else:
+            log_failure("the handler of %s failed [%s]", call.method.name, error_id)
 
-    def answer_early(self, task: "asyncio.Task[Any]", result: Any) -> None:
-        """Answer the request a task is answering; what the task itself answers later is dropped."""
-        for key, answering in self._tasks.items():
-            if answering is task:
-                self.peer.reply(key, result)
-                self._flush_soon()
-                return
+    def answer_early(self, key: int, result: Any) -> None:
+        """Answer a request before its task does; what the task itself answers later is dropped."""
+        self.peer.reply(key, result)
+        self._flush_soon()
+
+    def interrupt(self, key: int) -> None:
+        """Cancel the task that answers a request, unless it is being cancelled already."""
+        if task := self._tasks.get(key):
+            cancel_once(task)
 
     def _ignore(self, noise: Noise) -> None:
         self._noise += 1
-        log.info("ignored: %s %r", noise.why, noise.data)
+        log.log(
+            logging.ERROR if noise.error else logging.INFO, "%s: %r", noise.why, noise.data, exc_info=noise.error
+        )
         if self._noise == NOISY:
             log.warning("the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200])
         if self.on_noise:
@@ -295,18 +448,49 @@ class Connection:
 
     def hang_up(self) -> None:
         """End the connection from our side; `run` returns when everything is settled."""
-        if self.closed is None and self._hanging_up is None:
-            self._hanging_up = self._loop.create_task(self._transport.close())
+        if self.closed is None:
+            own(self._transport.close(), "hanging up")
 
-    async def _wind_down(self, why: Exception, grace: float) -> None:
+    async def close(self) -> None:
+        """Hang up, unless the peer has, and return when everything is settled."""
+        await self._ending()
+
+    async def _wind_down(self) -> None:
         """Fail what is pending, let what is owed finish or be cancelled, flush, hang up."""
-        self.closed = why
-        if self._watchdog:
-            self._watchdog.cancel()
-        for reply in self.peer.lose(why):
-            self._dispatch(reply)
-        if self.on_close:
-            self.on_close()
+        try:
+            why, grace = await self._why_ended()
+            self.closed, self._allowed = why, -1
+            self._deadlines.close()
+            for reply in self.peer.lose(why):
+                lost = Reply(reply.id, error=again(why))  # each raises its own: a traceback only grows
+                guarded(self._dispatch, lost)
+            if self.on_close:
+                guarded(self.on_close)
+            await self._end_tasks(grace)
+            guarded(self._flush)
+        finally:
+            self.peer.close()
+            await self._transport.close()
+            self._over.set()
+
+    async def _why_ended(self) -> tuple[Exception, float]:
+        """Why the connection ends, and how long answers in the works may still take."""
+        if not self._over.is_set():
+            return ConnectionClosed("we hung up"), 0
+        try:
+            return await self._transport.why_ended(), GRACE
+        except Exception as exc:
+            log.exception("a wire does not know why it ended")
+            return ConnectionClosed(f"the wire failed: {exc}"), GRACE
+
+    async def _end_tasks(self, grace: float) -> None:
+        if self.passing:
+            self._given = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._given.wait()
+            for cancel in list(self.passing.values()):
+                guarded(cancel)
         if tasks := set(self._tasks.values()):
             await asyncio.wait(tasks, timeout=grace)
             for task in tasks:
@@ -314,14 +498,3 @@ class Connection:
             _, stuck = await asyncio.wait(tasks, timeout=PATIENCE)
             for task in stuck:
                 log.warning("the handler of %s does not end", task.get_name())
-        self._flush()
-        self.peer.close()
-        await self._transport.close()
-        if self._hanging_up:
-            await self._hanging_up
-
-
-def cancel_once(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task that is not being cancelled yet: its cleaning up is not to be disturbed."""
-    if not task.cancelling():
-        task.cancel()

@@ -14,6 +14,16 @@ def state_directory() -> Path:
     return _in("XDG_STATE_HOME", ".local/state")
 
 
+def home_directory() -> Path:
+    """The user's home; a HOME that is no absolute path would lie in the workspace, so it does not count."""
+    home = os.path.expanduser("~")
+    if os.path.isabs(home):
+        return Path(home)
+    import pwd  # which is not there on every system
+
+    return Path(pwd.getpwuid(os.getuid()).pw_dir)
+
+
 def _in(variable: str, usual: str) -> Path:
     base = os.environ.get(variable, "")
-    return Path(base if os.path.isabs(base) else Path.home() / usual, "dragoman")
+    return Path(base if os.path.isabs(base) else home_directory() / usual, "dragoman")

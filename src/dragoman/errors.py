@@ -19,13 +19,16 @@ Error
 │   ├── McpLimitExceeded      -33000
 │   ├── McpServerUnavailable  -33001
 │   └── McpBackendFailed      -33002
+├── MissingExtra                  a library is not installed; the message says how to get it
 ├── RequestTimeout                the peer did not answer in time
 ├── ConnectionClosed              the wire is gone
 │   └── AgentExited                   because the agent's process ended
 └── AgentStartError               the agent could not be started
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+MAX_QUOTED = 1000  # characters of a text of the peer's within one of ours
 
 
 class Error(Exception):
@@ -65,6 +68,11 @@ class RpcError(Error):
     def __str__(self) -> str:
         detail = "" if self.data is None else f" {self.data!r}"
         return f"{self.message} ({self.code}){detail}"
+
+    def passed_on(self) -> "InternalError":
+        """What a handler answers that was itself answered with this error: its request failed for that reason."""
+        says_more = self.code != InternalError.code or self.data is not None
+        return InternalError(f"{self.method} failed: {brief(self if says_more else self.message)}")
 
     @staticmethod
     def of(code: int, message: str = "", data: Any = None) -> "RpcError":
@@ -127,6 +135,10 @@ class McpBackendFailed(RpcError):
 _BY_CODE: dict[int, type[RpcError]] = {cls.code: cls for cls in RpcError.__subclasses__()}
 
 
+class MissingExtra(Error, ImportError):
+    """A part of this package needs libraries that are not installed."""
+
+
 class RequestTimeout(Error):
     """The peer did not answer in time; its late answer will be dropped."""
 
@@ -149,6 +161,23 @@ class AgentStartError(Error):
     def __init__(self, reason: str, status: int | None = None, stderr: str = "") -> None:
         self.status, self.stderr = status, stderr
         super().__init__(f"{reason}{_quoted(stderr)}")
+
+
+def brief(said: object) -> str:
+    """A text to quote: its beginning and its end, where it is long; whoever quotes a quotation does not add up."""
+    text = str(said)
+    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED // 2]} … {text[-MAX_QUOTED // 2 :]}"
+
+
+E = TypeVar("E", bound=Exception)
+
+
+def again(error: E) -> E:
+    """The same error as a new object: whoever raises one adds to its traceback, so each gets one of its own."""
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    copy.args, copy.__cause__ = error.args, error.__cause__
+    return copy
 
 
 def describe_exit(status: int | None) -> str:

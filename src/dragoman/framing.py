@@ -1,73 +1,153 @@
 """Bytes -> frames, one per line, in bounded memory; frames -> bytes.
 
-An oversize line is thrown away as it arrives and reported as `Oversize`; the stream goes on after it.
+An oversize line is thrown away as it arrives and reported as `Oversize`; the stream goes on after it.  A frame is
+one line wherever it came from: transports whose messages may have line breaks take them out with `one_line`.
 """
 
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct
 
 MAX_FRAME = 16 * 1024 * 1024  # rust-sdk and hypercorn: 16 MiB; typescript-sdk: 32 MiB
-HEAD = 4 * 1024  # how much of an oversize line is kept, to find its id
+HEAD = 4 * 1024  # how much of either end of an oversize line is kept, to find its id
 
 
 class Oversize(Struct, frozen=True):
-    """A line longer than the limit: its first bytes and its length."""
+    """A line longer than the limit: its first bytes, its length and its last bytes."""
 
     head: bytes
     size: int
+    tail: bytes = b""
 
 
-class LineFramer:
+class Unfinished(bytes):
+    """A line at which the stream ended: whoever wrote it may have died in the middle of it."""
+
+
+class Bounded:
+    """Bytes that arrive in parts: all of them up to a limit, and beyond it both ends."""
+
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
-        self._pieces: list[bytes] = []  # of the line that has no end yet; the first two hold `HEAD` bytes
-        self._crumbs = bytearray()  # what came after them in reads so small that an object for each would be dear
-        self._size = 0  # of that line, also of what was thrown away
+        self.size = 0  # also of what was thrown away
+        self._pieces: list[bytes] = []  # the first two hold `HEAD` bytes
+        self._crumbs = bytearray()  # what came after them in parts so small that an object for each would be dear
+        self._room = 0  # bytes that the head of what is too long still lacks
 
-    def feed(self, data: bytes) -> list[bytes | Oversize]:
-        """The lines that `data` completes; empty ones are nothing."""
-        first, *lines = data.split(b"\n")
-        if not lines:
-            self._keep(first)
-            return []
-        rest = lines.pop()
-        if self._size:
-            self._keep(first)
-            frames = [self._finish()]
-        else:
-            frames = [self._whole(first)] if first else []
-        if len(data) <= self.limit:
-            frames += filter(None, lines)
-        else:
-            frames += map(self._whole, filter(None, lines))
-        self._keep(rest)
-        return frames
-
-    def end(self) -> list[bytes | Oversize]:
-        """The last line, when the stream ended without its newline."""
-        return [self._finish()] if self._size else []
-
-    def _whole(self, line: bytes) -> bytes | Oversize:
-        return line if len(line) <= self.limit else Oversize(line[:HEAD], len(line))
-
-    def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > self.limit:
-            first: Iterable[bytes | bytearray] = (*self._pieces[:2], self._crumbs, part)
-            self._pieces, self._crumbs = [b"".join(piece[:HEAD] for piece in first)[:HEAD]], bytearray()
+    def add(self, part: bytes) -> None:
+        was_oversize = self.size > self.limit
+        self.size += len(part)
+        if was_oversize:
+            self._keep_last(part)
+        elif self.size > self.limit:
+            self._keep_ends(part)
         elif len(part) < HEAD:
             self._crumbs += part
         else:
             self._pieces += filter(None, (bytes(self._crumbs), part))
             self._crumbs.clear()
 
-    def _finish(self) -> bytes | Oversize:
-        line, size = b"".join((*self._pieces, self._crumbs)), self._size
-        self._pieces, self._crumbs, self._size = [], bytearray(), 0
-        return line if size <= self.limit else Oversize(line, size)
+    def add_ends(self, ends: Oversize) -> None:
+        """Add what is itself beyond the limit, and of which only both ends are there."""
+        self.add(ends.head)
+        if self.size <= self.limit:
+            self._keep_ends(b"")
+        self._room = 0  # what comes next does not follow the head
+        self.size += ends.size - len(ends.head)
+        self._keep_last(ends.tail)
+
+    def _keep_ends(self, part: bytes) -> None:
+        """From now on keep only the first bytes, the one piece, and the last, the crumbs."""
+        head = (*self._pieces[:2], bytes(self._crumbs[:HEAD]), part)
+        tail = (*self._pieces[-1:], bytes(self._crumbs[-HEAD:]), part)
+        self._pieces = [b"".join(piece[:HEAD] for piece in head)[:HEAD]]
+        self._crumbs = bytearray(b"".join(piece[-HEAD:] for piece in tail))
+        self._room = HEAD - len(self._pieces[0])
+
+    def _keep_last(self, part: bytes) -> None:
+        if self._room > 0:
+            self._pieces[0] += part[: self._room]
+            self._room -= len(part)
+        self._crumbs += part[-HEAD:]
+        if len(self._crumbs) > 4 * HEAD:
+            del self._crumbs[:-HEAD]
+
+    def take(self) -> bytes | Oversize:
+        """What there is; nothing is left."""
+        if self.size > self.limit:
+            whole: bytes | Oversize = Oversize(self._pieces[0], self.size, bytes(self._crumbs[-HEAD:]))
+        else:
+            whole = b"".join((*self._pieces, self._crumbs))
+        self._pieces, self._crumbs, self.size = [], bytearray(), 0
+        return whole
+
+
+class LineFramer:
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self.limit = limit
+        self._line = Bounded(limit)  # the one that has no end yet
+
+    def feed(self, data: bytes) -> list[bytes | Oversize]:
+        """The lines that `data` completes; empty ones are nothing."""
+        first, *lines = data.split(b"\n")
+        if not lines:
+            self._line.add(first)
+            return []
+        rest = lines.pop()
+        if self._line.size:
+            self._line.add(first)
+            frames = [self._line.take()]
+        else:
+            frames = [self._whole(first)] if first else []
+        if len(data) <= self.limit:
+            frames += filter(None, lines)
+        else:
+            frames += map(self._whole, filter(None, lines))
+        self._line.add(rest)
+        return frames
+
+    def end(self) -> list[bytes | Oversize]:
+        """The last line, when the stream ended without its newline."""
+        if not self._line.size:
+            return []
+        line = self._line.take()
+        return [line if isinstance(line, Oversize) else Unfinished(line)]
+
+    def _whole(self, line: bytes) -> bytes | Oversize:
+        return line if len(line) <= self.limit else Oversize(line[:HEAD], len(line), line[-HEAD:])
+
+
+_NO_BREAKS = bytes.maketrans(b"\r\n", b"\v\v")  # control characters that JSON has no use for
+
+
+def one_line(frame: bytes) -> bytes:
+    """A frame without line breaks: the same JSON, or what was no JSON and is none now."""
+    if b"\n" not in frame and b"\r" not in frame:
+        return frame
+    try:
+        return msgspec.json.format(frame, indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        return frame.strip().translate(_NO_BREAKS)
+
+
+def in_lines(texts: Iterable[bytes]) -> list[bytes]:
+    """A peer's messages, each on one line; of one that is no JSON its lines, if each of them is an object."""
+    frames: list[bytes] = []
+    for text in texts:
+        if b"\n" not in text and b"\r" not in text:
+            frames.append(text)
+            continue
+        whole, lines = one_line(text), [line.strip() for line in text.splitlines() if line.strip()]
+        are_objects = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
+        frames += lines if len(lines) > 1 and are_objects and b"\v" in whole else [whole]
+    return frames
 
 
 def join_lines(frames: Iterable[bytes]) -> bytes:
     """Frames as they go over a byte stream, each with its newline."""
-    return b"\n".join([*frames, b""])
+    lines = [*frames, b""]
+    data = b"\n".join(lines)
+    if data.count(b"\n") >= len(lines):  # somebody handed us JSON as it was written elsewhere
+        return b"\n".join(map(one_line, lines))
+    return data

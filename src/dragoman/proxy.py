@@ -5,141 +5,119 @@ what the agent sends arrives at its client methods and goes on to `self.client`.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
 from . import codec
 from .agent import App
 from .connecting import Target, reach
 from .connection import Connection
-from .errors import ConnectionClosed, InternalError, RequestCancelled, RpcError
+from .errors import brief
+from .relaying import InHand, Lane, Passage, Relayed, relayed, session_of
 from .roles import AgentRole, ClientRole, RemoteAgent, RemoteClient, methods
-from .rpc import Method, Reply
-
-PATIENCE = 5.0  # seconds for the next in the chain to answer a request that was cancelled
+from .rpc import Call, Method, Verbatim
 
 _TO_AGENT = frozenset(map(id, methods(AgentRole).values()))
 
 
 class Proxy(AgentRole, ClientRole):
-    """Passes everything on, both ways; override what you want to see or change."""
+    """Passes everything on, both ways and in order; override what you want to see or change."""
 
     def __init__(self, upstream: Connection, downstream: Connection) -> None:
         self.client, self.agent = RemoteClient(upstream), RemoteAgent(downstream)
-        self._upstream, self._downstream = upstream, downstream
-        self._flows: set[asyncio.Task[None]] = set()
+        self._to_agent, self._to_client = Lane(upstream, downstream), Lane(downstream, upstream)
 
     async def _request(self, method: Method, params: Any) -> Any:
-        if id(method) not in _TO_AGENT:
-            return await relayed(self._downstream, self._upstream, method, params)
-        result = await relayed(self._upstream, self._downstream, method, params)
+        lane = self._lane(method)
+        result = await relayed(lane.source, lane.sink, method, params)
         if method.opens:
             self.client.offers, self.agent.offers = params.client_capabilities, result.agent_capabilities
         return result
 
     def _notify(self, method: Method, params: Any) -> None:
-        if id(method) in _TO_AGENT:
-            self._pass(self._upstream, self._downstream, method, params)
-        else:
-            self._pass(self._downstream, self._upstream, method, params)
+        self._lane(method).note(method, params)
+
+    def _lane(self, method: Method) -> Lane:
+        return self._to_agent if id(method) in _TO_AGENT else self._to_client
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
         requests, notifications = super().answers(role)
-        source, sink = self._upstream, self._downstream
+        lane, back = self._to_agent, self._to_client
         if role is ClientRole:
-            source, sink = sink, source
+            lane, back = back, lane
 
-        def relay_request(name: str) -> Method:
-            onward = Method(name, Raw, Raw)
-            return Method(name, Raw, Raw, handler=functools.partial(relayed, source, sink, onward))
+        def passing(name: str) -> Method:
+            accept = functools.partial(Passage, lane, back, Method(name, Raw, Raw))
+            return self._named(Method(name, Raw, Raw, accept=accept), back)
 
-        def relay_notification(name: str) -> Method:
-            onward = Method(name, Raw, is_request=False)
-            handler = functools.partial(self._pass, source, sink, onward)
-            return Method(name, Raw, is_request=False, handler=handler)
+        def telling(name: str) -> Method:
+            return Method(name, Verbatim, is_request=False, handler=lane.pass_on)
 
-        opening = {
-            name: Method(name, Raw, Raw, opens=True, handler=functools.partial(self._open, Method(name, Raw, Raw)))
-            for name in (m.name for m in methods(role).values() if m.opens)
-        }
-        return Relayed({**opening, **requests}, relay_request), Relayed(notifications, relay_notification)
+        def seen(method: Method) -> Method:
+            """One that a handler of ours sees, in its turn."""
+            if method.is_request:
+                return self._named(replace(method, accept=functools.partial(InHand, lane, back)), back)
+            handler = functools.partial(_tell_in_turn, lane, method.handler)
+            return replace(method, handler=handler)
 
-    async def _open(self, method: Method, params: Raw) -> Any:
+        opening = {m.name: self._opening(m.name, lane, back) for m in methods(role).values() if m.opens}
+        own = {name: seen(method) for name, method in requests.items()}
+        told = {name: seen(method) for name, method in notifications.items()}
+        return Relayed({**opening, **own}, passing), Relayed(told, telling)
+
+    def _named(self, method: Method, back: Lane) -> Method:
+        """A question that may be about a request names it as the side that is asked does."""
+        if method.name != "elicitation/create" or (accept := method.accept) is None:
+            return method
+        return replace(method, accept=lambda call: accept(replace(call, params=_renamed(call.params, back))))
+
+    def _opening(self, name: str, lane: Lane, back: Lane) -> Method:
         """Pass the handshake on, and note what both sides offer."""
-        result = await relayed(self._upstream, self._downstream, method, params)
-        types = methods(AgentRole)["initialize"]
-        self.client.offers = codec.decode(params, types.params).client_capabilities
-        self.agent.offers = codec.decode_result(result, types.result).agent_capabilities
-        return result
+        types, onward = methods(AgentRole)["initialize"], Method(name, Raw, Raw)
 
-    def _pass(self, source: Connection, sink: Connection, method: Method, params: Any) -> None:
-        sink.note(method, params)
-        if sink.is_full:
-            source.hold()
-            flow = asyncio.create_task(let_through(source, sink))
-            self._flows.add(flow)
-            flow.add_done_callback(self._flows.discard)
+        def opened(result: Raw) -> None:
+            with contextlib.suppress(codec.Invalid):  # then it offers nothing that we know of
+                self.agent.offers = codec.decode_result(result, types.result).agent_capabilities
 
+        def accept(call: Call) -> None:
+            with contextlib.suppress(codec.Invalid):
+                self.client.offers = codec.decode(call.params, types.params).client_capabilities
+            Passage(lane, back, onward, call, opened)
 
-class Relayed(dict[str, Method]):
-    """The methods a proxy answers itself, and for every other name one that passes it on."""
-
-    def __init__(self, own: Mapping[str, Method], relay: Callable[[str], Method]) -> None:
-        super().__init__(own)
-        self.relayed = relay
-
-    def get(self, name: str, default: Any = None) -> Method:
-        found = super().get(name)
-        return self.relayed(name) if found is None else found
+        return Method(name, Raw, Raw, opens=True, accept=accept)
 
 
-async def let_through(source: Connection, sink: Connection) -> None:
-    try:
-        await sink.room()
-    except ConnectionClosed:
-        pass  # then nothing is in the way any more
-    finally:
-        source.resume()
+def _renamed(params: Any, back: Lane) -> Any:
+    if not isinstance(params, Raw):
+        return (
+            params if params.request_id is UNSET else replace(params, request_id=back.original(params.request_id))
+        )
+    found = codec.decode(params, dict[str, Raw] | list[Any])
+    if isinstance(found, list) or "requestId" not in found:
+        return params
+    original = back.original(codec.decode(found["requestId"], Any))
+    return Raw(codec.encode({**found, "requestId": original}))
 
 
-async def relayed(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
-    """Ask the next in the chain; to be cancelled cancels there too, and waits for its answer if it is wanted."""
-    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-
-    def settle(reply: Reply) -> None:
-        if not answer.done():
-            answer.set_result(reply)
-
-    try:
-        id = onward.submit(method, params, settle)
-        try:
-            reply = await asyncio.shield(answer)
-        except asyncio.CancelledError:
-            onward.hurry(id)
-            async with asyncio.timeout(0 if source.closed else PATIENCE):
-                reply = await answer
-    except TimeoutError:
-        onward.withdraw(id)
-        raise RequestCancelled() from None
-    except ConnectionClosed as exc:
-        raise InternalError(str(exc)) from None
-    match reply.error:
-        case None:
-            return reply.result
-        case RpcError(code=code, message=message, data=data):
-            raise RpcError.of(code, message, data)
-        case error:
-            raise InternalError(str(error))
+def _tell_in_turn(lane: Lane, handler: Callable[[Any], None] | None, params: Any) -> None:
+    assert handler
+    lane.in_turn(session_of(params), functools.partial(handler, params))
 
 
 def compose(*chain: "type[Proxy] | Target") -> App:
     """Proxies, outermost first, and at the end the agent they stand before: an app like any other."""
-    *proxies, target = chain
+    *proxies, target = chain or (None,)
     app: Any = target
+    for each in proxies:
+        if not callable(each) or (isinstance(each, type) and not issubclass(each, Proxy)):
+            shown = each.__name__ if isinstance(each, type) else brief(repr(each))
+            raise TypeError(f"compose takes proxy classes and then an agent, and {shown} is no proxy class")
     for proxy in reversed(proxies):
         app = functools.partial(_chained, proxy, app)  # type: ignore[arg-type]
     if not proxies:

@@ -7,19 +7,25 @@ hold up what comes after it.  A method that is not overridden is forwarded to wh
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar, overload
 
 import msgspec
 
+from . import codec
 from . import schema as s
+from .definitions import check_definition
 from .errors import MethodNotFound, NotOffered
 from .rpc import Method
 from .schema.mcp_connection import AnyMcpNotification, AnyMcpRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 QUICK, SLOW = 10.0, 60.0  # seconds; what is a question to a person has no limit
+READABLE = "Use a msgspec.Struct, a dataclass, a TypedDict, dict or Any"
 ASKING = 600.0  # what a careful client asks its user about before it does it
 
 
@@ -55,19 +61,50 @@ def _marked(forwarder: Any, stub: F, method: Method) -> F:
 
 def extension(name: str) -> Callable[[F], F]:
     """Make a method of an `Agent` or `Client` answer an extension of the protocol: `@extension("_acme/ping")`."""
+    if not isinstance(name, str):
+        raise TypeError('extension takes the name of a method of the protocol: write @extension("_name")')
     if not name.startswith("_"):
         raise ValueError(f"an extension's name starts with an underscore: {name!r}")
 
     def mark(function: F) -> F:
-        types, is_request = function.__annotations__, inspect.iscoroutinefunction(function)
-        method = Method(name, types.get("params", Any), types.get("return", Any), is_request)
-        function.extends = method  # type: ignore[attr-defined]
+        body = inspect.currentframe().f_back  # type: ignore[union-attr]  # of the class that is being defined
+        params = _taken(function, name, {**body.f_back.f_locals, **body.f_locals})  # type: ignore[union-attr]
+        if inspect.isasyncgenfunction(function):
+            raise TypeError(f"@extension({name!r}) on {function.__qualname__} must not yield: it is awaited")
+        function.extends = Method(name, params, Any, inspect.iscoroutinefunction(function))  # type: ignore[attr-defined]
         return function
 
     return mark
 
 
+def _taken(function: Callable[..., Any], name: str, scope: Mapping[str, Any]) -> Any:
+    """The type of an extension's params: found out where the class is defined, for nobody could be told later."""
+    where = f"@extension({name!r}) on {function.__qualname__}"
+    try:
+        signature = inspect.signature(function)
+        signature.bind("self", "params")
+        taken = list(signature.parameters.values())[1]
+        annotated = SimpleNamespace(__annotations__={taken.name: taken.annotation})
+        types = typing.get_type_hints(annotated, function.__globals__, scope, include_extras=True)
+    except IndexError:
+        return Any  # it takes whatever it is given
+    except NameError as exc:
+        raise TypeError(f"{where}: the type of its parameter is not known here: {exc}") from None
+    except TypeError as exc:
+        raise TypeError(f"{where} is called with self and the params: {exc}") from None
+    if taken.annotation is taken.empty:
+        return Any
+    try:
+        return codec.readable(types[taken.name])
+    except TypeError as exc:
+        raise TypeError(f"{where}: its parameter {taken.name!r} cannot be read: {exc}. {READABLE}") from None
+
+
 class Role:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_definition(cls)
+
     async def _request(self, method: Method, params: Any) -> Any:
         raise MethodNotFound(data={"method": method.name})
 
@@ -89,7 +126,7 @@ class AgentRole(Role):
 
     # Handshake and authentication
 
-    @rpc("initialize", opens=True, timeout=SLOW)
+    @rpc("initialize", opens=True)  # whoever starts an agent knows how long that may take
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse: ...
     @rpc("authenticate")
     async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse: ...
@@ -249,11 +286,16 @@ class Wire(Protocol):
 
     async def call(self, method: Method, params: Any) -> Any: ...
     def note(self, method: Method, params: Any) -> None: ...
-    def answer_early(self, task: Any, result: Any) -> None: ...
+    def answer_early(self, key: int, result: Any) -> None: ...
     def after_answer(self, callback: Callable[[], None]) -> None: ...
+    def interrupt(self, key: int) -> None: ...
     async def room(self) -> None: ...
     @property
     def is_full(self) -> bool: ...
+    @property
+    def answering(self) -> int: ...
+    @property
+    def newest(self) -> int: ...
     @property
     def request_id(self) -> s.RequestId: ...
 
@@ -261,26 +303,36 @@ class Wire(Protocol):
 class Remote(Role):
     """The peer at the other end of a wire, as an object: calling a method sends it."""
 
-    offers: Any = None  # its capabilities, once they are known
+    offers: s.AgentCapabilities | s.ClientCapabilities  # its capabilities; none until it has told them
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
 
     async def _request(self, method: Method, params: Any) -> Any:
         if method.gate:
-            self._must_offer(method)
-        return await self.wire.call(method, params)
+            self.must_offer(method)
+        return await self.wire.call(method, checked(method, params))
 
     def _notify(self, method: Method, params: Any) -> None:
         if method.gate:
-            self._must_offer(method)
+            self.must_offer(method)
         self.wire.note(method, params)
 
-    async def request(self, name: str, params: Any = None, result: Any = Any) -> Any:
-        """Call an extension of the protocol."""
-        return await self.wire.call(Method(name, Any, result), {} if params is None else params)
+    @overload
+    async def request(self, name: str, params: object = None) -> Any: ...
+    @overload
+    async def request(self, name: str, params: object = None, result: type[T] = ...) -> T: ...
+    @overload  # a type that is no class, such as a union
+    async def request(self, name: str, params: object = None, result: Any = ...) -> Any: ...
+    async def request(self, name: str, params: object = None, result: Any = Any) -> Any:
+        """Call an extension of the protocol; `result` is the type that its answer is read as."""
+        try:
+            method = Method(name, Any, codec.readable(result))
+        except TypeError as exc:
+            raise TypeError(f"the result of {name} cannot be read: {exc}. {READABLE}") from None
+        return await self.wire.call(method, {} if params is None else params)
 
-    def notify(self, name: str, params: Any = None) -> None:
+    def notify(self, name: str, params: object = None) -> None:
         """Send a notification of an extension of the protocol."""
         self.wire.note(Method(name, Any, is_request=False), {} if params is None else params)
 
@@ -289,7 +341,8 @@ class Remote(Role):
         if self.wire.is_full:
             await self.wire.room()
 
-    def _must_offer(self, method: Method) -> None:
+    def must_offer(self, method: Method) -> None:
+        """Raise NotOffered unless the peer has said that it answers a method."""
         if not offered(self.offers, method.gate):
             raise NotOffered(f"{method.name} needs the capability {method.gate}, which the peer does not offer")
 
@@ -297,9 +350,20 @@ class Remote(Role):
 class RemoteAgent(Remote, AgentRole):
     """An agent at the other end of a wire."""
 
+    offers: s.AgentCapabilities = s.AgentCapabilities()
+
 
 class RemoteClient(Remote, ClientRole):
     """A client at the other end of a wire."""
+
+    offers: s.ClientCapabilities = s.ClientCapabilities()
+
+
+def checked(method: Method, params: T) -> T:
+    """The params of a request, if the peer will be able to read them; raises TypeError where they are sent."""
+    if wrong := codec.unsendable(params, method.params):
+        raise TypeError(f"this {method.name} cannot be sent: {wrong}")
+    return params
 
 
 def offered(capabilities: Any, path: str) -> bool:

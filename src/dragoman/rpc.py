@@ -16,14 +16,15 @@ with one and the same id are still two: inside, an incoming request is known by 
 """
 
 import enum
-import re
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from . import codec
+from .codec import SHALLOW, encode_sound
+from .dialects import older
 from .envelope import (
     EMPTY,
     NULL,
@@ -34,13 +35,20 @@ from .envelope import (
     Notification,
     Request,
     Result,
+    check_sendable,
     complaint,
-    has_duplicates,
-    peek,
-    read_envelope,
+    in_batch,
+    is_message,
+    meant,
+    outline,
+    passed,
+    read_message,
+    skim,
     speaks_rpc,
+    verbatim,
 )
 from .errors import (
+    InternalError,
     InvalidParams,
     InvalidRequest,
     LocalProtocolError,
@@ -49,12 +57,17 @@ from .errors import (
     ParseError,
     RemoteProtocolError,
     RpcError,
+    brief,
 )
-from .framing import HEAD, Oversize
+from .framing import HEAD, Oversize, Unfinished
 from .schema.base import RequestId
 
 CANCEL = "$/cancel_request"
 MAX_OWED = 4096  # requests of the peer in the works; further ones are refused
+
+
+class Verbatim:
+    """The params of a notification that is passed on as it came: what its handler gets is the frame, checked."""
 
 
 class Method(Struct, frozen=True):
@@ -69,6 +82,7 @@ class Method(Struct, frozen=True):
     timeout: float | None = None  # seconds after which no answer is a failure
     unstable: bool = False
     handler: Callable[[Any], Any] | None = None  # what answers it, on the side that does
+    accept: "Callable[[Call], object] | None" = None  # what takes a request in its place, and sees to its answer
 
 
 # Events: all that a peer can do to us.
@@ -109,9 +123,16 @@ class Noise(Struct, frozen=True, gc=False):
 
     why: str
     data: bytes
+    error: Exception | None = None  # of ours, where it is no fault of the peer
 
 
-Event = Call | Note | Reply | Cancel | Noise
+class Batch(Struct, frozen=True, gc=False):
+    """Messages in one frame, which the protocol does not have: each is refused, or fails its call."""
+
+    events: "list[Event]"
+
+
+Event = Call | Note | Reply | Cancel | Noise | Batch
 
 
 class State(enum.Enum):
@@ -120,10 +141,11 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-_OPEN, _CLOSED = State.OPEN, State.CLOSED  # looking up an enum's member costs as much as a call
-_NOTE = b'{"jsonrpc":"2.0","method":"%s","params":'
-_USUAL = re.compile(rb'\{"jsonrpc":"2\.0","id":(0|[1-9]\d{0,14}),(?:"result"|"method":"([^"\\]+)","params"):')
-_NO_HABIT = b"\xff"  # nothing in UTF-8 begins like this
+_NEW, _OPEN, _CLOSED = State  # looking up an enum's member costs as much as a call
+STRAY = "a response to nothing we asked"
+_NO_HEAD = b"\xff"  # nothing in UTF-8 begins like this
+_IDS = (int, str, float)  # what an id can be read as, if not every one of them is legal
+_LESSON = 32  # notifications that are read in full between two whose head is learned
 
 
 class Peer:
@@ -139,19 +161,20 @@ class Peer:
         self._quiet = quiet
         self._max_owed = max_owed
         self._pending: dict[int, Method] = {}  # we asked, they owe an answer
-        self._owed: dict[int, tuple[RequestId, Method]] = {}  # they asked, we owe an answer
+        self._owed: dict[int, Call] = {}  # they asked, we owe an answer
         self._last_id = 0
         self._last_key = 0
-        self._habit = _NO_HABIT
-        self._habitual: Method
-        self._read_habitual: Callable[[bytes], Any]
+        self._readers: dict[Any, Callable[[Raw], Any]] = {}  # by the type of the params that each reads
+        self._forget_head()
+        self._has_halves = False  # the frame that is being read had half characters in it, which were replaced
         self._outbox: list[bytes] = []
         self.queued = 0  # bytes in the outbox
         self.state = State.OPEN
 
     def answer(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
         """Say which methods this side answers, by name."""
-        self._requests, self._notifications, self._habit = requests, notifications, _NO_HABIT
+        self._requests, self._notifications = requests, notifications
+        self._forget_head()
         self.state = State.NEW if any(m.opens for m in requests.values()) else State.OPEN
 
     # Sending: each of these adds one frame to the outbox.
@@ -164,9 +187,23 @@ class Peer:
         return id
 
     def note(self, method: Method, params: Any) -> None:
+        """As `_put`, without the detour: most of what is sent is said here."""
         if self.state is _CLOSED:
             raise LocalProtocolError("the connection is closed")
-        frame = codec.encode(Notification(method.name, params))
+        message = Notification(method.name, params)
+        try:
+            frame = encode_sound(message)
+        except UnicodeEncodeError:
+            frame = codec.encode(message)
+        if (size := len(frame)) > SHALLOW:
+            check_sendable(frame)
+        self._outbox.append(frame)
+        self.queued += size
+
+    def forward(self, frame: bytes) -> None:
+        """Send a notification of somebody else's, which was checked, as it is."""
+        if self.state is _CLOSED:
+            raise LocalProtocolError("the connection is closed")
         self._outbox.append(frame)
         self.queued += len(frame)
 
@@ -184,9 +221,9 @@ class Peer:
         """Answer a call; the second answer to the same call is nothing.  What cannot be sent is still owed."""
         if (owed := self._owed.get(key)) is None:
             return
-        id, method = owed
+        method = owed.method
         try:
-            self._put(Result(id, {} if result is None else result))
+            self._put(Result(owed.id, codec.fitting(result, method.result, method.handler)))
         except (TypeError, ValueError, OverflowError, RecursionError) as exc:
             raise LocalProtocolError(f"the result of {method.name} cannot be sent: {exc}") from exc
         del self._owed[key]
@@ -195,12 +232,12 @@ class Peer:
 
     def id_of(self, key: int) -> RequestId:
         """The id under which the peer knows a call that is owed an answer."""
-        return self._owed[key][0]
+        return self._owed[key].id
 
     def fail(self, key: int, error: RpcError) -> None:
         """Answer a call with an error; the second answer to the same call is nothing."""
         if owed := self._owed.pop(key, None):
-            self._refuse(owed[0], error)
+            self._refuse(owed.id, error)
 
     def take(self) -> list[bytes]:
         """The frames to send, in order; they are no longer here."""
@@ -220,202 +257,241 @@ class Peer:
     def _put(self, message: Any) -> None:
         if self.state is _CLOSED:
             raise LocalProtocolError("the connection is closed")
-        frame = codec.encode(message)
+        try:
+            frame = encode_sound(message)
+        except UnicodeEncodeError:
+            frame = codec.encode(message)
+        if (size := len(frame)) > SHALLOW:
+            check_sendable(frame)
         self._outbox.append(frame)
-        self.queued += len(frame)
+        self.queued += size
 
     # Receiving: one frame in, what it means out; None when it means nothing to anybody.
 
     def receive(self, frame: bytes | Oversize) -> Event | None:
         if isinstance(frame, Oversize):
-            return self._receive_oversize(frame)
+            return self._receive_unreadable(frame, frame.head, InvalidRequest(f"{frame.size} bytes are too many"))
+        if frame.startswith(self._head) and frame.endswith(self._tail) and len(frame) < codec.COUNTABLE:
+            # A known head, one value, a known tail: there is no room for a member that is there twice.
+            try:
+                if len(frame) > SHALLOW or not frame.isascii():
+                    codec.check(frame)
+                return Note(self._learned, self._read_learned(frame[self._start : self._end]))
+            except Exception:
+                pass  # a closer look tells whose fault it is
         try:
-            if len(frame) > codec.SHALLOW or not frame.isascii():
-                codec.check(frame)
-            if event := self._receive_usual(frame):
-                return event
-            message = read_envelope(frame)
+            message = read_message(frame)
         except codec.Invalid:
             return self._receive_malformed(frame)
         except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
             return self._receive_garbage(frame, exc)
         name, id = message.method, message.id
-        if message.jsonrpc != "2.0" or has_duplicates(frame):
-            return self._receive_malformed(frame)
         if name is None:
             return self._receive_reply(message, frame)
         if id is UNSET:
-            self._learn(name, frame)
-            return self._receive_note(name, message.params)
+            return self._receive_note(name, message.params, frame)
         return self._receive_call(id, name, message.params)
 
-    def _receive_usual(self, frame: bytes) -> Event | None:
-        """A message as nearly every peer writes it; None where it takes a closer look.
+    def _forget_head(self) -> None:
+        self._head, self._tail, self._start = _NO_HEAD, b"", 0
+        self._end: int | None = None
+        self._learned: Method
+        self._read_learned: Callable[[bytes], Any]
+        self._until_lesson = 0
 
-        A known head, one value, a bracket: there is no room for a member that is there twice.
-        """
-        if frame[-1:] != b"}":
-            return None
-        try:
-            if frame.startswith(self._habit):
-                return Note(self._habitual, self._read_habitual(frame[len(self._habit) : -1]))
-            if (head := _USUAL.match(frame)) is None:
-                return None
-            id, name, value = int(head[1]), head[2], memoryview(frame)[head.end() : -1]  # a view: it may be large
-            if name is None:
-                if (method := self._pending.get(id)) is None:
-                    return None
-                result = codec.decoder(method.result).decode(value)
-                del self._pending[id]
-                return Reply(id, result)
-            called = self._requests.get(name.decode())
-            if called is None or called.opens or called.params is Raw:
-                return None
-            if self.state is not _OPEN or len(self._owed) >= self._max_owed:
-                return None
-            return self._owe(id, called, codec.decoder(called.params).decode(value))
-        except (codec.Malformed, UnicodeDecodeError, RecursionError):
-            return None
-
-    def _learn(self, name: str, frame: bytes) -> None:
-        """Most frames are notifications that begin as the one before did."""
-        method, head = self._notifications.get(name), _NOTE % name.encode()
-        if method and method.params is not Raw and self.state is _OPEN and frame.startswith(head):
-            self._habit, self._habitual = head, method
-            self._read_habitual = codec.decoder(method.params).decode
+    def _learn(self, method: Method, raw: Raw, frame: bytes) -> None:
+        """Remember what is around the params: most frames are notifications that begin and end as others did."""
+        self._until_lesson = _LESSON
+        params = bytes(raw)
+        at = frame.find(params)
+        head, tail = frame[:at], frame[at + len(params) :]
+        if is_message(head + b"[0]" + tail, Envelope("2.0", method=method.name, params=Raw(b"[0]"))):
+            self._head, self._tail, self._learned = head, tail, method
+            self._start, self._end = len(head), -len(tail)
+            if method.params is Verbatim:
+                self._read_learned = functools.partial(verbatim, self._start, self._end)
+                self._start, self._end = 0, None
+            else:
+                self._read_learned = passed if method.params is Raw else codec.decoder(method.params).decode
 
     def _receive_call(self, id: RequestId, name: str, raw: Raw) -> Event | None:
         method = self._requests.get(name)
         try:
-            if self.state is State.NEW and not (method and method.opens):
-                raise InvalidRequest(f"{name} before the connection was initialized")
-            if method is None:
-                raise MethodNotFound(data={"method": name})
-            if method.opens and (self.state is State.OPEN or any(m.opens for _, m in self._owed.values())):
-                raise InvalidRequest("the connection is initialized already")
-            if len(self._owed) >= self._max_owed:
-                raise Overloaded(f"more than {self._max_owed} requests in flight")
-            params = _read_params(raw, method)
+            if method is None or method.opens or self.state is not _OPEN or len(self._owed) >= self._max_owed:
+                method = self._admitted(name, method)
+            if self._has_halves and getattr(method.params, "is_verbatim", False):
+                raise InvalidParams("a text in it has half a character (a lone surrogate)", {"kind": "encoding"})
+            params = self._read_params(raw, method)
         except codec.Invalid as exc:
             return self._refuse(id, InvalidParams(str(exc)))
         except RpcError as exc:
             return self._refuse(id, exc)
-        return self._owe(id, method, params)
+        except Exception as exc:  # of a type of the author's
+            self._refuse(id, InternalError())
+            return Noise(f"the params of {name} cannot be read", bytes(raw)[:HEAD], exc)
+        self._last_key = key = self._last_key + 1
+        self._owed[key] = call = Call(key, id, method, params)
+        return call
 
-    def _owe(self, id: RequestId, method: Method, params: Any) -> Call:
-        self._last_key += 1
-        self._owed[self._last_key] = id, method
-        return Call(self._last_key, id, method, params)
+    def _admitted(self, name: str, method: Method | None) -> Method:
+        """The method of a request, where it may be called now; raises what to answer where it may not."""
+        if self.state is _NEW and not (method and method.opens):
+            raise InvalidRequest(f"{name} before the connection was initialized")
+        if method is None:
+            raise MethodNotFound(data={"method": name})
+        if method.opens and (self.state is _OPEN or any(owed.method.opens for owed in self._owed.values())):
+            raise InvalidRequest("the connection is initialized already")
+        if len(self._owed) >= self._max_owed:
+            raise Overloaded(f"more than {self._max_owed} requests in flight")
+        return method
 
-    def _receive_note(self, name: str, raw: Raw) -> Event | None:
+    def _read_params(self, raw: Raw, method: Method) -> Any:
+        if (read := self._readers.get(method.params)) is None:
+            if method.params is Raw or method.params is Verbatim:
+                return EMPTY if raw == NULL else passed(bytes(raw))
+            read = self._readers[method.params] = codec.decoder(method.params).decode
+        try:
+            return read(raw)
+        except codec.Invalid:
+            return codec.decode_params(Raw(older.mended(bytes(raw), method.params)), method.params)
+
+    def _receive_note(self, name: str, raw: Raw, frame: bytes) -> Event | None:
         if name == CANCEL:
             return self._receive_cancel(raw)
         method = self._notifications.get(name)
-        if method is None or self.state is State.NEW:
+        if method is None or self.state is _NEW:
             return None
         try:
-            return Note(method, _read_params(raw, method))
+            params = self._read_params(raw, method)
         except codec.Invalid as exc:
             return Noise(f"{name} does not fit: {exc}", bytes(raw)[:HEAD])
+        except Exception as exc:  # of a type of the author's
+            return Noise(f"the params of {name} cannot be read", bytes(raw)[:HEAD], exc)
+        self._until_lesson -= 1
+        if self._until_lesson < 0:
+            self._learn(method, raw, frame)
+        return Note(method, frame if method.params is Verbatim else params)
 
     def _receive_cancel(self, raw: Raw) -> Event | None:
         try:
             target = codec.decode(raw, CancelParams).request_id
         except codec.Invalid as exc:
             return Noise(f"{CANCEL} does not fit: {exc}", bytes(raw)[:HEAD])
-        for key, (id, _) in self._owed.items():
-            if id == target and type(id) is type(target):
+        for key, owed in self._owed.items():
+            if owed.id == target and type(owed.id) is type(target):
                 return Cancel(key)
         return None
 
     def _receive_reply(self, message: Envelope, frame: bytes) -> Event | None:
-        id, result, error = message.id, message.result, message.error
+        id, has_error = message.id, message.error is not NULL
+        is_empty = message.result is NULL and not has_error
+        if is_empty and message.params is not EMPTY:
+            return self._settle(outline(frame), frame[:HEAD], InvalidRequest("a request needs a method"))
         if type(id) is not int or id not in self._pending:
-            return Noise("a response to nothing we asked", frame[:HEAD])
-        method = self._pending[id]
-        if error != NULL:
-            try:
-                failure = codec.decode(error, Error)
-            except codec.Invalid as exc:
-                return Noise(f"a malformed error response: {exc}", frame[:HEAD])
-            if result != NULL:
-                return Noise("a response with both a result and an error", frame[:HEAD])
-            del self._pending[id]
-            rpc_error = RpcError.of(failure.code, failure.message, failure.data)
-            rpc_error.method = method.name
-            return Reply(id, error=rpc_error)
-        del self._pending[id]
+            return (None if is_empty else self._fail(id, f"its id is {id!r}")) or Noise(STRAY, frame[:HEAD])
+        method = self._pending.pop(id)
+        if has_error and message.error != NULL:
+            return Reply(id, error=_failure(method, message))
         try:
-            return Reply(id, result=codec.decode_result(result if result != NULL else None, method.result))
+            if (read := self._readers.get(method.result)) is None:
+                read = self._readers[method.result] = older.result_reader(method.result)
+            try:
+                return Reply(id, read(message.result))
+            except codec.Invalid:
+                return Reply(id, codec.decode_result(message.result, method.result))
         except codec.Invalid as exc:
             return Reply(id, error=RemoteProtocolError(f"the answer to {method.name} does not fit: {exc}"))
+        except Exception as exc:  # of a type of the caller's
+            error = LocalProtocolError(f"the answer to {method.name} cannot be read: {exc!r}")
+            error.__cause__ = exc
+            return Reply(id, error=error)
+
+    # What is no message: whatever carries an id still has its outcome, for there will be no other.
 
     def _receive_malformed(self, frame: bytes) -> Event | None:
-        """JSON, but no message: answered if it asked for something, and never if it answered something."""
+        """JSON, as far as it was read."""
         try:
-            value = msgspec.json.decode(frame)
-        except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:  # further on it is not even JSON
+            skim(frame)
+        except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
             return self._receive_garbage(frame, exc)
-        speaks = speaks_rpc(value)
-        if self._quiet and not speaks:
+        match frame.lstrip()[:1]:
+            case b"{":
+                members = outline(frame)
+                return self._settle(members, frame[:HEAD], InvalidRequest(complaint(members)))
+            case b"[":
+                return self._receive_batch(frame)
+        if self._quiet:
             return Noise("not a message", frame[:HEAD])
-        if isinstance(value, list):
-            return self._refuse(None, InvalidRequest("batches are not used"))
-        if not isinstance(value, dict):
-            return self._refuse(None, InvalidRequest("a message is an object"))
-        if value.get("method") is None and ("result" in value or "error" in value or self._quiet):
-            return Noise("a malformed response", frame[:HEAD])
-        id = value.get("id")
-        legal = type(id) in (int, str) and not has_duplicates(frame)
-        return self._refuse(id if legal else None, InvalidRequest(complaint(value)))
+        return self._refuse(None, InvalidRequest("a message is an object"))
+
+    def _receive_batch(self, frame: bytes) -> Event:
+        why, batch = InvalidRequest("batches are not used"), in_batch(frame, self._max_owed)
+        if named := [members for members in batch if type(members.get("id")) in _IDS]:
+            return Batch([self._settle(members, frame[:HEAD], why) for members in named])
+        if self._quiet and not any(map(speaks_rpc, batch)):
+            return Noise("not a message", frame[:HEAD])
+        return self._refuse(None, why)
 
     def _receive_garbage(self, frame: bytes, why: Exception) -> Event | None:
         if not frame.strip():
             return None
-        if isinstance(why, codec.TooDeep):
-            if reply := self._fail_reply(frame[:HEAD], str(why)):
-                return reply
-        elif (mended := codec.mend(frame)) != frame:
-            return self.receive(mended)
-        if not self._quiet:
-            self._refuse(None, ParseError(str(why)))
-        return Noise(f"not JSON: {why}", frame[:HEAD])
+        if not isinstance(why, codec.TooDeep) and (mended := codec.mend(frame)) != frame:
+            self._has_halves = not frame.endswith(mended)  # more than a byte order mark is gone
+            try:
+                return self.receive(type(frame)(mended))
+            finally:
+                self._has_halves = False
+        if isinstance(frame, Unfinished):
+            return Noise("the last line has no end", frame[:HEAD])  # and why it has none is soon known
+        return self._receive_unreadable(frame, frame[:HEAD], ParseError(str(why)))
 
-    def _receive_oversize(self, frame: Oversize) -> Event | None:
-        too_large = f"a message of {frame.size} bytes is too large"
-        if reply := self._fail_reply(frame.head, too_large):
-            return reply
-        seen = peek(frame.head)
-        if ("method" in seen or "params" in seen) and type(seen.get("id")) in (int, str):
-            return self._refuse(seen["id"], InvalidRequest(too_large))
-        if not self._quiet:
-            self._refuse(None, InvalidRequest(too_large))
-        return Noise(too_large, frame.head)
+    def _receive_unreadable(self, frame: bytes | Oversize, head: bytes, why: RpcError) -> Event:
+        members = outline(frame)
+        if self._quiet and type(members.get("id")) not in _IDS:
+            return Noise(why.message, head)
+        return self._settle(members, head, why)
 
-    def _fail_reply(self, head: bytes, why: str) -> Reply | None:
-        """A response that cannot be read fails its call: there will be no other."""
-        seen = peek(head)
-        id = seen.get("id")
-        if "method" in seen or not ("result" in seen or "error" in seen) or type(id) is not int:
+    def _settle(self, members: Mapping[str, Any], head: bytes, why: RpcError) -> Event:
+        """Fail the call that bad members answer, or refuse the one they make."""
+        if self._quiet and not speaks_rpc(members):
+            return Noise("not a message", head)
+        id = members.get("id")
+        if members.get("method") is None:
+            if "result" in members or "error" in members:
+                return self._fail(id, why.message) or Noise(STRAY, head)
+            if "params" not in members:  # whoever answers it might end a call that the peer made under this id
+                return Noise(why.message, head) if self._quiet else self._refuse(None, why, head)
+        return self._refuse(id if type(id) in (int, str) else None, why, head)
+
+    def _fail(self, id: object, why: str) -> Reply | None:
+        """The end of the call of ours that an id stands for, whose answer cannot be read."""
+        if (number := meant(id)) is None or (method := self._pending.pop(number, None)) is None:
             return None
-        if (method := self._pending.pop(id, None)) is None:
-            return None
-        return Reply(id, error=RemoteProtocolError(f"the answer to {method.name}: {why}"))
+        return Reply(number, error=RemoteProtocolError(f"the answer to {method.name} cannot be read: {why}"))
 
-    def _refuse(self, id: RequestId, error: RpcError) -> Noise:
+    def _refuse(self, id: RequestId, error: RpcError, head: bytes = b"") -> Noise:
         try:
             self._put(Failure(id, Error(error.code, error.message, error.data)))
-        except (TypeError, ValueError, OverflowError, RecursionError):  # data nothing says can be encoded
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+            LocalProtocolError,
+        ):  # data like that cannot go
             self._put(Failure(id, Error(error.code, error.message)))
-        return Noise(f"refused: {error}", b"")
+        return Noise(f"refused: {error}", head)
 
 
-def _read_params(raw: Raw, method: Method) -> Any:
-    if method.params is not Raw:
-        return codec.decode_params(raw, method.params)
-    data = bytes(raw)
-    if data == b"null":
-        return EMPTY
-    if data[0] not in b"{[":
-        raise codec.Invalid("Expected `object` - at `$`")
-    return Raw(data.replace(b"\n", b" "))  # passed on as it came, on one line
+def _failure(method: Method, message: Envelope) -> Exception:
+    """The error that a call was answered with, or the one that this is no error."""
+    if message.result != NULL:
+        return RemoteProtocolError(f"the answer to {method.name} has both a result and an error")
+    try:
+        error = codec.decode(message.error, Error)
+    except codec.Invalid as exc:
+        said = brief(bytes(message.error).decode())
+        return RemoteProtocolError(f"the answer to {method.name} is no proper error ({exc}): {said}")
+    failure = RpcError.of(error.code, error.message, error.data)
+    failure.method = method.name
+    return failure

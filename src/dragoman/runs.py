@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import schema as s
-from .errors import Error
+from .errors import Error, brief
 from .roles import RemoteClient
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class ToolRun:
 
     async def terminal(self, terminal: "TerminalRun") -> None:
         """Show a terminal live."""
+        if not isinstance(terminal, TerminalRun):
+            raise TypeError(f"terminal() shows what `turn.terminal(…)` gives, and not {brief(repr(terminal))}")
         await self.show(s.Terminal(terminal_id=terminal.id))
 
     async def show(self, content: s.ToolCallContent) -> None:
@@ -111,6 +113,8 @@ class ToolRun:
 
     def fail(self, why: str) -> None:
         """Have the call end as failed, without ending the turn."""
+        if not isinstance(why, str):
+            raise TypeError(f"fail() takes the reason as a text, and not {brief(repr(why))}")
         self._failure = why
 
     async def decided(self, permission: Permission) -> None:

@@ -1,28 +1,30 @@
 """A conversation as its client drives it."""
 
+import asyncio
+import functools
 import os
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+import msgspec
 from msgspec import Struct
 
+from . import codec
 from . import schema as s
-from .errors import Error
+from .dialects.older import SET_BY, SET_MODEL
+from .errors import Error, again, brief
 from .inbox import Inbox
-from .roles import AgentRole, methods
-from .rpc import Reply
 
 if TYPE_CHECKING:
     from .client import Client, SessionOptions
-
-PROMPT = methods(AgentRole)["prompt"]
 
 
 class Session:
     """One conversation with an agent.
 
-    Updates wait in order until they are read: those of a turn by iterating over `prompt`, all others
+    Updates wait in order until they are read: those of a turn by iterating over its `Prompt`, all others
     (a replayed history, what comes between two turns) from `backlog`, or ahead of the next turn's.
+    A prompt that you let go of before you have read it loses its updates when the next prompt is sent.
     """
 
     def __init__(
@@ -53,29 +55,37 @@ class Session:
     ) -> "Prompt":
         """Start a turn.  Iterate over its updates and, last, the response; or just await the response."""
         self.client.begin_turn(self.id)
-        return Prompt(self, s.PromptRequest(session_id=self.id, prompt=_blocks(prompt), meta=meta))
+        blocks = [s.TextContent(text=prompt)] if isinstance(prompt, str) else _blocks(prompt)
+        if meta is not None:
+            _check_meta(meta)
+        return Prompt(self, s.PromptRequest(session_id=self.id, prompt=blocks, meta=meta))
 
     def cancel(self) -> None:
-        """End the running turn: it answers `cancelled` when it has wound up.  Open questions are withdrawn."""
+        """End the running turn: it answers `cancelled` when it has wound up.
+
+        Open questions are withdrawn; until the turn is answered, further ones are answered `cancelled` unasked.
+        """
         self.client.agent.cancel(s.CancelNotification(session_id=self.id))
+        self.client.turns.cancel(self.id)
         self.client.withdraw_questions(self.id)
 
     def backlog(self) -> "Iterator[s.SessionUpdate]":
         """What has arrived and nobody has read, without waiting for more."""
-        while (item := self._inbox.pop()) is not None:
-            if isinstance(item, _End):
-                item.prompt.over = True
-            else:
-                yield item
+        while (item := self._inbox.pop_any()) is not None:
+            yield item
 
     async def updates(self) -> "AsyncIterator[s.SessionUpdate]":
         """Every update from now on, in and between turns, until the session or the connection is closed."""
-        while True:
-            for update in self.backlog():
-                yield update
-            if self.client.closed or self._inbox.is_closed:
-                return
-            await self._inbox.wait()
+        self._inbox.readers += 1
+        try:
+            while True:
+                for update in self.backlog():
+                    yield update
+                if self.client.closed or self._inbox.is_closed:
+                    return
+                await self._inbox.wait()
+        finally:
+            self._inbox.readers -= 1
 
     async def set_mode(self, mode_id: str) -> None:
         await self.client.agent.set_mode(s.SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
@@ -90,7 +100,17 @@ class Session:
             value=value,
             type="boolean" if isinstance(value, bool) else s.UNSET,
         )
-        self.config_options = (await self.client.agent.set_config_option(request)).config_options
+        chosen = [option for option in self.config_options if getattr(option, "id", "") == config_id]
+        if any(getattr(option, "meta", None) == SET_BY for option in chosen):
+            await self.client.agent.request(SET_MODEL, {"sessionId": self.id, "modelId": value})
+            self.config_options = [
+                msgspec.structs.replace(option, current_value=value)
+                if isinstance(option, s.SessionConfigSelect) and option.id == config_id
+                else option
+                for option in self.config_options
+            ]
+        else:
+            self.config_options = (await self.client.agent.set_config_option(request)).config_options
         return self.config_options
 
     async def set_title(self, title: str) -> str:
@@ -111,67 +131,108 @@ class Session:
         await self.client.delete_session(self.id)
 
 
-class _End:
-    """In the inbox, behind the last update of a turn."""
+class Prompt(Coroutine[Any, Any, s.PromptResponse]):
+    """A turn under way: an async iterator over its updates that ends with the response; also a coroutine.
 
-    def __init__(self, prompt: "Prompt") -> None:
-        self.prompt = prompt
+    Whoever is cancelled while awaiting it cancels the turn; to be cancelled while iterating leaves it running.
+    `aclose` cancels it, so that `contextlib.aclosing` ends a turn whose reader leaves early.
+    """
 
-
-class Prompt:
-    """A turn under way: an async iterator over its updates that ends with the response; also awaitable."""
+    _told = False  # the response has been handed out
 
     def __init__(self, session: Session, request: s.PromptRequest) -> None:
         self._session = session
         self._inbox = session._inbox
-        self._reply: Reply | None = None
-        self._told = False  # the response has been handed out
-        self.over = False  # every update has been read
-        session.client.connection.submit(PROMPT, request, self._settle)
-
-    def _settle(self, reply: Reply) -> None:
-        self._reply = reply
-        self._inbox.put_mark(_End(self))
+        self._turn = session.client.turns.begin(session.client.connection, request, self._inbox)
+        self._inbox.begin(self._turn, self)
 
     @property
     def response(self) -> s.PromptResponse:
         """The response, once there is one; raises what the agent answered instead."""
-        if self._reply is None:
+        if (reply := self._turn.reply) is None:
             raise Error("the turn is not over")
-        if self._reply.error:
-            raise self._reply.error
-        response: s.PromptResponse = self._reply.result
+        if reply.error:
+            raise again(reply.error)
+        response: s.PromptResponse = reply.result
         return response
 
     def __aiter__(self) -> "Prompt":
         return self
 
     async def __anext__(self) -> "s.SessionUpdate | s.PromptResponse":
-        while not self.over:
-            item = self._inbox.pop()
-            if item is None and self._reply is not None:
-                self.over = True  # the inbox was closed, and the end of the turn with it
-            elif item is None:
+        turn = self._turn
+        while not turn.ready and not self._inbox.fetch(turn):
+            if turn.reply is None:
                 await self._inbox.wait()
-            elif isinstance(item, _End):
-                item.prompt.over = True
+            elif self._told:
+                raise StopAsyncIteration
             else:
-                return item  # type: ignore[no-any-return]
-        if self._told:
-            raise StopAsyncIteration
-        self._told = True
-        return self.response
+                self._told = True
+                self._inbox.finish(turn)
+                return self.response
+        return turn.ready.pop()  # type: ignore[no-any-return]
 
     def __await__(self) -> Generator[Any, None, s.PromptResponse]:
         return self._finish().__await__()
 
+    # What makes it a coroutine, for `asyncio.create_task`
+
+    @functools.cached_property
+    def _steps(self) -> Generator[Any, None, s.PromptResponse]:
+        return self.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._steps.send(value)
+
+    def throw(self, *exception: Any) -> Any:
+        try:
+            return self._steps.throw(*exception)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._cancel()  # a task that is cancelled before it begins gets no further than this
+            raise
+
+    def close(self) -> None:
+        self._steps.close()
+        self._cancel()
+
+    async def aclose(self) -> None:
+        """Cancel the turn unless it is over, and wait for its end."""
+        self._cancel()
+        while self._turn.reply is None:
+            await self._inbox.wait()
+
     async def _finish(self) -> s.PromptResponse:
-        async for _ in self:
-            pass
+        try:
+            async for _ in self:
+                pass
+        except (asyncio.CancelledError, Error):
+            self._cancel()
+            raise
         return self.response
 
+    def _cancel(self) -> None:
+        """End this turn if it is still under way, and no other."""
+        if self._turn.reply is not None or self._session.client.closed:
+            return
+        if self._session.client.turns.is_alone(self._turn):
+            self._session.cancel()
+        else:
+            self._turn.hurry()
 
-def _blocks(prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]") -> Sequence[s.ContentBlock]:
-    if isinstance(prompt, str):
-        return [s.TextContent(text=prompt)]
-    return [prompt] if isinstance(prompt, Struct | s.Raw) else prompt
+
+def _blocks(prompt: "s.ContentBlock | Sequence[s.ContentBlock]") -> Sequence[s.ContentBlock]:
+    blocks = [prompt] if isinstance(prompt, Struct | s.Raw) else prompt
+    if not isinstance(blocks, list | tuple) or any(not isinstance(block, Struct | s.Raw) for block in blocks):
+        told = "prompt() takes a text, a content block or a list of content blocks"
+        raise TypeError(f"{told}, and not {brief(repr(prompt))}")
+    for block in blocks:
+        if wrong := codec.unsendable(block, s.ContentBlock):
+            raise TypeError(f"this {type(block).__name__} cannot be sent: {wrong}")
+    return blocks
+
+
+def _check_meta(meta: object) -> None:
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"meta= is a dictionary, and not {brief(repr(meta))}")

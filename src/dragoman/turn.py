@@ -1,18 +1,24 @@
 """One prompt being answered: all that an agent's author needs while answering it."""
 
-import asyncio
 import contextlib
 import os
 from binascii import b2a_base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec import Struct
+
+from . import codec
 from . import schema as s
-from .errors import ConnectionClosed, LocalProtocolError
+from .dialects.shapes import MESSAGE_ID
+from .errors import ConnectionClosed, LocalProtocolError, NotOffered, brief
+from .owning import finish, take
 from .roles import RemoteClient, offered
 from .runs import Permission, TerminalRun, ToolRun
 
+MAX_ID = 256  # characters of a message's id
+MAX_PIECE = 1024 * 1024  # characters in one update; six times as many bytes at most
 _URL_SAFE = str.maketrans("+/", "-_")
 
 ALLOW_OR_NOT = (
@@ -62,6 +68,8 @@ class AgentSession:
 
     async def update(self, update: s.SessionUpdate) -> None:
         """Send an update of any kind; waits while the client does not keep up."""
+        if wrong := codec.unsendable(update, s.SessionUpdate):
+            raise TypeError(f"this {type(update).__name__} cannot be sent: {wrong}")
         self.client.update(s.SessionNotification(session_id=self.id, update=update))
         if self.client.wire.is_full:
             await self.client.room()
@@ -117,6 +125,12 @@ class Turn:
         self._plan: Sequence[s.PlanEntry] = ()
 
     @property
+    def message_id(self) -> str | None:
+        """The id under which the client knows this prompt, and wants it told again; None where it has said none."""
+        given = (self.meta or {}).get(MESSAGE_ID)
+        return given if isinstance(given, str) and 0 < len(given) <= MAX_ID else None
+
+    @property
     def text(self) -> str:
         """The prompt's words, without its images, files and links."""
         return "\n".join(block.text for block in self.prompt if isinstance(block, s.TextContent))
@@ -131,28 +145,50 @@ class Turn:
         await self.session.update(update)
 
     async def say(self, content: str | s.ContentBlock) -> None:
-        """Say something to the user; what follows without a pause is the same message."""
-        self._speak(s.AgentMessageChunk, content)
-        if self.client.wire.is_full:
-            await self.client.wire.room()
+        """Say something to the user; what follows without a pause is the same message.
+
+        A text too long for one update is sent in several.
+        """
+        if self._speak(s.AgentMessageChunk, content) or self.client.wire.is_full:
+            await self._speak_on(s.AgentMessageChunk, content)
 
     async def think(self, content: str | s.ContentBlock) -> None:
         """Think aloud."""
-        self._speak(s.AgentThoughtChunk, content)
-        if self.client.wire.is_full:
-            await self.client.wire.room()
+        if self._speak(s.AgentThoughtChunk, content) or self.client.wire.is_full:
+            await self._speak_on(s.AgentThoughtChunk, content)
 
-    def _speak(self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock) -> None:
+    def _speak(self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock) -> bool:
+        """Send a block, or a text as far as it goes into one update; gives whether there is more of it."""
         if self.ended:
             raise LocalProtocolError("the turn has ended; nothing can be added to it")
         if self._speaker is not kind:
             self._speaker, self._message_id = kind, os.urandom(6).hex()  # need only differ from the others
-        block = s.TextContent(text=content) if isinstance(content, str) else content
+        is_long = False
+        if not isinstance(content, str):
+            block = _block(content)
+        elif len(content) <= MAX_PIECE:
+            block = s.TextContent(text=content)
+        else:
+            block, is_long = s.TextContent(text=content[:MAX_PIECE]), True
         update = kind(content=block, message_id=self._message_id)
         self.client.update(s.SessionNotification(session_id=self.session.id, update=update))
+        return is_long
+
+    async def _speak_on(
+        self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock
+    ) -> None:
+        """Wait until the client has taken most of what was sent; send the rest of a long text piece by piece."""
+        await self.client.room()
+        if isinstance(content, str):
+            for at in range(MAX_PIECE, len(content), MAX_PIECE):
+                self._speak(kind, content[at : at + MAX_PIECE])
+                await self.client.room()
 
     async def plan(self, *entries: str | s.PlanEntry) -> None:
         """Show the whole plan as it is now; a bare string is a step not yet begun."""
+        for entry in entries:
+            if not isinstance(entry, str | s.PlanEntry):
+                raise TypeError(f"plan() takes its steps one by one, plan('a', 'b'), and not {brief(repr(entry))}")
         self._plan = [
             s.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
             for entry in entries
@@ -172,6 +208,8 @@ class Turn:
         id: str | None = None,
     ) -> ToolRun:
         """`async with turn.tool("Edit a.py", kind="edit") as call:` shows the client a tool at work."""
+        if isinstance(locations, str | os.PathLike):
+            raise TypeError(f"locations is a list of paths: write locations=[{locations!r}]")
         places = [
             place if isinstance(place, s.ToolCallLocation) else s.ToolCallLocation(path=self.session.path(place))
             for place in locations
@@ -231,23 +269,24 @@ class Turn:
             session_id=self.session.id,
             command=command,
             args=args,
-            env=[s.EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
+            env=[s.EnvVariable(name=name, value=value) for name, value in _pairs(env)],
             cwd=None if cwd is None else self.session.path(cwd),
             output_byte_limit=output_byte_limit,
         )
-        creating = asyncio.create_task(self.client.create_terminal(request))
-        try:
-            created = await asyncio.shield(creating)
-        except asyncio.CancelledError:  # the client may have made it all the same, so it has to be released
-            created = await creating
-            await TerminalRun(self.client, self.session.id, created.terminal_id).release()
-            raise
-        terminal = TerminalRun(self.client, self.session.id, created.terminal_id)
+        # Not hurried: a client that is told to cancel may have made the terminal all the same, and not say so.
+        terminal = await take(self._created(request), self._released, hurry=False)
         try:
             yield terminal
         finally:
-            with contextlib.suppress(ConnectionClosed):
-                await asyncio.shield(terminal.release())
+            await finish(self._released(terminal))
+
+    async def _created(self, request: s.CreateTerminalRequest) -> TerminalRun:
+        created = await self.client.create_terminal(request)
+        return TerminalRun(self.client, self.session.id, created.terminal_id)
+
+    async def _released(self, terminal: TerminalRun) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            await terminal.release()
 
     # Asking the user
 
@@ -272,7 +311,20 @@ class Turn:
 
     def _must_offer(self, capability: str) -> None:
         if not offered(self.client.offers, capability):
-            raise LocalProtocolError(f"the client does not offer {capability}")
+            raise NotOffered(f"the client does not offer {capability}")
+
+
+def _pairs(env: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:
+    if env is not None and not isinstance(env, Mapping):
+        raise TypeError(f"env= is a dictionary of texts, and not {brief(repr(env))}")
+    return (env or {}).items()
+
+
+def _block(content: object) -> s.ContentBlock:
+    """Anything but a text that is said."""
+    if isinstance(content, Struct | s.Raw) and not codec.unsendable(content, s.ContentBlock):
+        return content  # type: ignore[return-value]
+    raise TypeError(f"a text or a content block can be said, not {brief(repr(content))}")
 
 
 def shown_options(

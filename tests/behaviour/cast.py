@@ -1,6 +1,7 @@
 """The agents these tests have besides Testy; importable by the processes that serve them."""
 
 import asyncio
+import contextlib
 import os
 
 from dragoman import Agent, Proxy, agent, compose, extension
@@ -34,6 +35,29 @@ class Impatient(Testy):
 
     async def __aexit__(self, *exc):
         agent.CANCEL_PATIENCE = self._patience
+
+
+class Lingering(Impatient):
+    """Its prompt `linger` ignores being cancelled, until somebody asks for `_lingering/release`."""
+
+    def __init__(self, client):
+        super().__init__(client)
+        self._released, self._gone = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, turn):
+        if turn.text != "linger":
+            return await super().answer(turn)
+        await turn.say("Lingering.")
+        while not self._released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._released.wait()
+        self._gone.set()
+        return None
+
+    @extension("_lingering/release")
+    async def release(self, params):
+        self._released.set()
+        await self._gone.wait()
 
 
 class Loading(Testy):

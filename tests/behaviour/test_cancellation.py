@@ -8,7 +8,7 @@ from dragoman import RequestCancelled
 from dragoman import schema as s
 from dragoman.testing import RecordingClient, Testy, raw_agent
 
-from .cast import Impatient, Sulking
+from .cast import Impatient, Lingering, Sulking
 from .reading import open_session, play, said, started, tell
 
 
@@ -178,6 +178,38 @@ async def test_a_turn_that_will_not_end_is_answered_without_it(speak):
             frames.append(await wire.receive())
         words = [frame["params"]["update"]["content"]["text"] for frame in frames[:-1]]
         assert words == ["Busy.", "Stopping.", "after"]
+
+
+async def test_a_turn_given_up_that_ends_later_takes_nothing_from_those_after_it(speak):
+    async with speak(Lingering) as wire:
+        session = await begin(wire)
+        lingering = prompt(wire, session, "linger")
+        await wire.receive()
+        wire.tell("session/cancel", {"sessionId": session})
+        assert (await wire.answer(lingering))["result"] == {"stopReason": "cancelled"}
+        assert (await wire.answer(prompt(wire, session, "echo between")))["result"] == {"stopReason": "end_turn"}
+        first, second = prompt(wire, session, "wait"), prompt(wire, session, "echo too early")
+        await wire.request("_lingering/release")
+        third = prompt(wire, session, "echo later")
+        frames = await frames_until_pong(wire)
+        assert not [frame for frame in frames if frame.get("id") in (first, second, third)]
+        wire.tell("session/cancel", {"sessionId": session})
+        for turn in (first, second, third):
+            assert (await wire.answer(turn))["result"] == {"stopReason": "cancelled"}
+
+
+async def test_a_session_closed_and_loaded_at_once_takes_prompts(speak):
+    async with speak() as wire:
+        session = await begin(wire)
+        running = prompt(wire, session, "wait")
+        await wire.receive()
+        closed = wire.ask("session/close", {"sessionId": session})
+        loaded = wire.ask("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+        after = prompt(wire, session, "echo after")
+        assert (await wire.answer(running))["result"] == {"stopReason": "cancelled"}
+        assert "result" in await wire.answer(closed)
+        assert "result" in await wire.answer(loaded)
+        assert (await wire.answer(after))["result"] == {"stopReason": "end_turn"}
 
 
 async def test_a_cancelled_tool_is_shown_as_ended_and_its_terminal_released(connect):

@@ -26,7 +26,9 @@ async def test_an_agent_offers_what_its_author_wrote(connect):
         offers = client.agent_capabilities
         assert offers.load_session
         assert offers.prompt_capabilities == s.PromptCapabilities(image=True, audio=True, embedded_context=True)
-        assert offers.mcp_capabilities == s.McpCapabilities(http=True, sse=True)
+        assert offers.mcp_capabilities == s.McpCapabilities(http=True, sse=True, acp=True)
+        assert offers.providers == s.ProvidersCapabilities()
+        instead = s.SessionSystemPromptModeCapabilities(override=s.SessionSystemPromptOverrideCapabilities())
         assert offers.session_capabilities == s.SessionCapabilities(
             list=s.SessionListCapabilities(),
             delete=s.SessionDeleteCapabilities(),
@@ -37,6 +39,7 @@ async def test_an_agent_offers_what_its_author_wrote(connect):
             status=s.SessionStatusCapabilities(),
             title=s.SessionTitleCapabilities(),
             additional_directories=s.SessionAdditionalDirectoriesCapabilities(),
+            system_prompt=s.SessionSystemPromptCapabilities(mode=instead),
         )
         assert offers.auth == s.AgentAuthCapabilities(
             logout=s.LogoutCapabilities(), status=s.AuthStatusCapabilities()

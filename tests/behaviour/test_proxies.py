@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import dragoman
-from dragoman import ConnectionClosed, Error, InternalError, Proxy, compose, extension, proxy
+from dragoman import ConnectionClosed, Error, InternalError, Proxy, compose, connection, extension, relaying
 from dragoman import schema as s
 from dragoman.testing import RawWire, RecordingClient, Testy, raw
 from dragoman.transports.memory import pipe
@@ -64,7 +64,7 @@ async def test_a_whole_conversation_passes_unchanged(chain):
     async with chain(Passing, Passing) as client:
         assert client.agent_info.name == "testy"
         session = await open_session(client)
-        events = await play(session, "everything")
+        events = await play(session, "everything unknown")
         assert events[:-1] == shown(session)
         assert await tell(session, "ask\nwrite /a b\nread /a\nrun echo x\nrequest") == (
             'Allowed: allow.Wrote 1 characters.bx\n[exit 0]{"pong": {}}'
@@ -152,6 +152,35 @@ async def test_answers_find_their_way_whatever_the_ids():
         ]
 
 
+class Asked(Proxy):
+    """Sees the forms that users are asked to fill in, and what they log in with."""
+
+    async def authenticate(self, params):
+        return await super().authenticate(params)
+
+    async def create_elicitation(self, params):
+        return await super().create_elicitation(params)
+
+
+@pytest.mark.parametrize("proxies", [[Passing], [Passing, Passing], [Asked], [Passing, Asked]], ids=len)
+async def test_a_form_about_a_request_names_it_as_the_client_does(proxies):
+    form = {"mode": "form", "message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+    async with between(*proxies) as (client, agent):
+        for asked in ("mine", 41, "7"):
+            client.send({"id": asked, "method": "authenticate", "params": {"methodId": "key"}})
+            login = await agent.receive()
+            agent.send({"id": "form", "method": "elicitation/create", "params": {**form, "requestId": login["id"]}})
+            question = await client.receive()
+            assert question["params"]["requestId"] == asked
+            assert question["params"]["message"] == "Who?"
+            client.send({"id": question["id"], "result": {"action": "decline"}})
+            assert (await agent.receive())["result"] == {"action": "decline"}
+            agent.send({"id": login["id"], "result": {}})
+            assert (await client.receive())["id"] == asked
+        agent.ask("elicitation/create", {**form, "requestId": 12345})
+        assert (await client.receive())["params"]["requestId"] == 12345
+
+
 async def test_before_initialize_nothing_passes():
     towards_agent, agents_end = pipe()
     agent = RawWire(agents_end)
@@ -163,6 +192,139 @@ async def test_before_initialize_nothing_passes():
         assert request["method"] == "initialize"
         agent.send({"id": request["id"], "result": WELCOME})
         assert (await client.receive())["result"] == WELCOME
+
+
+# Order
+
+
+class Watching(Proxy):
+    """Sees prompts and new sessions, and takes its time on the way there and back."""
+
+    async def prompt(self, params):
+        await self._pause()
+        response = await super().prompt(params)
+        await self._pause()
+        return response
+
+    async def new_session(self, params):
+        response = await super().new_session(params)
+        await self._pause()
+        return response
+
+    async def request_permission(self, params):
+        await self._pause()
+        return await super().request_permission(params)
+
+    async def _pause(self):
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+TOOL = {"toolCallId": "call", "title": "Do"}
+CHAINS = pytest.mark.parametrize(
+    "proxies", [[Passing], [Passing, Passing], [Watching], [Passing, Watching, Passing]], ids=len
+)
+
+
+@CHAINS
+async def test_a_cancel_right_behind_its_prompt_stays_behind_it(proxies):
+    async with between(*proxies) as (client, agent):
+        for number in range(20):
+            session = {"sessionId": f"s{number % 3}"}
+            client.send(
+                {"id": number, "method": "session/prompt", "params": {**session, "prompt": []}},
+                {"method": "session/cancel", "params": session},
+            )
+            assert [(await agent.receive())["method"] for _ in range(2)] == ["session/prompt", "session/cancel"]
+
+
+@CHAINS
+async def test_an_update_right_behind_an_answer_stays_behind_it(proxies):
+    async with between(*proxies) as (client, agent):
+        for number in range(20):
+            asked = client.ask("session/new", {"cwd": "/", "mcpServers": []})
+            id = (await agent.receive())["id"]
+            update = {"sessionId": f"s{number}", "update": {"sessionUpdate": "future_thing"}}
+            agent.send(
+                {"id": id, "result": {"sessionId": f"s{number}"}}, {"method": "session/update", "params": update}
+            )
+            assert (await client.receive())["id"] == asked
+            assert (await client.receive())["params"] == update
+
+
+@CHAINS
+async def test_everything_of_a_session_keeps_its_order_both_ways(proxies):
+    methods = ("session/prompt", "session/cancel", "session/set_mode", "_acme/x", "session/request_permission")
+    async with between(*proxies) as (client, agent):
+        for near, far in ((client, agent), (agent, client)):
+            for number in range(60):
+                params = {
+                    "sessionId": "s",
+                    "_meta": {"number": number},
+                    "prompt": [],
+                    "toolCall": TOOL,
+                    "options": [],
+                }
+                message = {"method": methods[number * 7 % 5], "params": params}
+                near.send(message if number % 3 else {"id": number, **message})
+            got = [await far.receive() for _ in range(60)]
+            assert [message["params"]["_meta"]["number"] for message in got] == list(range(60))
+            result = {"stopReason": "end_turn", "outcome": {"outcome": "cancelled"}}
+            far.send(*({"id": message["id"], "result": result} for message in got if "id" in message))
+            assert [(await near.receive())["id"] for _ in range(20)] == list(range(0, 60, 3))
+
+
+async def test_a_handler_that_waits_holds_up_its_own_session_alone():
+    waiting = asyncio.Event()
+
+    class Waiting(Proxy):
+        async def prompt(self, params):
+            if params.session_id == "slow":
+                await waiting.wait()
+            return await super().prompt(params)
+
+    async with between(Waiting) as (client, agent):
+        client.ask("session/prompt", {"sessionId": "slow", "prompt": []})
+        client.tell("session/cancel", {"sessionId": "slow"})
+        client.ask("session/prompt", {"sessionId": "quick", "prompt": []})
+        client.tell("session/cancel", {"sessionId": "quick"})
+        got = [await agent.receive() for _ in range(2)]
+        assert [message["params"]["sessionId"] for message in got] == ["quick", "quick"]
+        waiting.set()
+        got = [await agent.receive() for _ in range(2)]
+        assert [message["method"] for message in got] == ["session/prompt", "session/cancel"]
+
+
+async def test_a_request_taken_back_while_it_waits_for_its_turn_is_answered_and_never_passed_on():
+    waiting = asyncio.Event()
+
+    class Waiting(Proxy):
+        async def prompt(self, params):
+            await waiting.wait()
+            return await super().prompt(params)
+
+    async with between(Waiting) as (client, agent):
+        client.ask("session/prompt", {"sessionId": "s", "prompt": []})
+        asked = client.ask("session/set_mode", {"sessionId": "s", "modeId": "m"})
+        second = client.ask("session/prompt", {"sessionId": "s", "prompt": []})
+        for id in (asked, second):
+            client.tell("$/cancel_request", {"requestId": id})
+            assert (await client.answer(id))["error"]["code"] == -32800
+        waiting.set()
+        assert (await agent.receive())["method"] == "session/prompt"
+        client.tell("_acme/marker", {"sessionId": "s"})
+        assert (await agent.receive())["method"] == "_acme/marker"
+
+
+async def test_a_request_there_is_no_room_for_holds_up_nothing_behind_it(monkeypatch):
+    monkeypatch.setattr(connection, "IN_WORKS", 1)
+    async with between(Watching) as (client, agent):
+        client.ask("session/prompt", {"sessionId": "s", "prompt": []})
+        assert (await agent.receive())["method"] == "session/prompt"
+        second = client.ask("session/prompt", {"sessionId": "s", "prompt": []})
+        client.tell("session/cancel", {"sessionId": "s"})
+        assert (await client.answer(second))["error"]["code"] == -32001
+        assert (await agent.receive())["method"] == "session/cancel"
 
 
 # Overriding
@@ -329,7 +491,7 @@ async def test_an_agent_can_take_its_question_back_through_a_chain():
 
 
 async def test_a_request_taken_back_is_answered_though_the_agent_does_not(monkeypatch):
-    monkeypatch.setattr(proxy, "PATIENCE", 0.1)
+    monkeypatch.setattr(relaying, "PATIENCE", 0.1)
     async with between(Passing) as (client, agent):
         asked = client.ask("session/prompt", {"sessionId": "s", "prompt": []})
         request = await agent.receive()

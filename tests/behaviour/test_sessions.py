@@ -45,10 +45,11 @@ async def test_an_agent_refuses_relative_directories(speak):
             assert (await wire.request("session/new", {"mcpServers": [], **wrong}))["error"]["code"] == -32602
 
 
-async def test_an_agent_refuses_a_session_without_a_word_on_servers(speak):
+async def test_no_word_on_servers_is_none_but_a_wrong_one_is_refused(speak):
     async with speak() as wire:
         await wire.initialize()
-        assert (await wire.request("session/new", {"cwd": "/"}))["error"]["code"] == -32602
+        assert "result" in await wire.request("session/new", {"cwd": "/"})
+        assert (await wire.request("session/new", {"cwd": "/", "mcpServers": {}}))["error"]["code"] == -32602
         assert (await wire.request("session/new", {"cwd": "/", "mcpServers": [{"name": "x"}]}))["error"]
         assert "result" in await wire.request("session/new", {"cwd": "/", "mcpServers": None})
 

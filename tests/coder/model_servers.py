@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +22,7 @@ class Answer:
     calls: Sequence[tuple[str, str]] = ()
     stop: str = "end"  # or length, refusal
     hangs: bool = False  # after the text nothing more comes
+    ids: Sequence[str] = ()  # of the calls, where the server would not number them itself
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,25 @@ class Fault:
     kind: str
 
 
-Step = Answer | Fault
+@dataclass(frozen=True)
+class Plain:
+    """A response as it is: its status, and its body, which is a stream where it is text."""
+
+    status: int
+    body: dict[str, Any] | str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An answer of which only the first bytes of the stream come: `how` says what the connection does then."""
+
+    answer: Answer
+    frames: int  # that come whole
+    half: bool = False  # and half of the next one
+    how: str = "close"  # or chunked: its last chunk is missing; or reset
+
+
+Step = Answer | Fault | Plain | Cut
 
 
 def answer(text: str = "", *calls: tuple[str, dict[str, Any] | str], stop: str = "end") -> Answer:
@@ -42,12 +63,18 @@ def _pieces(text: str, size: int = 7) -> Iterator[str]:
     yield from (text[i : i + size] for i in range(0, len(text), size))
 
 
+def _event(frame: Frame) -> bytes:
+    name, data = frame
+    return f"{f'event: {name}' if name else ''}\ndata: {json.dumps(data)}\n\n".lstrip().encode()
+
+
 class ModelServer:
     """Answers requests with the steps of a script, in one provider's format; keeps what it was asked."""
 
     model = "test-model"
     title = "What was asked for"  # what it calls a conversation
     provider = ""
+    closing = 1  # how many frames the end of an answer takes, from the one that says why it ends
     statuses = {"rate_limit": 429, "overloaded": 503, "overflow": 400, "key": 401}
 
     def __init__(self, *steps: Step) -> None:
@@ -82,6 +109,18 @@ class ModelServer:
     def fault(self, kind: str) -> dict[str, Any]:
         raise NotImplementedError
 
+    def refusal(self, request: dict[str, Any]) -> str | None:
+        """Why a request is refused whatever the script says; here none is."""
+        return None
+
+    def refused(self, words: str) -> dict[str, Any]:
+        """A refusal for what is in a request, as the provider words it."""
+        return {"error": {"message": words, "type": "invalid_request_error", "code": None, "param": None}}
+
+    def id_of(self, step: Answer, place: int, usual: str) -> str:
+        """The id of a call."""
+        return step.ids[place] if step.ids else usual
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["ModelServer"]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -106,9 +145,16 @@ class ModelServer:
                 return
             self.requests.append(json.loads(body))
             self.heads.append(head)
+            if why := self.refusal(self.requests[-1]):
+                await self._plain(writer, 400, self.refused(why))
+                return
             step = self.steps.pop(0) if self.steps else Answer("The script is over.")
             if isinstance(step, Fault):
                 await self._plain(writer, self.statuses[step.kind], self.fault(step.kind))
+            elif isinstance(step, Plain):
+                await self._plain(writer, step.status, step.body)
+            elif isinstance(step, Cut):
+                await self._cut(writer, step)
             else:
                 await self._stream(reader, writer, step)
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -119,20 +165,33 @@ class ModelServer:
     def listing(self) -> dict[str, Any]:
         return {"data": [{"id": self.model}], "models": [{"name": self.model}]}
 
-    async def _plain(self, writer: asyncio.StreamWriter, status: int, told: dict[str, Any]) -> None:
-        body = json.dumps(told).encode()
+    async def _plain(self, writer: asyncio.StreamWriter, status: int, told: dict[str, Any] | str) -> None:
+        body = (told if isinstance(told, str) else json.dumps(told)).encode()
+        kind = "text/event-stream" if isinstance(told, str) else "application/json"
         writer.write(
-            f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 0\r\n"
+            f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nRetry-After: 0\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
             + body
         )
         await writer.drain()
 
+    async def _cut(self, writer: asyncio.StreamWriter, step: Cut) -> None:
+        written = list(map(_event, self.frames(step.answer)))
+        body = b"".join(written[: step.frames])
+        if step.half:
+            body += written[step.frames][: len(written[step.frames]) // 2]
+        chunked = step.how == "chunked"
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")
+        writer.write(b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"Connection: close\r\n\r\n")
+        writer.write(b"%x\r\n%s\r\n" % (len(body), body) if chunked and body else body)
+        await writer.drain()
+        if step.how == "reset":
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, step: Answer) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for name, data in self.opening(step) if step.hangs else self.frames(step):
-            event = f"event: {name}\n" if name else ""
-            writer.write(f"{event}data: {json.dumps(data)}\n\n".encode())
+        for frame in self.opening(step) if step.hangs else self.frames(step):
+            writer.write(_event(frame))
             await writer.drain()
         if step.hangs:
             self.speaking.set()
@@ -150,6 +209,7 @@ class ModelServer:
 
 class Anthropic(ModelServer):
     model = "claude-haiku-4-5"
+    closing = 2
     provider = "anthropic"
 
     @property
@@ -173,8 +233,8 @@ class Anthropic(ModelServer):
                 yield self._delta(index, {"type": "text_delta", "text": piece})
             yield "content_block_stop", {"type": "content_block_stop", "index": index}
             index += 1
-        for name, arguments in step.calls:
-            id = f"toolu_{next(self._numbers)}"
+        for place, (name, arguments) in enumerate(step.calls):
+            id = self.id_of(step, place, f"toolu_{next(self._numbers)}")
             yield self._start(index, {"type": "tool_use", "id": id, "name": name, "input": {}})
             for piece in _pieces(arguments):
                 yield self._delta(index, {"type": "input_json_delta", "partial_json": piece})
@@ -200,9 +260,13 @@ class Anthropic(ModelServer):
         }[kind]
         return {"type": "error", "error": {"type": words[0], "message": words[1]}}
 
+    def refused(self, words: str) -> dict[str, Any]:
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+
 
 class OpenAIChat(ModelServer):
     model = "gpt-5.4-mini"
+    closing = 2
     provider = "openai-chat"
 
     @property
@@ -213,7 +277,7 @@ class OpenAIChat(ModelServer):
         for piece in _pieces(step.text):
             yield self._chunk({"role": "assistant", "content": piece})
         for index, (name, arguments) in enumerate(step.calls):
-            id = f"call_{next(self._numbers)}"
+            id = self.id_of(step, index, f"call_{next(self._numbers)}")
             start = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
             yield self._chunk({"tool_calls": [start]})
             for piece in _pieces(arguments):
@@ -240,6 +304,7 @@ class OpenAIChat(ModelServer):
 
 
 class OpenAIResponses(OpenAIChat):
+    closing = 1
     provider = "openai"
 
     def frames(self, step: Answer) -> Iterator[Frame]:
@@ -248,8 +313,11 @@ class OpenAIResponses(OpenAIChat):
         output: list[dict[str, Any]] = []
         if step.text:
             yield from self._message(step.text, output)
-        for name, arguments in step.calls:
-            yield from self._call(name, arguments, output)
+        for place, (name, arguments) in enumerate(step.calls):
+            number = next(self._numbers)
+            yield from self._call(
+                name, arguments, self.id_of(step, place, f"call_{number}"), f"fc_{number}", output
+            )
         why = {"length": "max_output_tokens", "refusal": "content_filter"}.get(step.stop)
         done = self._response(output, "incomplete" if why else "completed")
         if why:
@@ -271,10 +339,10 @@ class OpenAIResponses(OpenAIChat):
         yield self._event("response.output_item.done", output_index=len(output), item=item)
         output.append(item)
 
-    def _call(self, name: str, arguments: str, output: list[dict[str, Any]]) -> Iterator[Frame]:
-        number = next(self._numbers)
-        id = f"fc_{number}"
-        item = {"id": id, "type": "function_call", "call_id": f"call_{number}", "name": name, "arguments": ""}
+    def _call(
+        self, name: str, arguments: str, call_id: str, id: str, output: list[dict[str, Any]]
+    ) -> Iterator[Frame]:
+        item = {"id": id, "type": "function_call", "call_id": call_id, "name": name, "arguments": ""}
         place = {"output_index": len(output)}
         yield self._event("response.output_item.added", **place, item={**item, "status": "in_progress"})
         for piece in _pieces(arguments):
@@ -342,6 +410,9 @@ class Google(ModelServer):
             "key": (401, "UNAUTHENTICATED", "API key not valid."),
         }[kind]
         return {"error": {"code": code, "message": words, "status": status}}
+
+    def refused(self, words: str) -> dict[str, Any]:
+        return {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}
 
 
 class Ollama(OpenAIChat):

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from dragoman import Agent, Turn
 from dragoman.coder import ScriptedModel, call, call_with, pause, stop, think
 from dragoman.coder.history import Message, Reply, Results
 from dragoman.coder.model import Busy, ModelError, TooLong
-from dragoman.errors import RpcError
+from dragoman.errors import InternalError, RpcError
+from dragoman.testing import pair
 
 from .desk import BareClient, DiskClient, calls, desk
 
@@ -117,3 +119,15 @@ async def test_random_turns_end_and_leave_a_valid_history(tmp_path: Path) -> Non
 async def test_very_many_random_turns_end_and_leave_a_valid_history(tmp_path: Path) -> None:
     ends = await many(FULL_TURNS, tmp_path, seed=100_000)
     assert set(ends) >= {"end_turn", "cancelled", "refusal", "max_tokens"}
+
+
+async def test_an_agent_that_needs_what_its_client_lacks_fails_with_the_capabilitys_name(tmp_path: Path) -> None:
+    class Reads(Agent):
+        async def answer(self, turn: Turn) -> None:
+            await turn.read("a.txt")
+
+    async with pair(Reads, BareClient()) as client:
+        session = await client.new_session(tmp_path)
+        with pytest.raises(InternalError, match=r"fs\.read_text_file") as caught:
+            await session.prompt("Go")
+    assert caught.value.data["errorId"]

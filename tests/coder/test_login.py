@@ -179,3 +179,9 @@ def test_a_keys_file_that_is_none_has_no_keys(content: str) -> None:
     store_keys({})
     keys_file().write_text(content)
     assert stored_keys() == {}
+
+
+def test_keys_that_never_end_are_not_waited_for() -> None:
+    keys_file().parent.mkdir(parents=True)
+    os.mkfifo(keys_file())
+    assert stored_keys() == {}

@@ -81,6 +81,13 @@ async def test_a_server_that_cannot_be_used_is_told_of_and_done_without(tmp_path
     assert "- broken: cannot be used" in said(updates(client))
 
 
+async def test_a_server_that_cannot_be_used_is_told_to_a_client_without_notices(tmp_path: Path) -> None:
+    async with desk(tmp_path, "Done.", client=BareClient(), options=servers(BROKEN)) as (session, client, _):
+        assert (await session.prompt("Go")).stop_reason == "end_turn"
+    assert "An MCP server cannot be used: " in said(updates(client))
+    assert said(updates(client)).count("'broken' cannot be used") == 1
+
+
 async def test_an_answer_for_the_session_covers_one_tool_of_one_server(tmp_path: Path) -> None:
     greet = call("mcp__my_pen__greet", name="Ada")
     steps = [greet, call("mcp__my_pen__greet", name="Bo"), call("mcp__my_pen__fail"), "Done."]
@@ -89,6 +96,53 @@ async def test_an_answer_for_the_session_covers_one_tool_of_one_server(tmp_path:
         await session.prompt("Go")
     names = [[option.name for option in request.options][1] for request in asked(client)]
     assert names == ["Allow greet of my pen for this session", "Allow fail of my pen for this session"]
+
+
+def rogue() -> dict[str, Any]:
+    command = s.McpServerStdio(
+        name="r", command=sys.executable, args=[str(PEN.with_name("rogue_server.py"))], env=[]
+    )
+    return {"mcp_servers": [command]}
+
+
+async def test_tools_that_a_server_gains_in_the_middle_of_a_turn_are_offered_at_once(tmp_path: Path) -> None:
+    steps = [call("mcp__r__learn"), call("mcp__r__learned"), "Done."]
+    async with desk(tmp_path, *steps, mode="code", options=rogue()) as (session, _, model):
+        await session.prompt("Go")
+    offered = [{tool.name for tool in request.tools} for request in model.requests]
+    assert ["mcp__r__learned" in names for names in offered] == [False, True, True]
+    assert [outcome for _, outcome, _ in results(model)] == ["success", "success"]
+
+
+async def test_a_server_that_dies_in_a_call_serves_the_next_one(tmp_path: Path) -> None:
+    steps = [call("mcp__r__die"), call("mcp__r__greet"), call("mcp__r__structured"), "Done."]
+    async with desk(tmp_path, *steps, mode="code", options=rogue()) as (session, _, model):
+        await session.prompt("Go")
+    told = results(model)
+    assert [outcome for _, outcome, _ in told] == ["failed", "success", "success"]
+    assert json.loads(told[2][2]) == {"answer": 42}
+
+
+async def test_a_picture_too_large_or_broken_is_not_kept(tmp_path: Path) -> None:
+    model = ScriptedModel(call("mcp__r__picture"), call("mcp__r__broken_picture"), "Nice.", takes=["image"])
+    async with desk(tmp_path, model=model, mode="code", options=rogue()) as (session, _, _model):
+        await session.prompt("Go")
+    assert [words for _, _, words in results(model)] == [
+        "(something of type image/png with more than 5 MiB, too large to be shown)",
+        "(something of type image/png that is broken: it is not base64)",
+    ]
+    kept = [
+        part for m in model.requests[-1].history if isinstance(m, Results) for r in m.results for part in r.parts
+    ]
+    assert not [part for part in kept if isinstance(part, Media)]
+
+
+async def test_what_a_server_says_of_a_failure_reaches_the_model_cut(tmp_path: Path) -> None:
+    steps = [call("mcp__r__long_error"), call("mcp__r__long_refusal"), call("mcp__r__surrogate"), "Done."]
+    async with desk(tmp_path, *steps, mode="code", options=rogue()) as (session, _, model):
+        await session.prompt("Go")
+    assert [outcome for _, outcome, _ in results(model)] == ["failed"] * 3
+    assert all(len(words) < 2100 for _, _, words in results(model))
 
 
 # What a server asks the user

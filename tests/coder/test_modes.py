@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -174,6 +175,7 @@ async def test_the_reviewer_in_the_models_place_changes_and_runs_nothing_either(
     async with pair(Coder, client(permissions="allow")) as there:
         session = await there.new_session(project)
         await session.set_mode(mode)
+        await session.prompt("/model reviewer")
         for words in ("/fix", "/fix data.json", "Please fix everything", "/review"):
             await session.prompt(words)
         assert asked(there) == [] and snapshot(project) == before
@@ -285,12 +287,44 @@ async def test_what_is_protected_or_outside_is_asked_about_even_to_read_it_and_e
     assert {option.kind for option in asked(client)[0].options} == {"allow_once", "reject_once"}
 
 
-async def test_in_the_mode_code_a_protected_file_is_not_written_without_a_question(project: Path) -> None:
-    steps = [call("write_file", path=".github/workflows/ci.yml", content="on: push"), "Done."]
-    async with desk(project, *steps, mode="code", client=DiskClient(permissions="reject")) as (session, client, _):
+async def test_another_name_of_a_protected_file_is_neither_shown_nor_read_nor_written_unasked(
+    project: Path,
+) -> None:
+    (project / "services" / "api").mkdir(parents=True)
+    (project / "services" / "api" / ".env").write_text("DEEP_SECRET=2\n")
+    os.link(project / ".env", project / "notes.txt")
+    os.link(project / "services" / "api" / ".env", project / "src" / "deep.txt")
+    os.link(project / "src" / "a.py", project / "src" / "same.py")
+    names = ("notes.txt", "src/deep.txt")
+    steps = [
+        call("search", pattern="SECRET|x = 1"),
+        call("list_files"),
+        call("search", pattern="SECRET", path="notes.txt"),
+    ]
+    steps += [call("read_file", path=name) for name in names]
+    steps += [call("write_file", path=name, content="gone") for name in names]
+    refusing = DiskClient(permissions="reject")
+    async with desk(project, *steps, "Done.", mode="code", client=refusing) as (session, client, model):
         await session.prompt("Go")
-    assert len(asked(client)) == 1
-    assert not (project / ".github").exists()
+    told = [words for _, _, words in results(model)]
+    assert not [words for words in told if "SECRET=" in words]
+    assert told[0].splitlines() == ["src/a.py:1: x = 1", "src/same.py:1: x = 1"]
+    assert told[1].splitlines() == ["src/a.py", "src/same.py"]
+    assert len(asked(client)) == 2  # to read them; what was not read is not written
+    assert (project / ".env").read_text() == "SECRET=1\n"
+
+
+async def test_in_the_mode_code_a_protected_file_is_not_written_without_a_question(project: Path) -> None:
+    for piece in ("HEAD", "objects/x", "refs/x"):  # a bare repository
+        (project / "data" / piece).parent.mkdir(parents=True, exist_ok=True)
+        (project / "data" / piece).write_text("ref: refs/heads/main\n")
+    names = [".github/workflows/ci.yml", "vendor/x/.git/config", ".git/commondir", "data/config", "AGENTS.md"]
+    steps = [call("write_file", path=name, content="x") for name in names]
+    async with desk(project, *steps, "Done.", mode="code", client=DiskClient(permissions="reject")) as talking:
+        session, client, _ = talking
+        await session.prompt("Go")
+    assert len(asked(client)) == len(names)
+    assert not [name for name in names if (project / name).exists()]
 
 
 async def test_a_page_is_visited_with_permission_and_its_words_are_read(project: Path) -> None:
@@ -317,6 +351,27 @@ async def test_a_redirect_to_another_host_is_asked_about_as_well(project: Path) 
         ):
             await session.prompt("Go")
     assert (page.visits, other.visits) == (1, 0)
+
+
+async def test_a_name_that_leads_to_this_machine_is_not_visited_and_neither_is_a_redirect_there(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
+    leads = {"rebound.example.com": "127.0.0.1"}
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *rest, **options: real(leads.get(host, host), *rest, **options)
+    )
+    async with Page().open() as page, Page().open() as inner:
+        named = page.url.replace("127.0.0.1", "rebound.example.com")
+        local = inner.url.replace("127.0.0.1", "localhost")
+        page.answers = f"HTTP/1.1 302 Found\r\nLocation: {local}\r\nContent-Length: 0\r\n\r\n".encode()
+        steps = [call("fetch_url", url=url) for url in (named, page.url, named.replace("http:", "http:\\\\"))]
+        async with desk(project, *steps, "Done.", fetch=True) as (session, _, model):
+            await session.prompt("Go")
+    assert (page.visits, inner.visits) == (1, 0)
+    told = [words for _, _, words in results(model)]
+    assert "rebound.example.com leads to 127.0.0.1" in told[0]
+    assert "localhost is a name of a private network" in told[1]
 
 
 async def test_without_being_allowed_to_fetch_there_is_no_such_tool(project: Path) -> None:
@@ -348,7 +403,7 @@ async def test_rules_of_the_user_forbid_and_allow(project: Path, a_home_of_its_o
     assert [outcome for _, outcome, _ in told] == ["denied", "success", "denied", "success", "success"]
     assert "made by the package manager" in told[0][2]
     assert asked(client) == []
-    assert told[3][2] == "Nothing found."
+    assert told[3][2] == "Nothing found in the 2 files there; protected ones are not looked at."
     assert "a.py" not in told[4][2] and ".env" not in told[4][2]
 
 

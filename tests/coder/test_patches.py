@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.coder import ScriptedModel, call
 from dragoman.coder.edits import NoMatch
@@ -34,6 +36,46 @@ def test_what_is_not_touched_stays_as_it_is() -> None:
     )
     assert applied("-a", "+b", text="a\nno end") == "b\nno end"
     assert applied("+b", text="no end") == "no end\nb"
+
+
+@pytest.mark.parametrize(
+    ("lines", "text", "after"),
+    [
+        (["-b", "+c"], "a\r\nb", "a\r\nc"),
+        (["+c"], "a\r\nb", "a\r\nb\r\nc"),
+        ([" b", "+c"], "a\r\nb", "a\r\nb\r\nc"),
+        (["-b"], "a\r\nb", "a"),
+        (["-a"], "a", ""),
+        (["+a"], "", "a\n"),
+        ([" one", "-two", "+2"], "one  \t\r\ntwo\r\n", "one  \t\r\n2\r\n"),
+        ([" one", "-two", "+2"], "one\ntwo\nthree\r\n", "one\n2\r\nthree\r\n"),
+        (["-a\x0cb", "+c"], "a\x0cb\n", "c\n"),
+        ([" \x0c", "-b", "+a\u2028b\x1c"], "\x0c\nb\n", "\x0c\na\u2028b\x1c\n"),
+    ],
+)
+def test_line_ends_and_form_feeds_are_the_files_own(lines: list[str], text: str, after: str) -> None:
+    assert applied(*lines, text=text) == after
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "", " c", "\x0c", "d\u2028", "e \t"]), min_size=1, max_size=8),
+    st.lists(st.sampled_from(["\n", "\r\n"]), min_size=8, max_size=8),
+    st.booleans(),
+    st.data(),
+)
+def test_a_patch_changes_its_lines_and_no_byte_beside_them(
+    lines: list[str], ends: list[str], has_end: bool, data: st.DataObject
+) -> None:
+    whole = [line + end for line, end in zip(lines, ends, strict=False)]
+    if not has_end:
+        whole[-1] = lines[-1] + "z"
+    at = data.draw(st.integers(0, len(lines) - 1))
+    marks = [f" {line.rstrip(chr(10)).rstrip(chr(13))}" for line in whole]
+    marks[at] = f"-{marks[at][1:]}"
+    done = applied(*marks[: at + 1], "+new", *marks[at + 1 :], text="".join(whole))
+    usual = "\r\n" if "\r\n" in "".join(whole) else "\n"
+    is_last = at == len(whole) - 1
+    assert done == "".join([*whole[:at], "new" if is_last and not has_end else f"new{usual}", *whole[at + 1 :]])
 
 
 @pytest.mark.parametrize(
@@ -115,3 +157,22 @@ async def test_only_models_that_were_taught_it_are_offered_it(tmp_path: Path) ->
     async with desk(tmp_path, call("apply_patch", patch=PATCH), "Done.") as (session, _, model):
         await session.prompt("Go")
     assert "There is no tool 'apply_patch'" in results(model)[0][2]
+
+
+@pytest.mark.parametrize("other", ["./a.py", "src/../a.py", "link.py", "twin.py"])
+async def test_a_file_under_two_names_is_not_half_patched(other: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\n")
+    (tmp_path / "link.py").symlink_to("a.py")
+    (tmp_path / "twin.py").hardlink_to(tmp_path / "a.py")
+    patch = f"*** Begin Patch\n*** Update File: a.py\n-one\n+1\n*** Update File: {other}\n-two\n+2\n*** End Patch"
+    steps = [
+        call("read_file", path="a.py"),
+        call("read_file", path=other),
+        call("apply_patch", patch=patch),
+        "Done.",
+    ]
+    async with desk(tmp_path, model=ScriptedModel(*steps, name="gpt-x"), mode="code") as (session, _, model):
+        await session.prompt("Go")
+    (_, outcome, words) = results(model)[-1]
+    assert outcome == "failed" and "are one file" in words and words.endswith("Nothing was changed.")
+    assert (tmp_path / "a.py").read_text() == "one\ntwo\n"

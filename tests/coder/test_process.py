@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Client, connect
+from dragoman import AuthRequired, Client, connect
 from dragoman import schema as s
 from dragoman.errors import ConnectionClosed
 from dragoman.transports.process import spawn
@@ -100,14 +100,18 @@ async def test_with_a_key_the_model_is_named_and_why(project: Path, a_home_of_it
     assert server.environ["ANTHROPIC_API_KEY"] not in str(client.updates)
 
 
-async def test_without_any_model_the_reviewer_answers_and_says_so(project: Path, a_home_of_its_own: Path) -> None:
+async def test_without_any_model_the_reviewer_answers_its_commands_and_nothing_else(
+    project: Path, a_home_of_its_own: Path
+) -> None:
     (project / "broken.py").write_text("def broken(:\n")
     async with coder(a_home_of_its_own) as (client, _):
         session = await client.new_session(project)
         model = next(option for option in session.config_options if option.id == "model")
         assert model.current_value == "reviewer"
         response = await session.prompt("/review")
-        await session.prompt("Write me a program")
+        for words in ("Write me a program", "Fix the login", "Review what I did"):
+            with pytest.raises(AuthRequired, match=r"no provider's key.*dragoman agent coder --login"):
+                await session.prompt(words)
     assert response.stop_reason == "end_turn"
     assert "broken.py" in said(updates(client))
     assert "no language model" in said(updates(client))
@@ -190,3 +194,40 @@ def test_to_answer_initialize_none_of_the_heavy_libraries_is_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_the_first_prompt_loads_nothing_of_a_provider(a_home_of_its_own: Path) -> None:
+    program = """
+import asyncio, sys
+from pathlib import Path
+import pydantic
+from coder.model_servers import OpenAIResponses, answer
+from dragoman.coder import Coder
+from dragoman.testing import RecordingClient, pair
+import os
+
+async def main():
+    server = OpenAIResponses(answer("Here."))
+    async with server.running():
+        os.environ.update(server.environ)
+        async with pair(lambda remote: Coder(remote, model=server.name), RecordingClient()) as client:
+            session = await client.new_session(Path.home())
+            await session.prompt(f"/model {server.name}")  # by now the user has typed something
+            there, built = set(sys.modules), []
+            rebuild = pydantic.BaseModel.model_rebuild.__func__
+            pydantic.BaseModel.model_rebuild = classmethod(
+                lambda kind, **rest: (built.append(kind), rebuild(kind, **rest))[1]
+            )
+            await session.prompt("Hi")
+            assert len(server.requests) == 1
+            loaded = {name for name in set(sys.modules) - there if not name.startswith("dragoman")}
+            print(len(built), *sorted(loaded))
+
+asyncio.run(main())
+"""
+    tests = str(Path(__file__).parent.parent)
+    env = {**os.environ, "HOME": str(a_home_of_its_own), "PYTHONPATH": tests}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode == 0, done.stderr
+    built, *loaded = done.stdout.split()
+    assert int(built) < 10 and loaded == []  # about 60 otherwise

@@ -62,14 +62,14 @@ async def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, why: str)
 
 
 async def test_a_picture_is_shown_to_a_model_that_sees_and_not_to_one_that_does_not(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     step = call("read_file", path="a.png")
     assert "reads no files of type image/png" in (await run(tmp_path, step))[0][2]
     seeing = ScriptedModel(step, "Nice.", takes=["image"])
     await run(tmp_path, model=seeing)
     told = next(message for message in seeing.requests[-1].history if isinstance(message, Results))
     (picture,) = [part for part in told.results[0].parts if isinstance(part, Media)]
-    assert base64.b64decode(picture.data) == b"\x89PNG"
+    assert base64.b64decode(picture.data) == b"\x89PNG\r\n\x1a\n"
 
 
 # Editing
@@ -303,7 +303,8 @@ async def test_files_are_found_and_searched_without_what_is_ignored(tmp_path: Pa
     )
     assert told[0][2].splitlines() == [".gitignore", "bin", "keep.log", "src/a.py", "src/b.txt"]
     assert told[1][2] == "src/a.py"
-    assert told[2][2].splitlines() == ["keep.log:1: needle", "src/a.py:1: needle = 1"]
+    found = ["bin: it matches, and is no text", "keep.log:1: needle", "src/a.py:1: needle = 1"]
+    assert told[2][2].splitlines() == found
     assert told[3][2] == "src/b.txt:1: Needle"
     assert "not a regular expression" in told[4][2]
     assert "outside" in told[5][2]
@@ -364,3 +365,37 @@ async def test_every_call_ends_and_none_stays_open(tmp_path: Path) -> None:
     async with desk(tmp_path, step, "Done.") as (session, client, _):
         await session.prompt("Go")
     assert [shown["status"] for shown in calls(client).values()] == ["completed", "failed", "failed", "completed"]
+
+
+STEPS = {"tabs": "\t", "two spaces": "  ", "four spaces": "    ", "eight spaces": "        "}
+BEFORE = ((2, "if warm:"), (3, "pour(tea)"), (2, "return cup"))
+AFTER = ((2, "if warm:"), (3, "for leaf in pot:"), (4, "if leaf:"), (5, "pour(leaf)"), (2, "else:"), (3, "wait()"))
+
+
+def _block(lines: tuple[tuple[int, str], ...], step: str, shift: int = 0) -> str:
+    return "\n".join(step * (level + shift) + words for level, words in lines)
+
+
+@pytest.mark.parametrize("shift", [-2, -1, 0, 1])
+@pytest.mark.parametrize("quoted", STEPS)
+@pytest.mark.parametrize("own", STEPS)
+def test_text_quoted_with_other_whitespace_is_indented_as_the_file_is(own: str, quoted: str, shift: int) -> None:
+    head = f"class Tea:\n{STEPS[own]}def brew(self):\n"
+    text = f"{head}{_block(BEFORE, STEPS[own])}\n"
+    old, new = (_block(lines, STEPS[quoted], shift) for lines in (BEFORE, AFTER))
+    assert replaced(text, old, new).text == f"{head}{_block(AFTER, STEPS[own])}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if warm:\npour(tea)", "if warm:\n    pour(tea)\npour(milk)"),  # one depth quoted for two
+        ("if warm:\n   pour(tea)\n return cup", "if warm:\n     stir()\n     pour(tea)"),  # depths of no step
+        ("        pour(tea)\n    return  cup", "pass"),  # the words differ
+        ("            pour(tea)\n      return cup", "pour(tea)\n  return cup"),  # shallower than the file's first
+    ],
+)
+def test_an_edit_whose_indentation_would_be_a_guess_is_refused(old: str, new: str) -> None:
+    text = f"class Tea:\n    def brew(self):\n{_block(BEFORE, '    ')}\n"
+    with pytest.raises(NoMatch, match=r"exactly|not in the file"):
+        replaced(text, old, new)

@@ -113,6 +113,9 @@ def project(tmp_path, monkeypatch):
     return root
 
 
+ALLOWING = ["Allow for this session", "Allow once"]
+
+
 def host(choices=(), **options):
     """A host whose user gives these answers, by the words on the button; nothing else is allowed."""
     asked, answers = [], list(choices)
@@ -132,7 +135,10 @@ def host(choices=(), **options):
 
 async def test_a_whole_turn_with_a_tool_call_a_permission_and_two_files(project):
     path = str(project / "src" / "auth.ts")
-    async with hosted(host(["Allow for this session"], preset="allow-edits"), project) as (session, agent):
+    async with hosted(host(ALLOWING, preset="allow-reads"), project) as (
+        session,
+        agent,
+    ):
         prompt = session.prompt("Add error handling to the login function")
         request = await agent.serve("session/prompt")
         assert request["params"]["content"] == [
@@ -143,7 +149,8 @@ async def test_a_whole_turn_with_a_tool_call_a_permission_and_two_files(project)
             "sess_a1", "tool_call", id="tc_1", tool="fs/read_text_file", input={"path": path}, status="pending"
         )
         read = await agent.ask_for("fs/read_text_file", {"path": path})
-        assert read["result"] == {"content": "one\ntwo\nthree\n", "encoding": "utf-8", "totalLines": 3}
+        whole = {"content": "one\ntwo\nthree\n", "encoding": "utf-8", "totalLines": 3, "truncated": False}
+        assert read["result"] == whole
         agent.update(
             "sess_a1", "tool_call_update", id="tc_1", status="completed", output={"type": "text", "text": "ok"}
         )
@@ -189,9 +196,8 @@ async def test_a_whole_turn_with_a_tool_call_a_permission_and_two_files(project)
 async def test_a_relative_path_is_one_of_the_session_and_lines_are_counted_from_both_ends(project):
     async with hosted(host(preset="allow-reads"), project) as (_, agent):
         part = await agent.ask_for("fs/read_text_file", {"path": "src/auth.ts", "startLine": 2, "endLine": 3})
-        assert part["result"] == {"content": "two\nthree\n", "encoding": "utf-8"}
-        latin = await agent.ask_for("fs/read_text_file", {"path": "src/auth.ts", "encoding": "latin-1"})
-        assert latin["error"]["code"] == -32602
+        counted = {"encoding": "utf-8", "totalLines": 3, "truncated": False}
+        assert part["result"] == {"content": "two\nthree\n", **counted}
         missing = await agent.ask_for("fs/read_text_file", {"path": "src/none.ts"})
         assert missing["error"]["code"] == -32004
 

@@ -114,7 +114,7 @@ CASES = {
 }
 # What a peer of the dialect says that version 1 has no word for: seen in the tests of the dialect itself.
 OTHER_WAY = {
-    "draft": {"cancelled questions", "choice of signal", "output streams"},
+    "draft": {"allowed once", "cancelled questions", "choice of signal", "fast output", "output streams"},
     "jetbrains": {"repeated content"},
 }
 
@@ -167,6 +167,21 @@ def test_what_version_1_cannot_say_is_counted_too():
     )
     assert line.take("client")["result"] == {"received": True}
     assert line.lost == {"output streams"}
+    line = Line("draft", "v1")
+    always = [{"optionId": "a", "name": "Always", "kind": "allow_always"}]
+    question = {"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": always}
+    asked = line.ask("agent", "session/request_permission", question)
+    assert line.answer("client", asked, {"granted": True, "scope": "once"})["error"]["code"] == -32603
+    assert "allowed once" in line.lost
+    line = Line("v1", "draft")
+    line.answer("agent", line.ask("client", *new()), {"sessionId": "s"})
+    created = line.ask("agent", "terminal/create", {"command": "yes", "cwd": "/"})
+    assert created["params"]["outputByteLimit"] == 2 * 1024 * 1024
+    line.answer("client", created, {"terminalId": "t"})
+    for output in ("first", "of which nothing is left"):
+        line.wake()
+        line.answer("client", line.take("client"), {"output": output, "truncated": True})
+    assert line.lost == {"fast output"}
     line = Line("v1", "jetbrains")
     asked = line.ask("client", *prompt(TEXT))
     line.say("agent", {"method": "session/update", "params": told("agent_message_chunk", content=TEXT)[1]})

@@ -134,9 +134,10 @@ async def test_our_agent_works_for_a_client_of_the_specification():
     async with with_client(Author, GREETING) as client:
         assert client.welcome["agentInfo"] == {"name": "testy", "version": "1.0"}
         assert client.welcome["agentCapabilities"]["mcpCapabilities"] == {
-            "supportedTransports": ["stdio", "http", "sse"]
+            "supportedTransports": ["stdio", "http", "sse", "acp"]
         }
-        assert client.welcome["agentCapabilities"]["sessionModes"] == []
+        modes = client.welcome["agentCapabilities"]["sessionModes"]
+        assert [(mode["modeId"], mode["title"]) for mode in modes] == [("code", "Code"), ("plan", "Plan")]
         assert client.welcome["authenticationMethods"][0] == {
             "methodId": "key",
             "title": "With a key",

@@ -115,6 +115,8 @@ TAKEN = {
         "link details": {"name", "description", "size"},
         "binary resources": {"resource"},
         "choice of signal": set(),
+        "allowed once": set(),
+        "fast output": set(),
         "output streams": set(),
     },
     "jetbrains": {"tool kind switch_mode": {"kind"}, "repeated content": {"content"}},

@@ -66,7 +66,7 @@ async def test_an_agent_that_understands_no_greeting_but_its_own_is_found_out():
     answers = [refusal, {"result": DRAFT_WELCOME}, {"result": DRAFT_WELCOME}]
     client, greetings = await meet(answers)
     assert client.dialect == "draft"
-    assert greetings[-1]["capabilities"]["fs"] == {"read": True, "write": True}
+    assert greetings[-1]["capabilities"]["fs"] == {"read": True, "write": True, "watch": False}
 
 
 async def test_an_agent_that_is_greeted_in_its_dialect_is_greeted_once():
@@ -137,7 +137,9 @@ async def test_a_client_can_be_served_in_a_dialect_nobody_could_have_told():
     ("params", "dialect"),
     [
         ({"protocolVersion": 1, "capabilities": {}}, "draft"),
-        ({"protocolVersion": 1, "clientCapabilities": {"terminal": {"create": True}}}, "pharo"),
+        ({"protocolVersion": 1, "clientCapabilities": {"terminal": {"create": True, "output": False}}}, "pharo"),
+        ({"protocolVersion": 1, "clientCapabilities": {"terminal": {"create": True}}}, None),
+        ({"protocolVersion": 1, "clientCapabilities": {"terminal": {}}}, None),
         ({"protocolVersion": 1, "clientCapabilities": {"terminal": True}}, None),
         ({"protocolVersion": 1}, None),
         (None, None),

@@ -26,7 +26,8 @@ class Authority:
 
     def _issue(self, name: str, key: ec.EllipticCurvePrivateKey, *, is_authority: bool = False) -> Files:
         now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("mcp.example.com")]
+        here = x509.SubjectAlternativeName(names)
         builder = (
             x509.CertificateBuilder()
             .subject_name(_named(name))

@@ -17,9 +17,10 @@ from dragoman.gateway.tokens import TokenFile, add_token
 from dragoman.gateway.upstream import Hosted
 from dragoman.gateway.web import Web, local_names
 from dragoman.testing import Testy
+from dragoman.transports.asgi import GRACE
 from dragoman.transports.server import listening
 
-PATIENCE = 20
+PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine
 
 
 class House:
@@ -41,14 +42,17 @@ class House:
             yield client
 
     @asynccontextmanager
-    async def bare(self, who: str = "ann", *, knows_us: bool = False, **options: Any) -> AsyncIterator["Bare"]:
+    async def bare(
+        self, who: str = "ann", *, knows_us: bool = False, capabilities: Any = None, **options: Any
+    ) -> AsyncIterator["Bare"]:
         """A client that sends and hears frames as they are."""
         from dragoman.transports.remote import dial
 
         bare = Bare(await dial(self.url(**options), headers=self.headers(who)))
         meta = {"_meta": {"dragoman": {}}} if knows_us else {}
         try:
-            await bare.ask("initialize", {"protocolVersion": 1, "clientCapabilities": meta})
+            offers = {**(capabilities or {}), **meta}
+            bare.greeting = await bare.ask("initialize", {"protocolVersion": 1, "clientCapabilities": offers})
             yield bare
         finally:
             await bare.wire.close()
@@ -60,6 +64,7 @@ class Bare:
     def __init__(self, wire: Any) -> None:
         self.wire = wire
         self.frames: list[dict[str, Any]] = []
+        self.greeting: dict[str, Any] = {}  # the answer to initialize
         self.ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._last = 0
@@ -83,6 +88,17 @@ class Bare:
         """The next message of a method, which is then no longer here."""
         return await self._next(lambda frame: frame.get("method") == method)
 
+    async def changed(self) -> None:
+        """Wait until something more is heard."""
+        self._changed.clear()
+        async with asyncio.timeout(PATIENCE):
+            await self._changed.wait()
+
+    async def until(self, condition: Any) -> None:
+        """Wait until something holds that changes with what is heard."""
+        while not condition():
+            await self.changed()
+
     async def _next(self, wanted: Any) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -101,6 +117,7 @@ async def hosting(
     people: tuple[str, ...] = ("ann", "bob"),
     hosted: Mapping[str, Any] | None = None,
     port: int = 0,
+    grace: float = GRACE,
     **options: Any,
 ) -> AsyncIterator[House]:
     file = directory / "tokens.json"
@@ -108,7 +125,7 @@ async def hosting(
     agents = {"testy": Hosted(target=agent, **{"preset": "allow-all", **(hosted or {})})}
     gateway = Gateway(SqliteEngine(directory), agents, **options)
     admission = Admission(TokenFile(file), refused=lambda why: gateway.metrics.refusals.add(1, why))
-    web = Web(gateway, admission)
+    web = Web(gateway, admission, grace=grace)
     async with running(gateway), listening(web, port=port) as server:
         web.hosts |= local_names("127.0.0.1", server.port)
         async with web.watching():

@@ -5,26 +5,34 @@ import contextlib
 import json
 import os
 import random
+import re
+import socket
 import ssl
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import Raw
+from remote.by_hand import ByHand
 
 from dragoman import connect
 from dragoman.errors import AgentStartError, Error, InvalidParams, MethodNotFound, Overloaded, RpcError
+from dragoman.framing import MAX_FRAME
 from dragoman.gateway.admission import Admission
 from dragoman.gateway.checks import Checks, command_hash
 from dragoman.gateway.limits import Limits
 from dragoman.gateway.serving import Order, check_exposure, serving
 from dragoman.gateway.signed import LEEWAY, SignedTokens
-from dragoman.gateway.tokens import TokenFile, add_token, revoke_token
+from dragoman.gateway.tokens import TokenFile, TokenFileError, add_token, revoke_token
 from dragoman.gateway.upstream import Hosted
 from dragoman.roles import AgentRole, ClientRole, methods
 from dragoman.testing import Testy
 from dragoman.transports.accepted import Request
+from dragoman.transports.addresses import read_url
 from dragoman.transports.asgi_streams import Refused
+from dragoman.transports.http_link import Link
 
 from .certificates import Authority
 from .house import PATIENCE, Watcher, hosting
@@ -119,7 +127,7 @@ async def test_nobody_comes_in_without_a_credential(tmp_path: Path) -> None:
                     async with connect(house.url(wire=wire), headers=headers):
                         pass
         assert house.gateway.metrics.connections.lines("x") == ["x 0"]
-        assert house.gateway.processes.running == {}
+        assert len(house.gateway.processes.running) == 0
 
 
 async def test_guessing_is_slowed_down(tmp_path: Path) -> None:
@@ -204,32 +212,58 @@ async def test_a_browser_brings_its_token_as_a_subprotocol(tmp_path: Path) -> No
             assert json.loads(await socket.recv())["result"]["protocolVersion"] == 1
 
 
-async def test_only_what_is_on_the_list_can_be_called(tmp_path: Path) -> None:
+async def test_only_what_is_on_the_list_or_the_agent_s_own_can_be_called(tmp_path: Path) -> None:
     listed = {
         *("authenticate", "logout", "session/new", "session/load", "session/resume", "session/list"),
         *("session/close", "session/delete", "session/prompt", "session/set_mode", "session/set_config_option"),
         *("initialize", "_dragoman/session/share", "_dragoman/queue/cancel", "session/attach", "session/detach"),
+        *("session/fork", "session/archive", "session/unarchive", "session/status", "session/set_title"),
+        *("auth/status", "providers/list", "providers/set", "providers/disable", "_testy/ping"),
     }
     known = {method.name for role in (AgentRole, ClientRole) for method in methods(role).values()}
     made_up = {f"_{word}/{verb}" for word in ("dragoman", "testy", "admin", "host") for verb in "abcdefgh"}
     made_up |= {"_testy/ping", "_dragoman/fs/read_text_file", "admin/drain", "gateway/sessions", "rpc.discover"}
     async with hosting(tmp_path) as house, house.bare() as bare:
         for name in sorted((known | made_up) - listed):
-            answer = await bare.ask(name, {"sessionId": "x"})
-            assert answer["error"]["code"] == -32601, name
+            about_none, about_a_stranger = await bare.ask(name, {}), await bare.ask(name, {"sessionId": "x"})
+            assert about_none["error"]["code"] == -32601, name
+            is_the_agents = name.startswith("_") and not name.startswith("_dragoman/")
+            assert about_a_stranger["error"]["code"] == (-32002 if is_the_agents else -32601), name
 
 
-async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path) -> None:
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two names that lead somewhere: one to the internet, one to this machine."""
+    leads, real = {"mcp.example.com": "93.184.215.14", "rebound.example.com": "127.0.0.1"}, socket.getaddrinfo
+
+    def resolve(host: Any, *arguments: Any, **options: Any) -> Any:
+        return real(leads.get(host, host), *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+
+async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path, names: None) -> None:
     work = tmp_path / "work" / "ann"
     (work / "project").mkdir(parents=True)
     (tmp_path / "work" / "bob").mkdir()
     (work / "out").symlink_to("/etc")
     known = command_hash("mcp-known", ["--stdio"])
-    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"), commands=[known])
+    with_level = command_hash("mcp-known", ["--stdio"], [("LEVEL", "3"), ("HOME", "/srv")])
+    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"), commands=[known, with_level])
+
+    def stdio(**more: Any) -> dict[str, Any]:
+        return {"mcpServers": [{"name": "k", "command": "mcp-known", "args": ["--stdio"], "env": [], **more}]}
+
+    def variables(**settings: str) -> list[dict[str, str]]:
+        return [{"name": name, "value": value} for name, value in settings.items()]
+
     good: list[dict[str, Any]] = [
         {"cwd": str(work)},
         {"cwd": str(work / "project")},
-        {"mcpServers": [{"name": "k", "command": "mcp-known", "args": ["--stdio"], "env": []}]},
+        stdio(),
+        stdio(env=None),
+        stdio(type="stdio"),
+        stdio(env=variables(HOME="/srv", LEVEL="3")),
         {"mcpServers": [{"name": "k", "type": "http", "url": "https://mcp.example.com/x", "headers": []}]},
     ]
     bad: list[dict[str, Any]] = [
@@ -246,11 +280,29 @@ async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path) -> None:
         {"additionalDirectories": [str(work / "out")]},
         {"mcpServers": [{"name": "k", "command": "mcp-known", "args": [], "env": []}]},
         {"mcpServers": [{"name": "k", "command": "sh", "args": ["-c", "touch x"], "env": []}]},
+        stdio(env=variables(PYTHONPATH="/tmp/evil")),
+        stdio(env=variables(LEVEL="3")),
+        stdio(env=variables(LEVEL="4", HOME="/srv")),
+        stdio(env=variables(LEVEL="3", HOME="/srv", X="1")),
+        stdio(env=[*variables(LEVEL="3", HOME="/srv"), *variables(LEVEL="4")]),
+        stdio(env=[{"name": "LEVEL", "value": "3", "more": 1}]),
+        stdio(env={"PYTHONPATH": "/tmp/evil"}),
+        stdio(url="http://127.0.0.1/"),
+        stdio(type="http", url="http://127.0.0.1/"),
+        stdio(type="sse"),
+        stdio(cwd="/tmp/evil"),
+        stdio(Command="sh"),
         {"mcpServers": [{"name": "k", "type": "acp", "id": "1"}]},
         *(
             {"mcpServers": [{"name": "k", "type": "http", "url": url, "headers": []}]}
             for url in (
                 "http://127.0.0.1/",
+                "https://127.0.0.1\\@mcp.example.com/",
+                "http://mcp.example.com/x",
+                "https://localhost.localdomain/",
+                "https://rebound.example.com/",
+                "https://[64:ff9b::7f00:1]/",
+                "https://user@mcp.example.com/",
                 "http://localhost/",
                 "http://169.254.169.254/latest",
                 "http://[::1]/",
@@ -278,6 +330,25 @@ async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path) -> None:
             answer = await bare.ask("session/new", {**base, **params})
             assert answer["error"]["code"] in (-32602, -32001), params
         assert len(house.gateway.live) == len(good)
+
+
+async def test_an_agent_is_given_the_servers_in_the_one_reading_that_was_checked() -> None:
+    checks = Checks(commands=[command_hash("mcp-known")])
+    twice = b'[{"name":"k","command":"sh","command":"mcp-known","args":[],"args":[],"env":[],"_meta":{"a":1}}]'
+    found = {"cwd": Raw(b'"/"'), "mcpServers": Raw(twice)}
+    checks.opening(found, Limits())
+    assert bytes(found["mcpServers"]) == (
+        b'[{"name":"k","command":"mcp-known","args":[],"env":[],"_meta":{"a":1}}]'
+    )
+
+
+async def test_a_refused_server_is_named_with_the_hash_that_would_allow_it() -> None:
+    server = {"name": "k", "command": "a", "args": ["b"], "env": [{"name": "C", "value": "d"}]}
+    found = {"cwd": Raw(b'"/"'), "mcpServers": Raw(json.dumps([server]).encode())}
+    with pytest.raises(InvalidParams, match=command_hash("a", ["b"], [("C", "d")])) as refused:
+        Checks().opening(found, Limits())
+    (known_by,) = re.findall("[0-9a-f]{64}", str(refused.value))
+    Checks(commands=[known_by]).opening(found, Limits())
 
 
 async def test_each_limit_has_a_clear_error_of_its_own(tmp_path: Path) -> None:
@@ -346,14 +417,28 @@ async def test_two_gateways_do_not_share_a_directory(tmp_path: Path) -> None:
         assert oct(os.stat(tmp_path / "admin.sock").st_mode)[-3:] == "600"
 
 
+def published(directory: Path, *keys: dict[str, Any]) -> Path:
+    """A file of an issuer's keys, put in the place of the one before."""
+    (directory / "new").write_text(json.dumps({"keys": keys}))
+    return (directory / "new").rename(directory / "jwks.json")
+
+
+def public_part(key: Any, kid: str, **more: Any) -> dict[str, Any]:
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    kinds = jwt.algorithms
+    of = kinds.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else kinds.ECAlgorithm
+    return json.loads(of.to_jwk(key.public_key())) | {"kid": kid, "use": "sig", **more}
+
+
 def signed(directory: Path) -> tuple[Any, Any]:
     """A file of keys, and what makes tokens with one of them."""
     import jwt
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key())) | {"kid": "k1", "use": "sig"}
-    (directory / "jwks.json").write_text(json.dumps({"keys": [public]}))
+    published(directory, public_part(key, "k1"))
 
     def make(kid: str = "k1", with_key: Any = key, algorithm: str = "ES256", **claims: Any) -> str:
         told = {"iss": "https://id.example", "aud": "dragoman", "sub": "ann", "exp": time.time() + 600, **claims}
@@ -378,6 +463,12 @@ async def test_a_signed_token_counts_when_everything_about_it_is_right(tmp_path:
         make(aud="another"),
         make(aud=None),
         make(sub=None),
+        make(sub=""),
+        make(sub=" "),
+        make(sub=" ann"),
+        make(sub="ann\nbob"),
+        make(sub="a" * 300),
+        make(sub="\u200bann"),
         make(nbf=time.time() + 600),
         make(with_key=other),
         make(kid="k2"),
@@ -406,6 +497,135 @@ async def test_who_comes_with_a_signed_token_is_in_until_it_expires(tmp_path: Pa
                 pass
         async with connect(url, headers={"Authorization": f"Bearer {make()}"}) as again:
             assert [found.session_id for found in await again.list_sessions()] == [session.id]
+
+
+async def test_a_renewed_token_goes_on_with_the_connection_that_the_one_before_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the issuer has changed its key meanwhile; what counts is the newest token, and who it names."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    tokens, make = signed(tmp_path)
+    order = Order(
+        agents={"testy": Hosted(target=Testy)}, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path)
+    )
+    next_key = ec.generate_private_key(ec.SECP256R1())
+    known = json.loads((tmp_path / "jwks.json").read_text())["keys"]
+    published(tmp_path, *known, public_part(next_key, "k2"))
+    brief = make(exp=time.time() + 60)
+    renewed = make(kid="k2", with_key=next_key)
+    async with serving(order, lambda: None) as (_, url):
+        link = Link(*read_url(url), None, "1.1", MAX_FRAME)
+        try:
+            ann, initialize = ByHand(link), {"authorization": f"Bearer {brief}"}
+            await ann.initialize(**initialize)
+            opening = {"id": 2, "method": "session/new", "params": {"cwd": str(tmp_path), "mcpServers": []}}
+            assert (await ann.post(opening, authorization=f"Bearer {renewed}"))[0] == 202
+            assert (await ann.post(opening, authorization=f"Bearer {make(sub='bob')}"))[0] == 404
+            other = Watcher()
+            async with connect(url, other, headers={"Authorization": f"Bearer {brief}"}):
+                late = SimpleNamespace(time=lambda: time.time() + 60 + LEEWAY + 1)
+                monkeypatch.setattr("dragoman.gateway.admission.time", late)
+                await other.until(lambda: other.closed)  # so it was looked who may stay
+            assert (await ann.post({**opening, "id": 3}, authorization=f"Bearer {renewed}"))[0] == 202
+        finally:
+            await link.close()
+
+
+async def test_a_key_the_issuer_takes_back_lets_nobody_in_and_nobody_stay(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    tokens, make = signed(tmp_path)
+    order = Order(
+        agents={"testy": Hosted(target=Testy)}, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path)
+    )
+    headers = {"Authorization": f"Bearer {make()}"}
+    async with serving(order, lambda: None) as (_, url):
+        ann = Watcher()
+        async with connect(url, ann, headers=headers):
+            await ann.new_session(tmp_path)
+            published(tmp_path, public_part(ec.generate_private_key(ec.SECP256R1()), "k2"))
+            await ann.until(lambda: ann.closed)
+        with pytest.raises(AgentStartError):
+            async with connect(url, headers=headers):
+                pass
+    (tmp_path / "jwks.json").unlink()
+    assert await tokens.principal(make()) is None
+
+
+async def test_keys_at_an_address_are_looked_at_again_and_count_no_longer_when_they_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dragoman.gateway import signed as module
+
+    _, make = signed(tmp_path)
+    answers = [(tmp_path / "jwks.json").read_bytes()]
+    visits = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.append(await reader.readuntil(b"\r\n\r\n"))
+        status = b"302 Found\r\nLocation: /" if b"/moved" in visits[-1] else b"200 OK"
+        writer.write(b"HTTP/1.0 " + status + b"\r\n\r\n" + answers[-1])
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        tokens = SignedTokens("https://id.example", "dragoman", f"http://127.0.0.1:{port}/")
+        assert await tokens.principal(make()) is not None
+        assert await tokens.principal(make()) is not None
+        assert len(visits) == 1
+        monkeypatch.setattr(module, "REFRESH", 0.0)
+        assert await tokens.principal(make()) is not None  # it was looked at a moment ago
+        monkeypatch.setattr(module, "FETCH_EVERY", 0.0)
+        answers.append(b"nonsense")
+        assert await tokens.principal(make()) is not None  # what was known counts on, for a while
+        monkeypatch.setattr(module, "KEPT", 0.0)
+        assert await tokens.principal(make()) is None
+        monkeypatch.setattr(module, "KEPT", 3600.0)
+        answers.append(b'{"keys": []}')
+        assert await tokens.principal(make()) is None
+        elsewhere = SignedTokens("https://id.example", "dragoman", f"http://127.0.0.1:{port}/moved")
+        visits.clear()
+        assert await elsewhere.principal(make()) is None
+        assert len(visits) == 1  # where it was sent on to nobody went
+
+
+async def test_a_key_is_for_its_own_algorithm_whatever_a_token_says(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    own = rsa.generate_private_key(65537, 2048)
+    curve = ec.generate_private_key(ec.SECP384R1())
+    tokens, make = signed(tmp_path)
+    keys = [
+        public_part(own, "named", alg="PS256"),
+        public_part(own, "any"),
+        public_part(own, "sealing", use="enc"),
+        public_part(own, "odd", alg="HS256"),
+        public_part(own, "signing only", key_ops=["sign"]),
+        public_part(curve, "curve"),
+    ]
+    published(tmp_path, *keys)
+
+    async def counts(kid: str, algorithm: str, key: Any = own) -> bool:
+        return await tokens.principal(make(kid=kid, with_key=key, algorithm=algorithm)) is not None
+
+    assert await counts("named", "PS256") and await counts("any", "RS256") and await counts("any", "PS512")
+    assert await counts("curve", "ES384", curve)
+    for kid, algorithm in (("named", "RS256"), ("sealing", "RS256"), ("odd", "RS256"), ("signing only", "RS256")):
+        assert not await counts(kid, algorithm), (kid, algorithm)
+    published(tmp_path, public_part(own, "twice"), public_part(curve, "twice"))
+    assert not await counts("twice", "RS256")
+
+
+async def test_a_token_file_that_lets_in_nobody_by_name_lets_in_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    add_token(file, "ann", "ann")
+    file.write_text(file.read_text().replace('"principal": "ann"', '"principal": ""'))
+    with pytest.raises(TokenFileError, match="'ann' lets in a principal without a name"):
+        TokenFile(file)
+    for principal in ("", " ", "a\nb", "\x1b[2J"):
+        with pytest.raises(TokenFileError):
+            add_token(tmp_path / "other.json", "x", principal)
 
 
 async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:

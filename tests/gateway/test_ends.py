@@ -42,7 +42,7 @@ async def test_an_agent_that_is_killed_in_the_middle_gives_its_turn_one_outcome(
         running = asyncio.ensure_future(outcome(session, "ask allow_once", key="k"))
         async with asyncio.timeout(PATIENCE):
             await ann.asked.get()
-            (upstream,) = house.gateway.processes.running.values()
+            ((_, _, upstream),) = house.gateway.processes.running.entries()
             os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
             with pytest.raises(InternalError, match="interrupted") as caught:
                 await running
@@ -60,7 +60,7 @@ async def test_an_agent_that_has_forgotten_is_told_what_was_said(tmp_path: Path)
     async with hosting(tmp_path, TESTY) as house, house.visit() as ann:
         session = await ann.new_session(tmp_path)
         await session.prompt("the cat is called Otto")
-        (upstream,) = house.gateway.processes.running.values()
+        ((_, _, upstream),) = house.gateway.processes.running.entries()
         os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
         assert upstream._running
         await asyncio.wait([upstream._running], timeout=PATIENCE)

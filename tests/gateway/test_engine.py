@@ -10,8 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.engine import Conflict, EngineFailure, Entry, Fenced
+from dragoman.gateway.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Record
 from dragoman.gateway.sqlite import SqliteEngine
+
+OLDER = """
+CREATE TABLE records (
+    session TEXT NOT NULL, number INTEGER NOT NULL, epoch INTEGER NOT NULL, time REAL NOT NULL,
+    origin TEXT NOT NULL, principal TEXT NOT NULL, client TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (session, number)
+) WITHOUT ROWID;
+CREATE TABLE leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL, epoch INTEGER NOT NULL, expires REAL NOT NULL);
+CREATE TABLE facts (
+    kind TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, revision INTEGER NOT NULL, PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+"""
+OLDER_BLOBS = {
+    1: "CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL);",
+    2: "CREATE TABLE blobs (session TEXT, name TEXT, data BLOB NOT NULL, PRIMARY KEY (session, name));",
+}
 
 
 @pytest.fixture
@@ -140,33 +156,50 @@ async def test_what_is_forgotten_is_found_nowhere(tmp_path: Path) -> None:
     await engine.close()
 
 
-async def test_a_file_of_a_newer_layout_or_none_at_all_is_refused_in_words(tmp_path: Path) -> None:
+async def test_a_file_of_a_newer_layout_is_refused_in_words(tmp_path: Path) -> None:
     await SqliteEngine(tmp_path / "new").close()
     with sqlite3.connect(tmp_path / "new" / "gateway.db") as db:
         db.execute("PRAGMA user_version = 99")
+        db.execute("CREATE TABLE news (id)")
     db.close()
     with pytest.raises(EngineFailure, match="newer version"):
         SqliteEngine(tmp_path / "new")
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "gateway.db").write_bytes(b"no database" * 1000)
-    with pytest.raises(EngineFailure, match="cannot be used"):
-        SqliteEngine(tmp_path / "bad")
 
 
-async def test_a_file_of_the_first_layout_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
-    old = SqliteEngine(tmp_path)
-    lease = await old.acquire("s", "us", 60)
-    await old.append(lease, [entry(1)], after=0)
-    await old.close()
+async def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "gateway.db").write_bytes(b"no database" * 1000)
+    engine = SqliteEngine(tmp_path)
+    await engine.put_fact("session", "s", b"x")
+    await engine.close()
+    (kept,) = tmp_path.glob("damaged-*/gateway.db")
+    assert kept.read_bytes() == b"no database" * 1000
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+async def test_a_file_of_an_older_layout_is_brought_up_to_date_with_all_that_is_in_it(
+    tmp_path: Path, layout: int
+) -> None:
+    frame = bytes(range(256))
     with sqlite3.connect(tmp_path / "gateway.db") as db:
-        db.executescript("DROP TABLE blobs; CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL);")
-        db.execute("PRAGMA user_version = 1")
+        db.executescript(OLDER + OLDER_BLOBS[layout])
+        db.execute("INSERT INTO records VALUES ('s', 1, 7, 1.5, 'agent', 'ann', 'seat', ?)", (frame,))
+        db.execute("INSERT INTO facts VALUES ('session', 's', ?, 3)", (b"card",))
+        db.execute("INSERT INTO leases VALUES ('s', 'us', 7, 0)")
+        db.execute(f"PRAGMA user_version = {layout}")
+        if layout == 2:
+            db.execute("INSERT INTO blobs VALUES ('s', ?, ?)", (hashlib.sha256(b"large").hexdigest(), b"large"))
     db.close()
     engine = SqliteEngine(tmp_path)
+    assert await engine.read("s") == [Record(1, 7, 1.5, Entry("agent", frame, "ann", "seat"))]
+    assert await engine.fact("session", "s") == Fact(b"card", 3)
+    lease = await engine.acquire("s", "us", 60)
+    assert lease.epoch == 8
+    await engine.append(lease, [entry(2)], after=1)
     name = await engine.put_blob("s", b"large")
     assert [piece async for piece in engine.blob("s", name)] == [b"large"]
-    assert [record.entry for record in await engine.read("s")] == [entry(1)]
     await engine.close()
+    await SqliteEngine(tmp_path).close()
+    assert not list(tmp_path.glob("damaged-*"))
 
 
 async def test_nobody_else_may_read_the_log(engine: SqliteEngine) -> None:

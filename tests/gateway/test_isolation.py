@@ -1,15 +1,24 @@
 """Agents of different principals, each in a sandbox of its own."""
 
 import asyncio
+import functools
 import os
+import secrets
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ordinary import run_as_ordinary_user
 
+from dragoman.errors import AgentStartError
 from dragoman.gateway.checks import Checks
 from dragoman.gateway.upstream import Hosted
+from dragoman.host import isolation, way_out
+from dragoman.host.terminals import landlock
+from dragoman.host.terminals.sandbox import Sandbox
+from dragoman.places import open_place
 
 from .house import PATIENCE, Watcher, hosting
 
@@ -76,6 +85,165 @@ async def test_an_isolated_agent_reaches_its_principal_s_workspace_and_nobody_el
             assert "sleep" not in await run(bob, his, "cat /proc/*/cmdline")
 
 
+@pytest.mark.skipif(landlock.version() == 0, reason="the kernel has no Landlock")
+async def test_what_is_mounted_by_mistake_is_nothing_to_an_isolated_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hers, his = tmp_path / "work" / "ann", tmp_path / "work" / "bob"
+    for place in (hers, his):
+        place.mkdir(parents=True)
+        (place / "note.txt").write_text(f"of {place.name}")
+        if os.geteuid() == 0:
+            os.chown(place, *OWNER)
+    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"))
+    with open_place(his) as place:
+        wrap = functools.partialmethod(Sandbox.wrap, strays={"/stray": place})
+        monkeypatch.setattr(Sandbox, "wrap", wrap)
+        monkeypatch.setattr(Sandbox, "check", no_trial)
+        async with (
+            hosting(
+                tmp_path / "state", ["/usr/bin/python3", "-c", PROBE], hosted={"isolated": True}, checks=checks
+            ) as house,
+            house.visit("ann") as ann,
+        ):
+            session = await ann.new_session(hers)
+            told = await run(ann, session, "cat note.txt; ls /stray; cat /stray/note.txt; echo mine > /stray/new")
+    assert "of ann" in told and told.count("Permission denied") == 3, told
+    assert os.listdir(his) == ["note.txt"]
+
+
+async def no_trial(self: Sandbox, roots: object = ()) -> None:
+    """The trial has a stray of its own."""
+
+
+# What a network of the host's would show: its loopback, its abstract sockets, its list of Unix sockets.
+REACHING = """
+import socket, sys, urllib.error, urllib.request
+def tried(attempt):
+    try:
+        return attempt()
+    except urllib.error.HTTPError as exc:
+        return f"{exc.code} {exc.read().decode()}"
+    except OSError as exc:
+        return type(exc).__name__
+def connect(family, address):
+    with socket.socket(family) as wire:
+        wire.connect(address)
+        return "connected"
+port, name = int(sys.argv[1]), sys.argv[2]
+print("loopback", tried(lambda: connect(socket.AF_INET, ("127.0.0.1", port))))
+print("abstract", tried(lambda: connect(socket.AF_UNIX, chr(0) + name)))
+print("listed", name in open("/proc/net/unix").read())
+for number in (port, port + 1):
+    url = f"http://127.0.0.1:{number}/"
+    print("proxy", tried(lambda: urllib.request.urlopen(url, timeout=20).read().decode()))
+"""
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+async def test_an_isolated_agent_has_a_network_of_its_own_and_a_proxy_to_listed_hosts(
+    tmp_path: Path, is_listed: bool
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nmodel")
+        writer.close()
+
+    name = f"dragoman-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        work = tmp_path / "work" / "{principal}"
+        ann_s = tmp_path / "work" / "ann"
+        ann_s.mkdir(parents=True)
+        (ann_s / "reach.py").write_text(REACHING)
+        if os.geteuid() == 0:
+            os.chown(ann_s, *OWNER)
+        network = [f"127.0.0.1:{port}"] if is_listed else []
+        hosted = {"isolated": True, "network": network}
+        checks = Checks(workspace=str(work))
+        agent = ["/usr/bin/python3", "-c", PROBE]
+        async with (
+            server,
+            hosting(tmp_path, agent, hosted=hosted, checks=checks) as house,
+            house.visit("ann", Watcher()) as ann,
+        ):
+            session = await ann.new_session(ann_s)
+            told = await run(ann, session, f"/usr/bin/python3 reach.py {port} {name}")
+    assert "loopback ConnectionRefusedError" in told
+    assert "abstract ConnectionRefusedError" in told
+    assert "listed False" in told
+    assert told.count("proxy model") == is_listed
+    assert told.count(f"127.0.0.1:{port + 1} is not on the list of --network") == is_listed
+
+
+HOLDING = """
+import socket, sys
+held = []
+while True:
+    wire = socket.create_connection(("127.0.0.1", 3128))
+    wire.sendall(b"CONNECT")
+    wire.settimeout(0.5 if len(held) < int(sys.argv[1]) else None)
+    held.append(wire)
+    try:
+        if not wire.recv(1):
+            break
+    except TimeoutError:
+        continue
+open("held", "w").close()
+sys.stdin.read()
+"""
+
+
+async def test_the_way_out_of_one_person_is_not_another_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds as many connections as there may be holds their own."""
+    monkeypatch.setattr(way_out, "MOST_CONNECTIONS", 2)
+    for name in ("ann", "bob"):
+        place = tmp_path / "work" / name
+        place.mkdir(parents=True)
+        (place / "hold.py").write_text(HOLDING)
+        if os.geteuid() == 0:
+            os.chown(place, *OWNER)
+    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"))
+    agent, hosted = ["/usr/bin/python3", "-c", PROBE], {"isolated": True, "network": ["127.0.0.1:9"]}
+    asking = "/usr/bin/python3 -c 'import urllib.request as u; u.urlopen(\"http://127.0.0.1:8/\")' 2>&1 | tail -1"
+    async with (
+        hosting(tmp_path / "state", agent, hosted=hosted, checks=checks) as house,
+        house.visit("ann") as ann,
+        house.visit("bob") as bob,
+    ):
+        async with asyncio.timeout(PATIENCE):
+            hers, his = (
+                await ann.new_session(tmp_path / "work" / "ann"),
+                await bob.new_session(tmp_path / "work" / "bob"),
+            )
+            holding = "mkfifo wait; /usr/bin/python3 hold.py 2 < wait > /dev/null 2>&1 & exec 3<> wait"
+            await run(
+                ann,
+                hers,
+                f"({holding}; while [ ! -e held ]; do sleep 0.1; done; sleep 1000) >/dev/null 2>&1 & "
+                "while [ ! -e held ]; do sleep 0.1; done",
+            )
+            assert "403" not in await run(ann, hers, asking)
+            assert "403" in await run(bob, his, asking)  # he is heard: the host is not on the list
+
+
+async def test_rules_do_not_hide_among_more_than_are_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "MOST_RULES", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / "work" / name / ".dragoman").mkdir(parents=True)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "work", *OWNER)
+    place = functools.partial(open_place, tmp_path / "work")
+    with pytest.raises(AgentStartError, match=r"too much in .* to look for rules"):
+        async with isolation.Isolation().reach(["/bin/cat"], place, None):
+            """It is not started."""
+
+
 def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
     from dragoman.gateway.gateway import Gateway
     from dragoman.gateway.sqlite import SqliteEngine
@@ -87,3 +255,9 @@ def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no workspace"):
         Gateway(engine, {"a": Hosted(target=["agent"], isolated=True)})
     asyncio.run(engine.close())
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests above were an ordinary user's")
+def test_agents_of_an_ordinary_user_are_isolated_too() -> None:
+    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake")

@@ -74,15 +74,19 @@ async def test_the_client_that_owns_the_workspace_lends_it(tmp_path: Path) -> No
 async def test_without_the_client_that_owns_it_there_is_no_workspace(tmp_path: Path) -> None:
     limits = Limits(owner_seconds=0.1)
     async with hosting(tmp_path, hosted={"workspace": "client"}, limits=limits) as house, house.visit() as ann:
-        session = await ann.new_session(tmp_path)
+        async with house.visit("ann", Owner()) as owner:
+            session = await owner.new_session(tmp_path)
+        await ann.resume_session(session.id, tmp_path)
         with pytest.raises(RpcError, match="workspace"):
-            await session.prompt("read /anything.txt")
+            await ann.session(session.id).prompt("read /anything.txt")
 
 
 async def test_a_request_waits_for_the_client_that_owns_the_workspace_to_come_back(tmp_path: Path) -> None:
     async with hosting(tmp_path, hosted={"workspace": "client"}) as house, house.visit() as ann:
-        session = await ann.new_session(tmp_path)
-        reading = asyncio.ensure_future(prompted(session, "read /anything.txt"))
+        async with house.visit("ann", Owner()) as owner:
+            session = await owner.new_session(tmp_path)
+        resumed = await ann.resume_session(session.id, tmp_path)
+        reading = asyncio.ensure_future(prompted(resumed, "read /anything.txt"))
         await ann.until(lambda: ann.told.get(session.id))
         async with house.visit("ann", Owner()) as owner, asyncio.timeout(PATIENCE):
             await owner.resume_session(session.id, tmp_path)

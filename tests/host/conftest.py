@@ -1,5 +1,7 @@
 """A home of its own for every test: rules, approvals, the audit log and the journal are the user's."""
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,14 @@ def project(tmp_path: Path, home: Path) -> Path:
     directory.mkdir()
     (directory / "a.txt").write_text("one\ntwo\nthree\n")
     return directory
+
+
+@pytest.fixture
+def public_directory() -> Iterator[Path]:
+    """A directory that every user can enter and write: pytest's own are its user's alone.
+
+    Not in /tmp, which a host that is root covers while it starts a sandbox.
+    """
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="dragoman-tests-") as directory:
+        Path(directory).chmod(0o777)
+        yield Path(directory)

@@ -1,15 +1,18 @@
 """What is shown for approval is what it is."""
 
+import json
 import subprocess
 import sys
 import time
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from torture.host_display import SEQUENCES, is_safe, read_back, show_all, strings
 
 from dragoman.host.addresses import host_warning
-from dragoman.host.display import is_elided, quoted, scripts, shown_command, visible
+from dragoman.host.display import COMMAND_LIMIT, is_elided, quoted, scripts, shortened, shown_command, visible
 
 
 def test_nothing_shown_is_hidden_and_everything_can_be_read_back():
@@ -195,3 +198,51 @@ def test_the_strings_of_the_experiment_are_many_and_hold_every_control_and_forma
     assert len(made) == 2500
     hidden = {chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) in ("Cc", "Cf")}
     assert hidden <= set("".join(made))
+
+
+class Counting(Sequence[str]):
+    """Very many words, which counts how many of them somebody looked at."""
+
+    seen = 0
+
+    def __len__(self) -> int:
+        return 200_000
+
+    def __getitem__(self, index: Any) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError
+        self.seen += 1
+        return f"it's word {index}"
+
+
+def test_of_very_many_words_only_those_that_are_shown_are_looked_at() -> None:
+    words = Counting()
+    shown = shown_command(words)
+    assert is_elided(shown)
+    assert len(shown) <= COMMAND_LIMIT
+    assert shown.startswith("'it'\\''s word 0' ")
+    assert shown.endswith("'it'\\''s word 199999'")
+    assert words.seen < 2000
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 101, ["a"] * 1000, {"k": "v" * 200, "l": 1}, {str(n): n for n in range(1000)}, [["x" * 60] * 2]]
+)
+def test_a_value_is_cut_before_it_is_written_out(value: Any) -> None:
+    cut, is_whole = shortened(value, 100)
+    assert not is_whole
+    assert len(json.dumps(cut)) < 1000
+
+
+def test_a_short_value_stays_as_it_is() -> None:
+    value = {"a": [1, "xy", None, True, 1.5], "b": {}}
+    assert shortened(value, 100) == (value, True)
+
+
+def test_a_value_too_deep_to_be_shown_is_cut() -> None:
+    value: Any = "x"
+    for _ in range(150):
+        value = [value]
+    cut, is_whole = shortened(value)
+    assert not is_whole
+    assert json.dumps(cut).count("[") == 100

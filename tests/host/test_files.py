@@ -65,6 +65,39 @@ def test_a_new_file_is_made_with_the_directories_above_it(workspace: Workspace, 
     assert not litter(ws)
 
 
+DEEP = 1900  # directories, each of one letter
+
+
+def test_a_file_in_many_new_directories_waits_for_the_disk_a_few_times(ws: Path, monkeypatch) -> None:
+    waits, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: waits.append(fd) or fsync(fd))
+    try:
+        with Workspace(ws, state=ws.parent / "state") as workspace:
+            written = write(workspace, Path(ws, *["d"] * DEEP, "f"), "x")
+    finally:  # deeper than Python could remove it
+        subprocess.run(["rm", "-rf", str(ws / "d")], check=True)
+    assert written.created
+    assert len(waits) < 20
+
+
+def test_many_directories_made_for_nothing_are_removed_though_few_files_may_be_open(ws: Path, monkeypatch) -> None:
+    def no_room(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Workspace(ws, state=ws.parent / "state") as workspace:
+        monkeypatch.setattr("dragoman.host.files.edits.write_new", no_room)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (400, limits[1]))
+        try:
+            with pytest.raises(RpcError):
+                write(workspace, Path(ws, *["d"] * DEEP, "f"), "x")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    left = os.listdir(ws)
+    subprocess.run(["rm", "-rf", str(ws / "d")], check=True)
+    assert left == []
+
+
 def test_nothing_is_made_before_it_is_committed(workspace: Workspace, ws: Path) -> None:
     with workspace.writing(str(ws / "a" / "b.txt")) as target:
         assert not target.exists
@@ -330,21 +363,22 @@ def test_a_state_directory_others_can_write_to_is_not_used(ws: Path, caplog) -> 
     assert "others can write to it" in caplog.text
 
 
-def test_temporary_files_of_the_dead_are_swept_and_those_of_the_living_are_not(ws: Path) -> None:
-    state = ws.parent / "state"
-    with Workspace(ws, state=state) as living:
-        write(living, ws / "f", "x")
-        (record,) = (state / "files").iterdir()
-        of_the_living = ws / f".dragoman-{record.stem}-0123456789abcdef.tmp"
-        of_the_living.touch()
-        of_the_dead = ws / ".dragoman-aaaaaaaaaaaaaaaa-0123456789abcdef.tmp"
-        of_the_dead.touch()
-        (ws / ".dragoman-notes.tmp").touch()
-        (state / "files" / "aaaaaaaaaaaaaaaa.temps").write_text(f'"{ws}"\n"/nowhere"\n"{ws}/cut sho')
-        Workspace(ws, state=state).close()
-        assert sorted(path.name for path in litter(ws)) == [of_the_living.name, ".dragoman-notes.tmp"]
-        of_the_living.unlink()
-    assert list((state / "files").iterdir()) == []
+def test_temporary_files_of_the_living_are_not_taken_for_those_of_the_dead(ws: Path, monkeypatch) -> None:
+    """Another workspace starts while one is about to give a file its name."""
+    (ws / "f").write_text("old")
+    exchange, found = linux.exchange, []
+
+    def hurry(*arguments: object) -> None:
+        Workspace(ws, state=ws.parent / "state").close()
+        found.extend(litter(ws))
+        exchange(*arguments)
+
+    monkeypatch.setattr(linux, "exchange", hurry)
+    with Workspace(ws, state=ws.parent / "state") as living:
+        write(living, ws / "f", "new")
+    assert len(found) == 1
+    assert (ws / "f").read_text() == "new"
+    assert not litter(ws)
 
 
 # Reading

@@ -2,9 +2,11 @@
 
 import contextlib
 import hashlib
-import json
 import os
+import shutil
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -155,6 +157,34 @@ def test_one_edit_that_fails_undoes_all(workspace: Workspace, ws: Path, failing:
     assert tree(ws) == before
 
 
+EDITING = """
+import sys
+from dragoman.errors import RpcError
+from dragoman.host.files import Workspace
+from dragoman.host.files.extensions import DeleteEdit, WriteEdit
+
+ws, state = sys.argv[1:]
+edits = [WriteEdit(path=f"{ws}/a", content="new"), DeleteEdit(path=f"{ws}/b")]
+edits += [WriteEdit(path=f"{ws}/ro/x", content="x"), WriteEdit(path=f"{ws}/c", content="new")]
+try:
+    with Workspace(ws, state=state) as workspace, workspace.editing(edits) as several:
+        several.commit()
+except RpcError as exc:
+    print(exc.data["kind"])
+"""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_an_edit_that_hits_a_read_only_mount_leaves_nothing_behind(ws: Path) -> None:
+    (ws / "ro").mkdir()
+    before = tree(ws)
+    mounts = ["bwrap", "--bind", "/", "/", "--dev", "/dev", "--ro-bind", f"{ws}/ro", f"{ws}/ro"]
+    command = [*mounts, sys.executable, "-c", EDITING, str(ws), str(ws.parent / "state")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "read_only\n", done.stderr
+    assert tree(ws) == before
+
+
 def test_a_file_that_changes_between_looking_and_doing_undoes_all(workspace: Workspace, ws: Path) -> None:
     edits = [
         WriteEdit(path=f"{ws}/a", content="new a\n"),
@@ -237,104 +267,3 @@ def test_too_many_edits_are_refused(workspace: Workspace, ws: Path) -> None:
     with pytest.raises(InvalidParams) as caught:
         workspace.editing([WriteEdit(path=f"{ws}/{number}", content="") for number in range(1001)])
     assert kind_of(caught) == "too_large"
-
-
-def test_an_old_file_without_a_second_name_is_copied(workspace: Workspace, ws: Path, monkeypatch) -> None:
-    """As on a file system that has no hard links; an edit that fails later puts the copy back."""
-
-    def no_links(*_: object, **__: object) -> None:
-        raise PermissionError(1, "no hard links here")
-
-    monkeypatch.setattr(os, "link", no_links)
-    (ws / "a").chmod(0o640)
-    with workspace.editing([WriteEdit(path=f"{ws}/a", content="new"), DeleteEdit(path=f"{ws}/b")]) as several:
-        monkeypatch.setattr(linux, "rename_new", no_links)  # so that nothing can be deleted either
-        with pytest.raises(InvalidParams):
-            several.commit()
-        monkeypatch.undo()
-    Workspace(ws, state=ws.parent / "state").close()
-    assert tree(ws) == {"a": "old a\n", "b": "old b\n", "c": "old c\n"}
-    assert stat.S_IMODE((ws / "a").stat().st_mode) == 0o640
-
-
-# Recovery
-
-
-def plant(ws: Path, *lines: object) -> Path:
-    """A record somebody has left behind."""
-    directory = ws.parent / "state" / "files"
-    directory.mkdir(parents=True, mode=0o700)
-    record = directory / "0123456789abcdef-1.edits"
-    record.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return record
-
-
-def names(ws: Path, **changes: object) -> dict[str, object]:
-    found = {
-        "directory": str(ws),
-        "inode": ws.stat().st_ino,
-        "missing": [],
-        "name": "a",
-        "temp": ".t",
-        "kept": ".k",
-    }
-    return {**found, **changes}
-
-
-def contents(ws: Path, new: str) -> dict[str, object]:
-    return {"contents": [{"old": sha256("older\n"), "new": sha256(new), "inode": (ws / "a").stat().st_ino}]}
-
-
-def test_what_somebody_has_changed_since_the_crash_is_left_alone(ws: Path, caplog) -> None:
-    plant(ws, [names(ws)], contents(ws, "newer\n"))
-    (ws / ".k").write_text("older\n")
-    (ws / "a").write_text("the user's own\n")
-    Workspace(ws, state=ws.parent / "state").close()
-    assert tree(ws) == {"a": "the user's own\n", "b": "old b\n", "c": "old c\n"}
-    assert "changed by somebody else" in caplog.text
-
-
-def test_a_record_cut_short_is_nothing(ws: Path) -> None:
-    record = plant(ws)
-    record.write_text('[{"directory": "/et')
-    before = tree(ws)
-    Workspace(ws, state=ws.parent / "state").close()
-    assert tree(ws) == before
-    assert not record.exists()
-
-
-def test_a_directory_that_is_not_there_now_is_waited_for(ws: Path, caplog) -> None:
-    record = plant(ws, [names(ws)], contents(ws, "old a\n"))
-    (ws / ".k").write_text("older\n")
-    ws.rename(ws.parent / "unmounted")
-    ws.mkdir()
-    (ws / "a").write_text("old a\n")
-    Workspace(ws, state=ws.parent / "state").close()
-    assert tree(ws) == {"a": "old a\n"}
-    assert record.exists()
-    (ws / "a").unlink()
-    ws.rmdir()
-    (ws.parent / "unmounted").rename(ws)
-    Workspace(ws, state=ws.parent / "state").close()
-    assert (ws / "a").read_text() == "older\n"
-    assert not record.exists()
-
-
-def test_recovery_follows_no_link(ws: Path) -> None:
-    outside = ws.parent / "outside"
-    outside.mkdir()
-    (outside / "a").write_text("old a\n")
-    (outside / ".k").write_text("older\n")
-    (ws / "way").symlink_to(outside)
-    there = names(ws, directory=f"{ws}/way", inode=outside.stat().st_ino)
-    record = plant(ws, [there], contents(outside, "old a\n"))
-    Workspace(ws, state=ws.parent / "state").close()
-    assert (outside / "a").read_text() == "old a\n"
-    record.unlink()
-
-
-def test_an_unreadable_record_is_kept_for_a_person_to_look_at(ws: Path, caplog) -> None:
-    record = plant(ws, {"something": "else"})
-    Workspace(ws, state=ws.parent / "state").close()
-    assert "cannot be read" in caplog.text
-    record.unlink()

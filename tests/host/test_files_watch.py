@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import InvalidParams, RpcError
+from dragoman.errors import InvalidParams, ResourceNotFound, RpcError
 from dragoman.host.files import Workspace, watching
 from dragoman.host.files.extensions import FilesChanged, WatchRequest
 
@@ -116,6 +117,38 @@ async def test_links_lead_to_no_news_from_outside(workspace: Workspace, ws: Path
         with pytest.raises(RpcError):
             async with workspace.watch(request(path)):
                 pass
+
+
+@needs_watchfiles
+async def test_a_directory_removed_and_made_again_at_once_is_still_watched(workspace: Workspace, ws: Path) -> None:
+    """As a branch change or a build does it; the new directory often has the number of the old one."""
+    async with workspace.watch(request(ws)) as changes:
+        for number in range(5):
+            (ws / "sub" / "below").mkdir()
+            await until(changes, below="created")
+            shutil.rmtree(ws / "sub")
+            (ws / "sub" / "below").mkdir(parents=True)
+            (ws / "sub" / "below" / f"early {number}").touch()
+            await until(changes, **{f"early {number}": "created"})
+            (ws / "sub" / "below" / f"late {number}").touch()
+            (ws / "sub" / f"later {number}").touch()
+            await until(changes, **{f"late {number}": "created", f"later {number}": "created"})
+            shutil.rmtree(ws / "sub" / "below")
+            await until(changes, below="deleted")
+
+
+@needs_watchfiles
+@pytest.mark.parametrize("recursive", [True, False])
+async def test_the_end_of_the_watched_directory_itself_is_told(
+    workspace: Workspace, ws: Path, recursive: bool
+) -> None:
+    (ws / "sub" / "last").touch()
+    async with workspace.watch(request(ws / "sub", recursive=recursive)) as changes:
+        shutil.rmtree(ws / "sub")
+        await until(changes, sub="deleted")
+        with pytest.raises(ResourceNotFound):
+            async with asyncio.timeout(10):
+                await anext(changes)
 
 
 @needs_watchfiles

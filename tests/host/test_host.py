@@ -190,6 +190,16 @@ async def test_the_rules_of_each_workspace_hold_in_its_sessions(tmp_path: Path, 
             await host.new_session(project)
 
 
+async def test_rules_are_not_read_through_a_link(tmp_path: Path, project: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "permissions.toml").write_text("a secret of somebody else")
+    (project / ".dragoman").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RulesError, match="is a link") as refused:
+        async with hosting(Host(), project):
+            pass
+    assert "secret" not in str(refused.value)
+
+
 async def test_what_a_workspace_would_allow_waits_for_the_user_s_trust(project: Path) -> None:
     workspace_file(project).parent.mkdir()
     workspace_file(project).write_text('[[allow]]\noperation = "file_read"\npath = "a.txt"\n')

@@ -78,7 +78,7 @@ async def test_several_files_are_changed_at_once_and_each_change_is_shown(projec
         assert [file["path"] for file in done["files"]] == [f"{project}/a.txt", f"{project}/new.txt"]
         assert (project / "a.txt").read_text() == "one\n2\nthree\n"
         details = [question.detail for question in screen.seen]
-        assert details == ["@@ -1,3 +1,3 @@\n one\n-two\n+2\n three", "@@ -1,0 +1,1 @@\n+new"]
+        assert details == ["@@ -1,3 +1,3 @@\n one\n-two\n+2\n three", "@@ -0,0 +1,1 @@\n+new"]
         screen.choice = "reject_once"
         edits = [{"type": "delete", "path": f"{project}/{name}"} for name in ("a.txt", "new.txt")]
         assert await answer(session, "_dragoman/fs/apply_edits", edits=edits) == (-32602, "not_permitted")
@@ -162,10 +162,10 @@ async def test_output_is_pushed_stream_by_stream_before_the_end_is_told(project:
         assert {news["result"]["terminalId"] for news in said[1:]} == {id}
 
 
-async def test_an_interactive_command_is_asked_about_whatever_is_allowed(project: Path) -> None:
+async def test_an_interactive_command_is_asked_about_with_a_warning(project: Path) -> None:
     screen = Screen("allow_once")
     size = {"columns": 80, "rows": 24}
-    async with hosting(Host(preset="allow-all", asker=screen), project) as session:
+    async with hosting(Host(asker=screen), project) as session:
         command = {"command": "read name; echo hello $name; stty size", "size": size}
         id = (await answer(session, "_dragoman/terminal/create", **command))["terminalId"]
         assert await answer(session, "_dragoman/terminal/resize", terminalId=id, columns=132, rows=43) == {}

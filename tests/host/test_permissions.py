@@ -1,22 +1,18 @@
 """Permissions: decided on what will be done, asked when in doubt, and no when anything fails."""
 
 import asyncio
-import json
+import itertools
 import os
 import random
-import stat
-import subprocess
-import sys
-import time
 
 import pytest
 from torture.host_faults import DISK_FAULTS, FAULTS, YES, by_answer, by_decide, faults
 from torture.host_permissions import (
     PROTECTED,
+    SECRET,
     USUAL,
     Screen,
     allowed_among,
-    approve_then_try,
     cases,
     disagreements,
     flood,
@@ -29,17 +25,20 @@ from torture.host_permissions import (
     trick_rules,
     try_protected,
 )
+from torture.repositories import CONTROL, GIT_DIRECTORIES, LINKS, repositories
 from torture.shell_tricks import BENIGN, TRICKS
 
 from dragoman import Agent, Client, connect
 from dragoman import schema as s
 from dragoman.host.audit import AuditLog, verify
 from dragoman.host.audit.chain import read_line
+from dragoman.host.git_directories import is_git_directory
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
-from dragoman.host.permissions import PRESETS, Approval, ApprovalStore, Permissions, Rules
+from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules
 from dragoman.host.permissions.matching import Rule
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
+PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine
 
 ALL_FILES = "\n".join(
     f'[[allow]]\noperation = "{kind}"\npath = ["**", "/**"]\n'
@@ -196,6 +195,30 @@ async def test_options_that_mislead_are_answered_cancelled_and_written_down(tmp_
     assert sum("misleading" in record.fields.get("why", "") for record in records) == 400
 
 
+async def test_what_an_agent_says_at_length_is_cut_before_it_is_shown():
+    long = "\x1b'x\u0301" * 100_000
+    screen = Screen("agent_3")
+    content = [s.Content(content=s.TextContent(text=long)) for _ in range(30)]
+    params = request(title=long, name=long, raw_input={"a": long, "b": [long] * 1000}, content=content)
+    await Permissions(asker=screen).answer(params)
+    (question,) = screen.seen
+    assert not question.is_whole
+    assert len(question.text) < 120_000
+    named = request(options=[offered("Allow" + " " * 2000, "allow_once"), offered("No", "reject_once")])
+    assert isinstance((await Permissions(asker=screen).answer(named)).outcome, s.CancelledPermissionOutcome)
+    assert len(screen.seen) == 1
+
+
+async def test_a_tools_arguments_that_are_not_shown_whole_are_allowed_once_at_most(root, store):
+    screen = Screen("reject_once")
+    for arguments in ({"a": "x" * 100_000}, {str(n): n for n in range(10_000)}, ["x"] * 10_000):
+        call = McpTool(server="a", tool="b", arguments=arguments)
+        await Permissions(asker=screen, store=store).decide("s", call, workspace=root)
+    for question in screen.seen:
+        assert not question.is_whole
+        assert [option.id for option in question.options if option.allows] == ["allow_once"]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -255,7 +278,7 @@ async def test_over_a_real_connection_a_cancelled_turn_withdraws_its_question(ro
         async def request_permission(self, params):
             return await self.permissions.answer(params)
 
-    async with asyncio.timeout(5), connect(Asking, Host()) as client:
+    async with asyncio.timeout(PATIENCE), connect(Asking, Host()) as client:
         session = await client.new_session(cwd=root)
         turn = session.prompt("go")
         await shown.wait()
@@ -286,7 +309,7 @@ async def test_dangerous_variables_always_ask(root):
     )
     names += "HTTPS_PROXY ld_preload LD_AUDIT GCONV_PATH SSH_ASKPASS RUSTC_WRAPPER"
     screen = Screen("allow_once")
-    permissions = Permissions("allow-all", asker=screen)
+    permissions = Permissions("ask", asker=screen)
     for name in names.split():
         operation = Execute(argv=("ls",), cwd=str(root), env=((name, "x"),))
         assert await permissions.decide("s", operation, workspace=root)
@@ -296,16 +319,32 @@ async def test_dangerous_variables_always_ask(root):
     assert len(screen.seen) == len(names.split())
     harmless = Execute(argv=("ls",), cwd=str(root), env=(("CI", "1"), ("LANG", "C"), ("DEBUG", "x")))
     assert await permissions.decide("s", harmless, workspace=root)
-    assert len(screen.seen) == len(names.split())
+    assert screen.seen[-1].warnings == ()
+
+
+async def test_a_thousand_dangerous_variables_are_one_short_warning_and_more_are_refused(root):
+    screen = Screen("reject_once")
+    for count in (10_000, 1000):
+        env = tuple((f"LD_{number}", "x") for number in range(count))
+        operation = Execute(argv=("ls",), cwd=str(root), env=env, dangerous_env=tuple(name for name, _ in env))
+        assert not await Permissions("ask", asker=screen).decide("s", operation, workspace=root)
+    ((warning,),) = (question.warnings for question in screen.seen)
+    assert warning.startswith("LD_0, LD_1, LD_10, ")
+    assert warning.endswith("and 990 more can change what is run")
 
 
 async def test_what_the_host_calls_dangerous_is(root):
     screen = Screen("reject_once")
     operation = Execute(argv=("ls",), cwd=str(root), env=(("X", "1"),), dangerous_env=("X",))
-    assert not await Permissions("allow-all", asker=screen).decide("s", operation, workspace=root)
+    assert not await Permissions("ask", asker=screen).decide("s", operation, workspace=root)
     function = Execute(argv=("ls",), cwd=str(root), env=(("X", "() { :; }"),))
-    assert not await Permissions("allow-all", asker=screen).decide("s", function, workspace=root)
-    assert len(screen.seen) == 2
+    assert not await Permissions("ask", asker=screen).decide("s", function, workspace=root)
+    rule = Rule(effect="allow", operations=("terminal_execute",), where="here", argv=("ls",), env={"X": "1"})
+    permissions = Permissions("ask", Rules([rule]), screen)
+    assert await permissions.decide("s", operation, workspace=root)  # the rule names the variable with its value
+    unnamed = Execute(argv=("ls",), cwd=str(root), dangerous_env=("Y",))
+    assert not await permissions.decide("s", unnamed, workspace=root)
+    assert len(screen.seen) == 3
 
 
 async def test_an_address_with_several_readings_always_asks(root):
@@ -317,7 +356,7 @@ async def test_an_address_with_several_readings_always_asks(root):
         "x",
         "http://a\\b",
     ):
-        assert not await Permissions("allow-all", asker=screen).decide("s", NetworkAccess(url=url), workspace=root)
+        assert not await Permissions("ask", asker=screen).decide("s", NetworkAccess(url=url), workspace=root)
     assert len(screen.seen) == 5
     assert "evil.com" in screen.seen[0].warnings[0]
 
@@ -332,8 +371,15 @@ async def test_an_address_with_several_readings_always_asks(root):
         Execute(argv=("a",), cwd="/", env=(("", "x"),)), Execute(argv=("a",), cwd="/", env=(("A=B", "x"),)),
         Execute(argv=("a",), cwd="/", env=(("A", "\0"),)), NetworkAccess(url=""), McpTool(server="", tool="x"),
         McpTool(server="x", tool=""), McpTool(server="x", tool="y", arguments=...), None, "file_read",
+        FileRead(path="/" + "x/" * 3000), Execute(argv=("a",), cwd="/" + "x/" * 3000),
+        Execute(argv=("a", "x" * 200_000), cwd="/"), Execute(argv=("a",) * 300_000, cwd="/"),
+        Execute(argv=("sh", "-c", "a; " * 400_000), cwd="/", shell=True),
+        Execute(argv=("a",), cwd="/", env=(("A", "x" * 200_000),)),
+        Execute(argv=("a",), cwd="/", env=tuple((f"A{n}", "x") for n in range(1001))),
+        NetworkAccess(url="https://a/" + "x" * 100_000), McpTool(server="x" * 2000, tool="y"),
+        McpTool(server="x", tool="y" * 2000),
     ],
-    ids=repr,
+    ids=lambda operation: repr(operation)[:60],
 )  # fmt: skip
 async def test_what_cannot_be_what_it_says_is_refused_unasked(operation):
     screen = Screen()
@@ -410,8 +456,10 @@ async def test_a_protected_file_is_protected_under_its_other_names(root, name):
     (root / name).write_text("secret")
     os.link(root / name, root / "innocent.txt")
     screen = Screen("reject_once")
-    for operation in (read(root, "innocent.txt"), FileWrite(path=f"{root}/innocent.txt", digest="d")):
-        assert not await Permissions("allow-all", asker=screen).decide("s", operation, workspace=root)
+    permissions = Permissions("allow-all", asker=screen)
+    assert not await permissions.decide("s", FileWrite(path=f"{root}/innocent.txt", digest="d"), workspace=root)
+    reading = await permissions.decide("s", read(root, "innocent.txt"), workspace=root)
+    assert bool(reading) == (name not in SECRET)
     assert name.partition("/")[0] in screen.seen[0].warnings[0]
 
 
@@ -441,10 +489,48 @@ async def test_ordinary_files_are_not_protected(root):
         "github/workflows/a.yml",
         "ssh/a",
         ".github/README.md",
+        "docs/agents.md",
+        "objects/a.py",
+        "src/HEAD",
+        "refs/config",
     ]
     permissions = Permissions("allow-all")
     for name in names:
         assert await permissions.decide("s", FileWrite(path=f"{root}/{name}", digest="d"), workspace=root), name
+
+
+async def test_every_git_directory_is_protected_wherever_it_lies_and_however_it_is_linked(root):
+    main = repositories(root)
+    files = [f"{place}/{name}" for place in GIT_DIRECTORIES for name in CONTROL]
+    files += [*LINKS, "new/.git", "GIT~1/config"]
+    (main / "innocent").symlink_to(main / "data" / "store")
+    for name in [*files, "innocent/config", "innocent/hooks/post-checkout"]:
+        for preset in ("allow-edits", "allow-all"):
+            screen = Screen("reject_once")
+            permissions = Permissions(preset, asker=screen)
+            operation = FileWrite(path=f"{main}/{name}", digest="d")
+            assert not await permissions.decide("s", operation, workspace=main), name
+            assert "Git takes programs" in screen.seen[0].warnings[0]
+    for name in ("file", "sub/file", "tree/file", "vendor/nested/file", "data/file"):
+        operation = FileWrite(path=f"{main}/{name}", digest="d")
+        assert await Permissions("allow-edits").decide("s", operation, workspace=main), name
+
+
+async def test_a_bare_repository_cannot_be_made_piece_by_piece(root):
+    """Whichever piece comes last, it is the one that asks."""
+    pieces = ("HEAD", "objects/x", "refs/x", "config")
+    for order in itertools.permutations(pieces):
+        place = root / "-".join(order).replace("/", "_")
+        asked = 0
+        for piece in order:
+            screen = Screen("reject_once")
+            operation = FileWrite(path=f"{place}/{piece}", digest="d")
+            if await Permissions("allow-edits", asker=screen).decide("s", operation, workspace=root):
+                (place / piece).parent.mkdir(parents=True, exist_ok=True)
+                (place / piece).write_text("ref: refs/heads/main\n" if piece == "HEAD" else "")
+            asked += len(screen.seen)
+        assert asked >= 1, order
+        assert not is_git_directory(str(place)), order
 
 
 # Asking
@@ -491,7 +577,7 @@ async def test_questions_of_different_sessions_are_shown_side_by_side(root):
         return "allow_once"
 
     permissions = Permissions(asker=asker)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         one, two = await asyncio.gather(
             permissions.decide("one", read(root), workspace=root),
             permissions.decide("two", read(root), workspace=root),
@@ -516,30 +602,6 @@ async def test_an_agent_that_invents_sessions_cannot_flood_all_screens():
     assert sum(permits(response, request()) for response in responses) == 256
 
 
-async def test_the_same_question_is_asked_once_for_all_who_wait(root):
-    asked = []
-    shown, release = asyncio.Event(), asyncio.Event()
-
-    async def asker(question):
-        asked.append(question)
-        shown.set()
-        await release.wait()
-        return "allow_once"
-
-    permissions = Permissions(asker=asker)
-    tasks = [asyncio.create_task(permissions.decide("s", read(root), workspace=root)) for _ in range(50)]
-    async with asyncio.timeout(5):
-        await shown.wait()
-        tasks[0].cancel()
-        await asyncio.wait(tasks[:1])
-        release.set()
-        assert all(decision.allowed for decision in await asyncio.gather(*tasks[1:]))
-    assert tasks[0].cancelled()
-    assert len(asked) == 1
-    assert await permissions.decide("s", read(root), workspace=root)
-    assert len(asked) == 2
-
-
 async def test_a_question_nobody_waits_for_any_more_is_taken_away_and_asked_anew(root):
     shown, gone = asyncio.Event(), asyncio.Event()
 
@@ -554,7 +616,7 @@ async def test_a_question_nobody_waits_for_any_more_is_taken_away_and_asked_anew
 
     permissions = Permissions(asker=asker)
     task = asyncio.create_task(permissions.decide("s", read(root), workspace=root))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await shown.wait()
         task.cancel()
         await gone.wait()
@@ -572,7 +634,7 @@ async def test_cancelling_a_session_answers_its_questions_cancelled(root):
     permissions = Permissions(asker=asker)
     deciding = asyncio.create_task(permissions.decide("s", read(root), workspace=root))
     answering = asyncio.create_task(permissions.answer(request()))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await shown.wait()
         await asyncio.sleep(0)
         permissions.cancel("s")
@@ -677,167 +739,3 @@ async def test_every_decision_is_written_down_before_it_counts(root, tmp_path, s
     assert (denied["decision"], denied["why"], denied["digest"]) == ("deny", "the preset deny", "d")
     assert (claimed["operation"], claimed["claims"]["title"]) == ("claim", "Read\n")
     assert verify(path) == []
-
-
-# Approvals
-
-
-@pytest.mark.parametrize("scope", ["session", "workspace", "always"])
-async def test_an_approval_holds_for_exactly_what_was_approved(tmp_path, scope):
-    tried, asked, again = await approve_then_try(tmp_path, scope)
-    assert tried >= 40
-    assert (asked, again) == (tried, 0)
-
-
-async def test_how_far_an_approval_reaches(root, tmp_path):
-    other = tmp_path / "other"
-    reach = {}
-    for scope in ("once", "session", "workspace", "always"):
-        screen = Screen(f"allow_{scope}")
-        path = tmp_path / f"{scope}.json"
-        permissions = Permissions(asker=screen, store=ApprovalStore(path))
-        await permissions.decide("s", read(root), workspace=root)
-        screen.choice = "reject_once"
-        fresh = Permissions(asker=screen, store=ApprovalStore(path))
-        stranger = Permissions(asker=screen, store=ApprovalStore(path), agent="stranger")
-        decisions = [
-            await permissions.decide("s", read(root), workspace=root),
-            await permissions.decide("another", read(root), workspace=root),
-            await fresh.decide("s", read(root), workspace=root),
-            await fresh.decide("s", read(root), workspace=other),
-            await stranger.decide("s", read(root), workspace=root),
-        ]
-        reach[scope] = [decision.allowed for decision in decisions]
-    assert reach == {
-        "once": [False, False, False, False, False],
-        "session": [True, False, False, False, False],
-        "workspace": [True, True, True, False, False],
-        "always": [True, True, True, True, False],
-    }
-
-
-async def test_scopes_that_cannot_be_kept_are_not_offered(root, store):
-    offers = []
-    for keep, workspace in ((None, root), (store, None), (store, root)):
-        screen = Screen("reject_once")
-        await Permissions(asker=screen, store=keep).decide("s", read(root), workspace=workspace)
-        offers.append([option.scope for option in screen.seen[0].options if option.allows])
-    assert offers == [
-        ["once", "session"],
-        ["once", "session", "always"],
-        ["once", "session", "workspace", "always"],
-    ]
-
-
-async def test_an_approval_is_revoked_at_run_time_in_every_process(root, store):
-    screen = Screen("allow_always")
-    permissions = Permissions(asker=screen, store=store)
-    elsewhere = Permissions(store=ApprovalStore(store.path))
-    await permissions.decide("s", read(root), workspace=root)
-    screen.choice = "allow_session"
-    await permissions.decide("s", read(root, "b"), workspace=root)
-    assert await elsewhere.decide("s", read(root), workspace=root)
-    in_session, kept = permissions.approvals()
-    assert (in_session.scope, kept.scope, kept.subject) == ("session", "always", f"{root}/a.txt")
-    assert permissions.revoke(kept.id) == 1
-    assert not await elsewhere.decide("s", read(root), workspace=root)
-    assert permissions.revoke("unknown") == 0
-    assert permissions.revoke() == 1
-    assert permissions.approvals() == ()
-
-
-async def test_a_closed_session_takes_its_approvals_along(root):
-    screen = Screen("allow_session")
-    permissions = Permissions(asker=screen)
-    await permissions.decide("s", read(root), workspace=root)
-    permissions.close_session("s")
-    assert (await permissions.decide("s", read(root), workspace=root)).why == "the session is closed"
-    permissions.open_session("s")
-    await permissions.decide("s", read(root), workspace=root)
-    assert len(screen.seen) == 2
-
-
-async def test_always_is_thirty_days_unless_said_otherwise(root, store):
-    permissions = Permissions(asker=Screen("allow_always"), store=store)
-    await permissions.decide("s", read(root), workspace=root)
-    (approval,) = permissions.approvals()
-    assert 29.9 < (approval.expires - time.time()) / 86400 < 30.1
-    brief = Permissions(asker=Screen("allow_always"), store=store, lifetime=0.0)
-    assert await brief.decide("s", read(root, "b"), workspace=root)
-    assert len(permissions.approvals()) == 1
-    assert not await Permissions(store=store).decide("s", read(root, "b"), workspace=root)
-
-
-async def test_approvals_are_in_a_file_only_the_user_can_read(root, store):
-    permissions = Permissions(asker=Screen("allow_always"), store=store)
-    await permissions.decide("s", read(root), workspace=root)
-    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
-    assert json.loads(store.path.read_text())["version"] == 1
-    assert sorted(path.name for path in store.path.parent.iterdir()) == ["approvals.json", "approvals.json.lock"]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda path: path.write_bytes(b"{"),
-        lambda path: path.write_bytes(b"\xff"),
-        lambda path: path.write_text(path.read_text().replace('"version": 1', '"version": 2')),
-        lambda path: path.write_text(path.read_text().replace('"always"', '"ever"')),
-        lambda path: path.chmod(0o666),
-        lambda path: path.unlink(),
-        lambda path: (path.rename(f"{path}2"), path.symlink_to(f"{path}2")),
-        lambda path: (path.unlink(), os.mkfifo(path)),
-    ],
-)
-async def test_a_file_that_cannot_be_trusted_approves_nothing(root, store, spoil):
-    permissions = Permissions(asker=Screen("allow_always"), store=store)
-    await permissions.decide("s", read(root), workspace=root)
-    assert await Permissions(store=ApprovalStore(store.path)).decide("s", read(root), workspace=root)
-    spoil(store.path)
-    assert not await Permissions(store=store).decide("s", read(root), workspace=root)
-    assert not await Permissions(store=ApprovalStore(store.path)).decide("s", read(root), workspace=root)
-
-
-def test_processes_that_remember_at_once_lose_nothing(store):
-    code = """
-import sys
-from dragoman.host.permissions import Approval, ApprovalStore
-store = ApprovalStore(sys.argv[1])
-for number in range(20):
-    store.remember(Approval(id=f"{sys.argv[2]}-{number}", fingerprint="f", operation="file_read", subject="",
-                            scope="always", expires=1e12))
-"""
-    writers = [subprocess.Popen([sys.executable, "-c", code, store.path, str(number)]) for number in range(3)]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
-    assert len(store.approvals()) == 60
-
-
-def test_a_killed_writer_leaves_the_old_approvals_or_the_new(store):
-    store.remember(Approval(id="old", fingerprint="f", operation="o", subject="", scope="always", expires=1e12))
-    code = """
-import os, sys
-from dragoman.host.permissions import Approval, ApprovalStore
-os.fsync = lambda fd: os.kill(os.getpid(), 9)
-ApprovalStore(sys.argv[1]).remember(Approval(id="new", fingerprint="f", operation="o", subject="", scope="always",
-                                             expires=1e12))
-"""
-    assert subprocess.run([sys.executable, "-c", code, store.path]).returncode == -9
-    assert [approval.id for approval in ApprovalStore(store.path).approvals()] == ["old"]
-
-
-async def test_a_workspaces_rules_are_trusted_by_path_and_content(root, store):
-    (root / "permissions.toml").write_text(ALL_FILES)
-
-    def rules():
-        return Rules.load(None, root / "permissions.toml", store.trusts)
-
-    untrusted = rules()
-    assert not await Permissions(rules=untrusted).decide("s", read(root), workspace=root)
-    store.trust(*untrusted.untrusted)
-    assert await Permissions(rules=rules()).decide("s", read(root), workspace=root)
-    store.distrust(untrusted.untrusted[0])
-    assert not await Permissions(rules=rules()).decide("s", read(root), workspace=root)
-    store.trust(*untrusted.untrusted)
-    (root / "permissions.toml").write_text(ALL_FILES + "# changed\n")
-    assert not await Permissions(rules=rules()).decide("s", read(root), workspace=root)

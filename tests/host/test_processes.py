@@ -11,6 +11,7 @@ from torture.errands import COMMAND, answer
 from dragoman import AgentExited, AgentStartError
 from dragoman.host import Host
 from dragoman.host.processes import Launch, find_agent, known_agents, launch_from, start
+from dragoman.programs import own_command
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -38,12 +39,22 @@ async def test_the_user_s_own_agents_come_first(own: Path) -> None:
 
 
 async def test_an_agent_of_ours_is_that_of_this_installation(home: Path) -> None:
-    assert find_agent("testy").argv == [sys.executable, "-m", "dragoman", "agent", "testy"]
+    assert find_agent("testy").argv == own_command("dragoman", "agent", "testy")
 
 
 async def test_whatever_is_no_name_is_an_address_or_a_command(home: Path) -> None:
     assert find_agent("wss://example.com/acp").url == "wss://example.com/acp"
     assert find_agent("agent --acp 'two words'").argv == ["agent", "--acp", "two words"]
+
+
+async def test_a_file_of_agents_that_never_ends_is_not_waited_for(own: Path) -> None:
+    os.mkfifo(own)
+    with pytest.raises(AgentStartError, match="not a plain file"):
+        known_agents()
+    own.unlink()
+    own.symlink_to("/dev/zero")
+    with pytest.raises(AgentStartError, match="not a plain file"):
+        known_agents()
 
 
 @pytest.mark.parametrize(
@@ -53,16 +64,37 @@ async def test_whatever_is_no_name_is_an_address_or_a_command(home: Path) -> Non
         ('[a]\ntitle = "neither"\n', "either a command or a url"),
         ('[a]\ntransport = "http"\ncommand = "x"\n', "needs a url"),
         ('[a]\ncommand = ["x"]\n', "command"),
+        ('[a]\ncomand = "x"\n', "unknown key 'comand'; did you mean command"),
+        ('[a]\ncommand = "x"\nshell = true\n', "unknown key 'shell'; there are: command, args"),
         ('a = "x"\n', "must be a table"),
-        ("[a\n", "cannot read"),
     ],
 )
-async def test_a_mistake_in_the_user_s_file_is_named(own: Path, config: str, wrong: str) -> None:
-    own.write_text(config)
+async def test_a_mistake_in_the_user_s_file_is_named_and_spoils_no_other_agent(
+    own: Path, config: str, wrong: str
+) -> None:
+    own.write_text(f'{config}[mine]\ncommand = "y"\n')
     with pytest.raises(AgentStartError, match=wrong) as caught:
-        find_agent("echo")
+        find_agent("a")
     assert str(own) in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert find_agent("mine").argv == ["y"]
+    assert "echo" in known_agents() and "a" not in known_agents()
+
+
+async def test_the_name_of_a_shipped_agent_with_a_mistake_does_not_start_the_shipped_one(own: Path) -> None:
+    own.write_text('[echo]\ncomand = "x"\n')
+    with pytest.raises(AgentStartError, match="comand"):
+        find_agent("echo")
+
+
+async def test_a_file_of_agents_that_cannot_be_read_at_all_is_named(own: Path) -> None:
+    own.write_text("[a\n")
+    with pytest.raises(AgentStartError, match=f"cannot read {own}"):
+        find_agent("echo")
+    own.unlink()
+    own.symlink_to(own)
+    with pytest.raises(AgentStartError, match=f"cannot read {own}"):
+        find_agent("echo")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from torture.shell_tricks import BENIGN, CWD, RULES
 from dragoman.host.addresses import origin
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
 from dragoman.host.permissions import Rules, RulesError, user_file, workspace_file
-from dragoman.host.permissions.launchers import program, why_not_open
-from dragoman.host.permissions.matching import Place, name_fits, path_fits
+from dragoman.host.permissions.matching import Place
+from dragoman.host.permissions.patterns import name_fits, path_fits
+from dragoman.host.permissions.programs import program
 
 ROOT = "/home/ada/project"
 HERE = Place(ROOT, "claude", time.time())
@@ -299,7 +300,6 @@ def test_a_launcher_cannot_be_left_open(load, words):
 def test_a_program_is_known_by_its_name_alone():
     names = {"/usr/bin/python3.11": "python", "Bash": "bash", "perl5.36": "perl", "cmd.exe": "cmd", "7z": "7z"}
     assert {word: program(word) for word in names} == names
-    assert why_not_open(["mytool"]) is None
 
 
 # The network and tools
@@ -362,6 +362,16 @@ def test_a_rule_can_be_for_one_agent_and_for_a_time(load):
     assert effect(rules, read, Place(ROOT, "claude", in_2031)) is None
     assert effect(rules, write, Place(ROOT, "", in_2029)) == "deny"
     assert effect(rules, write, Place(ROOT, "", in_2031)) is None
+
+
+@pytest.mark.parametrize("kind", ["deny", "allow"])
+def test_a_rule_can_end_with_the_calendar_or_have_ended_before_it(load, kind):
+    for expires in ("9999-12-31", "9999-12-31T23:59:59", "9999-12-31T23:59:59-12:00"):
+        rules = load(f'[[{kind}]]\noperation = "file_read"\npath = "**"\nexpires = {expires}\n')
+        assert effect(rules, FileRead(path=f"{ROOT}/a")) == kind
+    for expires in ("0001-01-01", "0001-01-01T00:00:00", "0001-01-01T00:00:00+12:00"):
+        rules = load(f'[[{kind}]]\noperation = "file_read"\npath = "**"\nexpires = {expires}\n')
+        assert effect(rules, FileRead(path=f"{ROOT}/a")) is None
 
 
 def test_a_ban_can_be_on_everything(load):

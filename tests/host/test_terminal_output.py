@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -344,13 +345,25 @@ async def test_a_keeper_that_is_killed_is_replaced(terminals: Terminals) -> None
     assert running.status and running.status.signal == "SIGTERM"
 
 
+def changed_keeper(directory: Path, changes: dict[str, str]) -> Path:
+    """A copy of the keeper's program with other words in it, and without patience."""
+    program = directory / "keeper"
+    shutil.copytree(children.PROGRAM, program, ignore=shutil.ignore_patterns("__pycache__"))
+    for old, new in {**changes, "PATIENCE = 5.0": "PATIENCE = 0.1"}.items():
+        found = [path for path in program.iterdir() if old in path.read_text()]
+        assert found
+        for path in found:
+            path.write_text(path.read_text().replace(old, new))
+    return program
+
+
 async def test_what_cannot_be_ended_is_reported_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    program = tmp_path / "keeper.py"  # one whose kills are refused, as if the processes were another user's
-    text = children.PROGRAM.read_text().replace("PATIENCE = 5.0", "PATIENCE = 0.1")
-    program.write_text(text.replace("signal.SIGKILL)", "0)"))
-    monkeypatch.setattr(children, "PROGRAM", program)
+    changed = changed_keeper(
+        tmp_path, {"signal.SIGKILL)": "0)", "cgroup.kill": "none"}
+    )  # as if they were another user's
+    monkeypatch.setattr(children, "PROGRAM", changed)
     async with Terminals() as terminals, asyncio.timeout(10):
         terminal = await terminals.create("s", execution("trap '' TERM; echo up; sleep 100; :", cwd="/"))
         async for _ in terminal.follow():
@@ -363,9 +376,6 @@ async def test_what_cannot_be_ended_is_reported_and_not_waited_for(
 async def test_where_nobody_adopts_orphans_the_process_group_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "keeper.py"
-    text = children.PROGRAM.read_text().replace("PATIENCE = 5.0", "PATIENCE = 0.1")
-    program.write_text(text.replace('LINUX = sys.platform == "linux"', "LINUX = False"))
-    assert program.read_text() != text
-    monkeypatch.setattr(children, "PROGRAM", program)
+    changed = changed_keeper(tmp_path, {'LINUX = sys.platform == "linux"': "LINUX = False"})
+    monkeypatch.setattr(children, "PROGRAM", changed)
     await spawn_and_end(tmp_path, ["clean", "deaf", "chain", "background"], cycles=12)

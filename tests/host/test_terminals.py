@@ -16,6 +16,7 @@ from torture.host_terminals import guess
 
 from dragoman.errors import InvalidParams, Overloaded, RpcError
 from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution
+from dragoman.places import open_place
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -166,15 +167,12 @@ async def test_a_shell_command_is_run_by_a_shell(terminals: Terminals) -> None:
 
 async def test_a_command_runs_in_the_directory_that_was_opened(terminals: Terminals, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    fd = os.open(tmp_path / "here", os.O_PATH)
-    try:
+    with open_place(tmp_path / "here") as place:
         os.rename(tmp_path / "here", tmp_path / "moved")
         (tmp_path / "here").mkdir()  # an impostor
         operation = execution("pwd", ["-P"], cwd=str(tmp_path / "here"))
-        terminal = await terminals.create("s", operation, directory=fd)
+        terminal = await terminals.create("s", operation, directory=place)
         await terminal.wait()
-    finally:
-        os.close(fd)
     assert terminal.output().output == f"{tmp_path}/moved\n"
 
 

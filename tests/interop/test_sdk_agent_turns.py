@@ -226,9 +226,8 @@ async def test_a_turn_read_after_our_client_left_says_that_the_connection_is_clo
     async with sdk_agent(tmp_path) as agent:
         turn = (await agent.new_session()).prompt("wait")
         assert isinstance(await anext(turn), s.ToolCall)
-    async with asyncio.timeout(2):
-        with pytest.raises(ConnectionClosed):
-            await turn
+    with pytest.raises(ConnectionClosed):
+        await turn
 
 
 # Errors

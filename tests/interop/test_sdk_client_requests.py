@@ -235,5 +235,5 @@ async def test_our_agent_sends_the_user_to_a_page(tmp_path: Path):
 async def test_a_client_that_shows_no_forms_is_not_asked_to(tmp_path: Path):
     capabilities = CAPABILITIES.model_copy(update={"elicitation": None})
     async with dragoman_agent(tmp_path, capabilities=capabilities) as agent:
-        assert await agent.find_out("fill") == {"error": "LocalProtocolError"}
+        assert await agent.find_out("fill") == {"error": "NotOffered"}
         assert agent.editor.questions == []

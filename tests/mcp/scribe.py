@@ -59,4 +59,5 @@ if __name__ == "__main__":
         server.run("stdio")
     else:
         kind, port = sys.argv[1:]
-        server.run(kind, host="127.0.0.1", port=int(port))
+        more = {"max_request_body_size": 32_000_000} if kind == "streamable-http" else {}
+        server.run(kind, host="127.0.0.1", port=int(port), **more)

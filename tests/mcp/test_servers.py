@@ -2,6 +2,10 @@
 
 import asyncio
 import contextlib
+import json
+import os
+import re
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -9,9 +13,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from forgetful import Forgetful
+from torture.by_hand import resident
 
 from dragoman import schema as s
-from dragoman.mcp import Failure, Server, connected, servers
+from dragoman.mcp import Failure, Server, bodies, connected, connections, processes
 from dragoman.roles import RemoteClient, Wire
 from dragoman.turn import AgentSession
 
@@ -128,22 +134,11 @@ async def test_a_server_that_cannot_be_used_fails_with_one_line(
 
 
 async def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "CONNECT", 0.5)
+    monkeypatch.setattr(connections, "CONNECT", 0.5)
     silent = s.McpServerStdio(name="x", command=sys.executable, args=["-c", "import sys; sys.stdin.read()"], env=[])
     async with asyncio.timeout(20):
         with pytest.raises(Failure, match="does not answer"):
             await connected(silent, session(tmp_path))
-
-
-async def test_a_server_that_dies_fails_the_call_and_the_next_ones(tmp_path: Path) -> None:
-    dying = Path(SCRIBE).read_text().replace('return "written"', "import os; os._exit(3)")
-    program = f"import sys; sys.argv = ['scribe']; exec({dying!r})"
-    config = s.McpServerStdio(name="scribe", command=sys.executable, args=["-c", program], env=[])
-    async with reached(config, tmp_path) as server:
-        with pytest.raises(Failure):
-            await server.call("write", {"path": str(tmp_path / "made")})
-        with pytest.raises(Failure):
-            await server.call("greet", {"name": "Ada"})
 
 
 async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path) -> None:
@@ -160,3 +155,214 @@ async def test_without_the_library_it_says_what_to_install(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "mcp.client.client", None)
     with pytest.raises(Failure, match=r"pip install 'dragoman\[mcp\]'"):
         await connected(STDIO, session(tmp_path))
+
+
+# Servers that misbehave, die and come back
+
+ROGUE = s.McpServerStdio(
+    name="rogue", command=sys.executable, args=[str(Path(__file__).parent / "rogue_server.py")], env=[]
+)
+
+
+@pytest.mark.parametrize("tool", ["surrogate", "shapeless"])
+async def test_an_answer_that_cannot_be_read_fails_its_call_and_no_other(tool: str, tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        failing, greeting = (
+            asyncio.create_task(server.call(tool, {})),
+            asyncio.create_task(server.call("greet", {})),
+        )
+        with pytest.raises(Failure, match=rf"rogue/{tool} failed: the server's answer cannot be read"):
+            await failing
+        first, again = await greeting, await server.call("greet", {})
+        assert first == again  # by the same process
+
+
+async def test_text_that_is_no_text_and_stray_lines_cost_nothing(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        assert [piece.text for piece in await server.call("no_text", {})] == ["\ufffd"]
+        assert [piece.text for piece in await server.call("chatter", {})] == ["done"]
+        assert [piece.text for piece in await server.call("marked", {})] == ["done"]
+
+
+async def test_structured_content_alone_is_given_as_text(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        assert [json.loads(piece.text) for piece in await server.call("structured", {})] == [{"answer": 42}]
+
+
+@pytest.mark.parametrize("tool", ["long_error", "long_refusal"])
+async def test_what_a_server_says_of_a_failure_is_cut(tool: str, tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        with pytest.raises(Failure, match="eee") as caught:
+            await server.call(tool, {})
+        assert len(str(caught.value)) < 2100
+
+
+async def test_a_process_that_died_is_started_again_with_the_next_call(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        before = await server.call("greet", {})
+        with pytest.raises(Failure):
+            await server.call("die", {})
+        after = await server.call("greet", {})
+        assert after != before and after[0].text.startswith("Hello from")
+
+
+async def test_a_process_that_dies_again_and_again_is_tried_after_a_pause(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        reasons = []
+        for _ in range(8):  # the pauses grow, so that one of them is longer than whatever holds up this test
+            with pytest.raises(Failure) as caught:
+                await server.call("die", {})
+            reasons.append(str(caught.value))
+        assert re.search(r"it is tried again in \d+ s at the earliest", reasons[-1])
+        assert "tried again" not in reasons[1]
+
+
+async def test_a_process_killed_between_calls_is_not_missed(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        pid = int((await server.call("greet", {}))[0].text.removeprefix("Hello from ").rstrip("."))
+        os.kill(pid, signal.SIGKILL)
+        while server.is_connected:  # noqa: ASYNC110 - nothing else tells
+            await asyncio.sleep(0.01)
+        (after,) = await server.call("greet", {})
+        assert after.text.startswith("Hello from") and str(pid) not in after.text
+
+
+async def test_a_server_that_forgot_its_session_is_asked_again_in_a_new_one(tmp_path: Path) -> None:
+    there = Forgetful()
+    async with there.running():
+        config = s.McpServerHttp(name="x", url=f"http://127.0.0.1:{there.port}/mcp", headers=[])
+        async with reached(config, tmp_path) as server:
+            assert [piece.text for piece in await server.call("count", {})] == ["1"]
+            there.sessions.clear()
+            assert [piece.text for piece in await server.call("count", {})] == ["2"]
+            assert (there.begun, there.calls) == (2, 2)
+
+
+async def test_a_server_that_was_away_is_reached_again(tmp_path: Path) -> None:
+    there = Forgetful()
+    async with contextlib.AsyncExitStack() as stack:
+        async with there.running():
+            config = s.McpServerHttp(name="x", url=f"http://127.0.0.1:{there.port}/mcp", headers=[])
+            server = await stack.enter_async_context(reached(config, tmp_path))
+            await server.call("count", {})
+        with pytest.raises(Failure):
+            await server.call("count", {})
+        async with there.running():
+            assert [piece.text for piece in await server.call("count", {})] == ["2"]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 20, 100])
+async def test_a_server_closed_while_it_is_started_again_leaves_nothing(steps: int, tmp_path: Path) -> None:
+    server = await connected(ROGUE, session(tmp_path))
+    with pytest.raises(Failure):
+        await server.call("die", {})
+    calling = asyncio.create_task(server.call("greet", {}))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await server.close()
+    await asyncio.wait([calling])
+    assert isinstance(calling.exception(), Failure | None)
+
+
+async def test_tools_that_changed_are_learned_anew(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        assert "learned" not in {tool.name for tool in server.tools}
+        await server.call("learn", {})
+        await server.refresh()
+        assert "learned" in {tool.name for tool in server.tools}
+
+
+async def test_a_server_of_the_newest_protocol_is_listened_to_for_changed_tools(tmp_path: Path) -> None:
+    changing = (
+        Path(SCRIBE)
+        .read_text()
+        .replace(
+            'def fail() -> str:\n    """Fail."""\n',
+            "async def fail(context: Context) -> str:\n"
+            "    server.add_tool(lambda: 'new', name='learned', description='New.')\n"
+            "    await context.notify_tools_changed()\n    return 'told'\n",
+        )
+    )
+    assert "learned" in changing
+    program = f"import sys; sys.argv = ['scribe']\nfrom mcp.server.mcpserver import Context\nexec({changing!r})"
+    config = s.McpServerStdio(name="scribe", command=sys.executable, args=["-c", program], env=[])
+    async with reached(config, tmp_path) as server:
+        await server.call("fail", {})
+        while "learned" not in {tool.name for tool in server.tools}:  # it says so on a stream of its own
+            await asyncio.sleep(0.01)
+            await server.refresh()
+
+
+# Large messages
+
+EIGHT_MEGABYTES = "eight megabytes\n" * 500_000
+
+
+async def test_a_call_of_eight_megabytes_each_way_over_stdio(tmp_path: Path) -> None:
+    async with reached(PEN, tmp_path) as server:
+        (piece,) = await server.call("greet", {"name": EIGHT_MEGABYTES})
+    assert piece.text == f"Hello, {EIGHT_MEGABYTES}!"
+
+
+async def test_a_call_of_eight_megabytes_each_way_over_http(tmp_path: Path) -> None:
+    async with listening("streamable-http") as port:
+        config = s.McpServerHttp(name="scribe", url=f"http://127.0.0.1:{port}/mcp", headers=[])
+        async with reached(config, tmp_path) as server:
+            (piece,) = await server.call("greet", {"name": EIGHT_MEGABYTES})
+    assert piece.text == f"Hello, {EIGHT_MEGABYTES}!"
+
+
+async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "MAX_MESSAGE", 1_000_000)
+    async with reached(ROGUE, tmp_path) as server:
+        before = await server.call("greet", {})
+        with pytest.raises(
+            Failure, match=r"rogue/long_line failed: the server's answer is too long: 2,000,\d+ bytes"
+        ):
+            await server.call("long_line", {})
+        assert await server.call("greet", {}) == before  # by the same process
+
+
+async def test_a_line_without_end_takes_no_memory_and_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "MAX_MESSAGE", 1_000_000)
+    async with reached(ROGUE, tmp_path) as server:
+        pid = int((await server.call("greet", {}))[0].text.removeprefix("Hello from ").rstrip("."))
+        before = resident()
+        calling = asyncio.create_task(server.call("endless", {}))
+        while _written(pid) < 200_000_000:  # noqa: ASYNC110 - nothing else tells
+            await asyncio.sleep(0.01)
+        assert resident() - before < 50_000_000
+        calling.cancel()
+        await asyncio.wait([calling])
+
+
+def _written(pid: int) -> int:
+    """How many bytes a process has written, to whatever."""
+    return int(re.findall(r"wchar: (\d+)", Path(f"/proc/{pid}/io").read_text())[0])
+
+
+async def test_a_server_that_writes_to_stderr_without_measure_is_heard_out(tmp_path: Path) -> None:
+    async with reached(ROGUE, tmp_path) as server:
+        before = resident()
+        assert [piece.text for piece in await server.call("shouting", {})] == ["done"]
+        assert resident() - before < 50_000_000  # of 100 MB
+
+
+@pytest.mark.parametrize(("padding", "encoding", "why"), [(1_000_000, "", "too long"), (0, "gzip", "compressed")])
+async def test_a_body_that_is_too_long_or_hides_its_length_fails_its_call_and_no_other(
+    padding: int, encoding: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_MESSAGE", 1_000_000)
+    there = Forgetful()
+    async with there.running():
+        config = s.McpServerHttp(name="x", url=f"http://127.0.0.1:{there.port}/mcp", headers=[])
+        async with reached(config, tmp_path) as server:
+            there.padding, there.encoding = "e" * padding, encoding
+            with pytest.raises(Failure, match=why):
+                await server.call("count", {})
+            there.padding, there.encoding = "", ""
+            assert [piece.text for piece in await server.call("count", {})] == ["2"]

@@ -13,7 +13,7 @@ from .attacks import ATTACKS, Stop
 from .serving import dial
 
 HERE = Path(__file__).parent
-MEMORY = 200  # MiB that a server may take, whatever is done to it
+GROWTH = 192  # MiB by which one attack may make a server grow: twice what it keeps of unfinished messages
 
 
 class Target:
@@ -22,13 +22,17 @@ class Target:
     def __init__(self, process):
         self._process = process
         self.port = int(process.stdout.readline())
+        self._at_rest = self._largest()
 
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}/acp"
 
-    def memory(self):
-        """The largest that its resident set has been, in MiB."""
+    def growth(self):
+        """The MiB by which its resident set has been larger than before anything was done to it."""
+        return self._largest() - self._at_rest
+
+    def _largest(self):
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         largest = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(largest.split()[1]) / 1024

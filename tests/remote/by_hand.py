@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 
+from dragoman.framing import MAX_FRAME
 from dragoman.transports.addresses import read_url
 from dragoman.transports.http_link import Link
 from dragoman.transports.sse import EventReader
@@ -68,7 +69,7 @@ async def message(queue):
 
 @asynccontextmanager
 async def by_hand(server, version="1.1"):
-    link = Link(*read_url(server.url()), None, version)
+    link = Link(*read_url(server.url()), None, version, MAX_FRAME)
     try:
         yield ByHand(link)
     finally:

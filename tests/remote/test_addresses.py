@@ -10,6 +10,8 @@ from dragoman import AgentStartError, connect
 from dragoman.transports.addresses import read_url
 from dragoman.transports.cookies import CookieJar
 
+from .serving import WIRES, dial
+
 
 @pytest.mark.parametrize(
     ("url", "complaint"),
@@ -77,3 +79,45 @@ def test_a_server_cannot_make_us_carry_ever_more_cookies():
     jar.store([f"c{number}=x" for number in range(1000)] + ["long=" + "x" * 5000, "evil=a\r\nb: c"])
     assert len(jar.header.split(";")) == 50
     assert "evil" not in jar.header
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization", "X-Auth-Token"])
+def test_no_credential_goes_over_an_open_network_in_the_clear(name):
+    with pytest.raises(AgentStartError, match="in the clear") as caught:
+        read_url("http://example.com/acp", {name: "s3cr3t"})
+    assert "s3cr3t" not in str(caught.value)
+    assert read_url("http://127.0.0.1/acp", {name: "s3cr3t"})[1] == [(name.lower(), "s3cr3t")]
+    assert read_url("https://example.com/acp", {name: "s3cr3t"})[1] == [(name.lower(), "s3cr3t")]
+
+
+@pytest.mark.parametrize(
+    "value", ["s3cr3t\nx: y", "s3\r\ncr3t", "s3cr3t\x00", "s3cr3t\u2028", "s3cr3t\x7f", "s\u0141"]
+)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_value_that_no_header_can_have_is_refused_and_told_to_nobody(wire, value, caplog):
+    with pytest.raises(AgentStartError) as caught:
+        await dial(wire, "http://127.0.0.1:1/acp", headers={"Authorization": f"Bearer {value}"})
+    assert "authorization" in str(caught.value).lower()
+    assert "s3" not in str(caught.value)
+    assert "s3cr3t" not in caplog.text
+
+
+def test_the_newline_of_a_token_s_file_is_no_part_of_the_token():
+    assert read_url("https://example.com", {"Authorization": "Bearer s3cr3t\n"})[1] == [
+        ("authorization", "Bearer s3cr3t")
+    ]
+
+
+@pytest.mark.parametrize(
+    "host", ["a..b", "-" * 64 + ".example", "exa mple", "a/b@", "é" * 70, "*.example", "\u3002"]
+)
+async def test_a_host_that_is_none_is_refused_in_words(host):
+    for scheme in ("ws", "http"):
+        with pytest.raises(AgentStartError):
+            await dial("websocket" if scheme == "ws" else "http/1.1", f"{scheme}://{host}/acp")
+
+
+def test_a_host_of_any_script_is_asked_for_as_the_system_does():
+    assert read_url("https://bücher.example/acp")[0].host == "xn--bcher-kva.example"
+    _, interface = socket.if_nameindex()[0]
+    assert read_url(f"https://[fe80::1%25{interface}]/acp")[0].node == f"fe80::1%{interface}"

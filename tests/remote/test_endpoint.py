@@ -9,6 +9,7 @@ from dragoman import Agent
 from dragoman.testing import Testy
 from dragoman.transports import asgi
 from dragoman.transports.asgi_streams import Refused
+from dragoman.transports.server import listening
 
 from .by_hand import EVENTS, INITIALIZE, JSON, by_hand, message
 from .serving import served
@@ -151,7 +152,7 @@ async def test_a_stream_that_cannot_be_resumed_says_so_and_leaves_its_reader_alo
 
 
 async def test_a_connection_has_so_many_streams_and_no_more(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.asgi_requests.MAX_STREAMS", 3)
+    monkeypatch.setattr("dragoman.transports.accepted.MAX_STREAMS", 3)
     async with served(Testy) as server, by_hand(server) as hand:
         await hand.initialize()
         async with hand.events("a"), hand.events("b"):
@@ -269,3 +270,35 @@ async def test_the_servers_end_is_the_agents_end():
     assert ended.is_set()
     sent = await say({"type": "lifespan"}, ["lifespan.startup", "lifespan.shutdown"])
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_head_is_answered_without_a_body(version, caplog):
+    async with served(Testy) as server, by_hand(server, version) as client:
+        assert await client.ask("HEAD") == (405, b"")
+        await client.initialize()  # on the same socket
+    assert not caplog.records
+
+
+async def test_bodies_have_one_budget_and_whoever_exceeds_it_is_told_to_try_again(monkeypatch):
+    monkeypatch.setattr("dragoman.transports.asgi.MAX_BODIES", 1000)
+    head = b"POST /acp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
+    async with asyncio.timeout(20), listening(asgi.endpoint(Testy)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head + b" " * 2000)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: 1\r\n" in answer.lower()
+
+
+async def test_a_request_that_lingered_on_the_way_takes_the_place_of_no_newer_reader():
+    async with served(Testy) as server, by_hand(server) as hand:
+        await hand.initialize(last_event_id="0")
+        async with hand.events(last_event_id="0", acp_generation="3") as newest:
+            for late in ("1", "2", "3"):
+                status, _ = await hand.ask(
+                    "GET", EVENTS, acp_connection_id=hand.id, last_event_id="0", acp_generation=late
+                )
+                assert status == 409
+            assert await hand.open_session(newest)

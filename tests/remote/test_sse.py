@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.framing import Oversize
+from dragoman.framing import HEAD, Oversize
 from dragoman.transports.sse import Event, EventReader, in_ascii, write_events
 
 FRAMES = st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=5)
@@ -49,8 +49,32 @@ def test_an_event_that_is_too_large_is_thrown_away_and_the_next_one_read(cuts):
     assert (first.data.size, second) == (2000, Event(b"y"))
 
 
+@given(st.lists(st.integers(0, 60_000)), st.integers(0, 40), st.sampled_from([b"", b" "]))
+def test_both_ends_of_an_event_that_is_too_large_are_kept(cuts, lines, space):
+    """However it is cut, and whether it is one long line or many."""
+    data = b"".join(b"%07d" % number for number in range(7000))
+    size = -(-len(data) // (lines + 1))
+    parts = [data[at : at + size] for at in range(0, len(data), size)]
+    written = b"".join(b"data:%b%b\n" % (space, part) for part in parts) + b"\n"
+    whole = b"\n".join(parts)
+    (event,) = read(written, cuts)
+    head, size, tail = event.data.head, event.data.size, event.data.tail
+    assert (size, tail) == (len(whole), whole[-HEAD:])
+    assert head == whole[: len(head)]
+    assert len(head) >= HEAD - len(b"data: ")
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_json_in_ascii_says_the_same(text):
     frame = json.dumps({"text": text}, ensure_ascii=False).encode()
     assert in_ascii(frame).isascii()
     assert json.loads(in_ascii(frame)) == {"text": text}
+
+
+def test_short_lines_of_an_event_count_for_more_than_their_bytes():
+    """Each costs as much work as a long one, so an event of many is given up sooner."""
+    reader = EventReader()
+    reader.feed(b"data:x\n" * 1000)
+    assert reader.unfinished > 10 * len(b"x\n" * 1000) / 2
+    assert reader.feed(b"\n")[0].data == b"\n".join([b"x"] * 1000)
+    assert reader.unfinished == 0

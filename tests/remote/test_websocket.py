@@ -38,6 +38,16 @@ async def test_messages_in_pieces_count_and_binary_ones_do_not():
         assert json.loads(await socket.recv())["id"] == 1
 
 
+async def test_a_request_in_a_binary_frame_is_answered_that_it_is_none():
+    async with served(Testy) as server, dial(server.url(websocket=True)) as socket:
+        await socket.send(INITIALIZE.encode())
+        answer = json.loads(await socket.recv())
+        assert (answer["id"], answer["error"]["code"]) == (1, -32600)
+        assert "binary" in answer["error"]["message"]
+        await socket.send(INITIALIZE)
+        assert "result" in json.loads(await socket.recv())
+
+
 async def test_what_is_no_message_is_answered_and_the_socket_stays():
     async with served(Testy) as server, dial(server.url(websocket=True)) as socket:
         for nonsense, code in (("{", -32700), ("[]", -32600), ("7", -32600)):
@@ -157,14 +167,44 @@ async def test_a_client_that_was_sent_away_does_not_come_back():
 async def test_whoever_takes_up_a_connection_ends_the_socket_before():
     async with asyncio.timeout(10), served(Testy) as server:
         url = server.url(websocket=True)
-        async with dial(url, additional_headers={"Last-Event-ID": "0"}) as first:
-            await first.send(INITIALIZE)
+        async with dial(url, additional_headers={"Last-Event-ID": "0", "Acp-Generation": "1"}) as first:
+            await first.send(f"1 {INITIALIZE}")
             answer = await first.recv()
             taken_up = {"Last-Event-ID": "0", "Acp-Connection-Id": first.response.headers["acp-connection-id"]}
-            async with dial(url, additional_headers=taken_up) as second:
+            async with dial(url, additional_headers={**taken_up, "Acp-Generation": "3"}) as second:
                 assert await second.recv() == answer
                 await first.wait_closed()
                 assert first.close_code == 1011
+                with pytest.raises(InvalidStatus) as late:
+                    await dial(url, additional_headers={**taken_up, "Acp-Generation": "2"})
+                assert late.value.response.status_code == 409
+
+
+@pytest.mark.parametrize("text", ["3 {}", "{}", "-1 {}", "x {}"])
+async def test_a_socket_that_lost_a_frame_is_closed_and_can_be_taken_up(text):
+    resuming = {"Last-Event-ID": "0", "Acp-Generation": "1"}
+    async with asyncio.timeout(10), served(Testy) as server:
+        url = server.url(websocket=True)
+        async with dial(url, additional_headers=resuming) as first:
+            await first.send(f"1 {INITIALIZE}")
+            assert (await first.recv()).startswith('1 {"jsonrpc":"2.0","id":')
+            await first.send(text)
+            await first.wait_closed()
+            assert first.close_code == 4409
+        again = {"Last-Event-ID": "1", "Acp-Connection-Id": first.response.headers["acp-connection-id"]}
+        async with dial(url, additional_headers={**again, "Acp-Generation": "2"}) as second:
+            assert second.response.headers["last-event-id"] == "1"
+
+
+async def test_a_peer_that_does_not_number_its_frames_gets_a_plain_wire():
+    async with (
+        asyncio.timeout(10),
+        served(Testy) as server,
+        dial(server.url(websocket=True), additional_headers={"Last-Event-ID": "0"}) as socket,
+    ):
+        assert "last-event-id" not in socket.response.headers
+        await socket.send(INITIALIZE)
+        assert (await socket.recv()).startswith('{"jsonrpc":"2.0","id":')
 
 
 async def test_whoever_is_sent_away_is_not_waited_for():

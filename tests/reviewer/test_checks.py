@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from dragoman.reviewer.analysers import topics
-from dragoman.reviewer.checks import data, leftovers, python, secrets, shell, text, yaml
+from dragoman.reviewer.checks import data, grammars, leftovers, python, secrets, shell, text, yaml
 from dragoman.reviewer.findings import Check, Source
 
 Lines = dict[int, str]
@@ -67,7 +67,7 @@ def test_toml_is_read_as_toml(content: str, expected: Lines) -> None:
     "content",
     [
         "a: 1\nb:\n- x\n- y: 1\n  z: 2\nc: {d: [1, 2], e: 'f'}\n",
-        "a: |\n  text: with: colons\n\tand tabs\n\n  more\nb: >-\n  folded\n",
+        "a: |\n  text: with: colons\n  \tand tabs\n\n  more\nb: >-\n  folded\n",
         "a: word\n  goes on\n  and on\nb: 'quoted\n  on two lines'\n",
         "\"a b\": 1\n'c': 2\n? complex\n: key\n",
         "---\na: 1\n---\na: 1\n...\n",
@@ -95,8 +95,8 @@ def test_yaml_that_is_in_order_is_left_alone(content: str) -> None:
         ("a: 1\nb: 2\na: 3\n", {3: "yaml-duplicate-key"}),
         ("a:\n  b: 1\n  'b': 2\n", {3: "yaml-duplicate-key"}),
         ("- a: 1\n  a: 2\n- a: 3\n", {2: "yaml-duplicate-key"}),
-        ("a:\n    b: 1\n  c: 2\n", {3: "yaml-indentation"}),
-        ("a: 1\n  b: 2\n", {2: "yaml-indentation"}),
+        ("a:\n    b: 1\n  c: 2\n", {3: "yaml-syntax"}),
+        ("a: 1\n  b: 2\n", {2: "yaml-syntax"}),
         ("a: 1\nb 2\n", {2: "yaml-syntax"}),
         ("a: 1\nb:2\n", {2: "yaml-syntax"}),
         ("a: b: c\n", {1: "yaml-syntax"}),
@@ -105,6 +105,17 @@ def test_yaml_that_is_in_order_is_left_alone(content: str) -> None:
         ("a: [1, 2}\n", {1: "yaml-syntax"}),
         ('a: "b" c\n', {1: "yaml-syntax"}),
         ("a: @b\n", {1: "yaml-syntax"}),
+        ("a: |\n  text\n\ttab\n", {3: "yaml-tab"}),
+        ("a: *nowhere b\n", {1: "yaml-syntax"}),
+        ("- a\nb: 1\n", {2: "yaml-syntax"}),
+        ("a: {b: 1\n", {1: "yaml-syntax"}),
+        ("key: 'it's'\n", {1: "yaml-syntax"}),
+        ("a:\n  - b\n c: 1\n", {3: "yaml-syntax"}),
+        ("%YAML 1.1\na: 1\n", {2: "yaml-syntax"}),
+        ("a: !<tag b\n", {1: "yaml-syntax"}),
+        ("? a\n: b\n: c\nd\n", {3: "yaml-syntax"}),
+        ("a: >x\n  b\n", {1: "yaml-syntax"}),
+        ('"a\\qb": 1\n', {1: "yaml-syntax"}),
     ],
 )
 def test_yaml_that_cannot_be_right_is_found(content: str, expected: Lines) -> None:
@@ -117,7 +128,8 @@ def test_yaml_that_cannot_be_right_is_found(content: str, expected: Lines) -> No
         ("rm -rf $dir/tmp", "shell-unquoted-rm"),
         ("rm -r -f build ${OUT}", "shell-unquoted-rm"),
         ("if [ $x = y ]; then :; fi", "shell-unquoted-test"),
-        ("[ -z $x ] && exit", "shell-unquoted-test"),
+        ("[ -n $x ] && exit", "shell-unquoted-test"),
+        ("[ ! $x != y ] && exit", "shell-unquoted-test"),
         ("x = 1", "shell-spaced-assignment"),
         ("for f in $(ls *.txt); do :; done", "shell-ls-loop"),
         ("exec cmd $@", "shell-unquoted-arguments"),
@@ -140,6 +152,9 @@ def test_a_mistake_in_a_shell_script_is_found(line: str, code: str) -> None:
         "rm -f $one",
         '[ "$x" = y ]',
         "[ $count -gt 3 ]",
+        "[ -s $x ]",
+        "[ -z $x ]",
+        "if [ $HAS_APT ]; then :; fi",
         "echo '[ $x = y ]'  # rm -rf $x",
         'exec cmd "$@"',
         'echo "$(dirname "$0")" "${x:-"$y"}"',
@@ -274,6 +289,14 @@ def test_a_conflict_is_told_once_and_a_heading_is_none() -> None:
         ("a.rb", "binding.pry", "debugger"),
         ("a.py", "x = breakpoint_count()", None),
         ("a.js", "const debuggerPort = 1", None),
+        ("a.js", "if (x) { debugger; }", "debugger"),
+        ("a.js", "call('debugger;') // debugger;", None),
+        ("a.py", "if x: breakpoint()", "debugger"),
+        ("a.py", "import pdb", None),
+        ("a.py", "from pdb import Pdb", None),
+        ("a.py", '"""Call pdb.set_trace() here."""', None),
+        ("a.py", "x = 'breakpoint()'  # breakpoint()", None),
+        ("a.rb", "binding.pry if slow", "debugger"),
     ],
 )
 def test_a_debugger_left_behind_is_found(path: str, line: str, code: str | None) -> None:
@@ -324,3 +347,50 @@ def test_a_file_made_to_be_slow_is_got_through(content: str) -> None:
         for topic in topics(has_ruff=False, has_shellcheck=False):
             for check in topic.checks if topic.wants(source) else ():
                 list(islice(check(source), 200))
+
+
+# Languages with a grammar
+
+
+SOUND = {
+    "a.js": "const f = async (x) => `${x}` ?? /[}]/.test(x)\nexport default class { #p = 1 }\n",
+    "a.jsx": "export const A = () => <p className='a'>{'}'}</p>\n",
+    "a.ts": "type A<T> = { [K in keyof T]?: T[K] }\nexport const f = <T,>(x: T): x is NonNullable<T> => !!x\n",
+    "a.tsx": "export const A = <T,>({ x }: { x: T }) => <p>{String(x)}</p>\n",
+    "a.go": "package a\n\nfunc F[T any](x ...T) (n int) {\n\tdefer func() { n++ }()\n\treturn len(x)\n}\n",
+    "a.rs": "pub fn f<'a, T: Fn() -> &'a str>(t: T) -> impl Iterator<Item = u8> { t().bytes() }\n",
+    "A.java": "record A(int x) { static <T> T f(T t) { return switch (1) { default -> t; }; } }\n",
+    "a.rb": 'def f(x:, **rest) = x&.then { |y| "#{y}" }\nputs <<~END\n  (\nEND\n',
+    "a.c": "#define EACH(x) for (x = 0; x < 3; x++)\nint f(int n) { EACH(n) { n++; } return n; }\nEXPORT(f)\n",
+}
+BROKEN = {
+    "a.js": ("const a = 1;\nfunction f( {\n  return 1;\n}\n", 2),
+    "a.jsx": ("const a = 1;\nexport const A = () => <p>{a</p>;\n", 2),
+    "a.ts": ("type A = { b: string\ninterface C { d: number }\nlet e: = 1\n", 1),
+    "a.tsx": ("const a = 1;\nexport const A = () => <p>;\n", 2),
+    "a.go": ("package a\n\nfunc F() {\n\treturn 1 +\n}\n", 4),
+    "a.rs": ("fn f() {\n    let x = ;\n}\n", 2),
+    "A.java": ("class A {\n    void f() {\n        int x = 1\n    }\n}\n", 3),
+    "a.rb": ("def f\n  if x\n    1\nend\n", 1),
+    "a.c": ("int f(int n) {\n    if (n {\n        return 1;\n    }\n    return 0;\n}\n", 2),
+}
+
+
+@pytest.mark.parametrize("path", SOUND)
+def test_code_that_a_compiler_takes_is_left_alone(path: str) -> None:
+    assert found(grammars.syntax, path, SOUND[path]) == {}
+
+
+@pytest.mark.parametrize("path", BROKEN)
+def test_broken_code_of_every_language_is_a_syntax_error(path: str) -> None:
+    text, line = BROKEN[path]
+    ((place, code),) = found(grammars.syntax, path, text).items()
+    assert code == "syntax-error" and abs(place - line) <= 1
+
+
+def test_scripts_that_evaluate_text_or_stop_in_a_debugger_are_found_in_the_middle_of_lines() -> None:
+    text = (
+        "/*\n debugger;\n*/ if (x) { y(); debugger; }\nconst v = eval(input), w = eval('1')\nrevel(x); a.eval(b)\n"
+    )
+    for path in ("a.js", "a.ts"):
+        assert found(grammars.scripts, path, text) == {3: "debugger", 4: "js-eval"}

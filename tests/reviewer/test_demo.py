@@ -34,7 +34,7 @@ def test_without_a_key_a_terminal_and_a_network_the_sample_is_reviewed_and_repai
     assert "no language model" in done.stdout
     assert "`shop/orders.py:19` error" in done.stdout
     assert "**Repaired 4 findings** in 3 files" in done.stdout
-    for seen in ("Plan 8/8", "✓ Ruff: ", "-import os", "✓ Fix prices.json", "again: 5 findings left"):
+    for seen in ("Plan 6/6", "✓ Ruff: ", "-import os", "✓ Fix prices.json", "again: 5 findings left"):
         assert seen in done.stderr
     assert list(tmp_path.rglob("*")) == []  # nothing of it stays
 

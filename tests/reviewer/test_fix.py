@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,3 +176,104 @@ async def test_where_nothing_can_be_repaired_nobody_is_asked(project: Path, writ
         turn = await reviewer.say("/fix")
     assert user.questions == []
     assert "There is nothing I can repair safely." in turn.text
+
+
+# What a repair must not do
+
+
+async def test_a_file_that_cannot_be_decoded_is_never_written(project: Path) -> None:
+    contents = {
+        "a.py": "import os\n# caf\u00e9\nprint(1)\n".encode("latin-1"),
+        "b.py": "# coding: no-such-thing\nimport os\n# caf\u00e9\n".encode("latin-1"),
+        "c.py": b"# coding: utf-8\nimport os\n# caf\xe9\n",
+        "d.sh": "#!/bin/sh\r\necho caf\u00e9\r\n".encode("latin-1"),
+    }
+    for name, content in contents.items():
+        (project / name).write_bytes(content)
+    async with reviewing(project, User("apply-all")) as reviewer:
+        turn = await reviewer.say("/fix")
+        reviewed = await reviewer.say("/review")
+    assert {name: (project / name).read_bytes() for name in contents} == contents
+    assert "nothing I can repair safely" in turn.text
+    assert "can repair" not in reviewed.text
+
+
+async def test_a_file_in_another_encoding_is_not_written_through_a_client_that_has_utf_8_alone(
+    project: Path,
+) -> None:
+    before = "# coding: latin-1\nimport os\nprint('\u00e9')\n".encode("latin-1")
+    (project / "a.py").write_bytes(before)
+    editor = Editor("apply-all")
+    async with reviewing(project, editor) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert (project / "a.py").read_bytes() == before and editor.written == {}
+    assert ("a.py", 2, "F401") in turn.findings
+
+
+@pytest.mark.parametrize("words", ["/fix", "/fix diff"])
+async def test_what_cannot_be_repaired_is_not_promised_afterwards(project: Path, write: Write, words: str) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)  # noqa: ASYNC221
+    write("a.py", "# coding: latin-1\nimport os\n").write_bytes(b"# coding: latin-1\nimport os\n# \xe9\n")
+    async with reviewing(project, Editor("apply-all")) as reviewer:
+        turn = await reviewer.say(words)
+    assert "nothing I can repair safely" in turn.text and "can repair 1" not in turn.text
+
+
+@pytest.mark.parametrize("words", ["modles.py", "docs/", "f401", "a.py modles.py", "nowhere/a.py", "please"])
+@pytest.mark.parametrize("verb", ["review", "fix", "todo"])
+async def test_a_word_that_is_not_understood_refuses_and_never_widens(
+    project: Path, write: Callable[[str, str], Path], verb: str, words: str
+) -> None:
+    path = write("a.py", "import os\nprint(1)  # TODO: more\n")
+    user = User("apply-all")
+    async with reviewing(project, user) as reviewer:
+        with pytest.raises(InvalidParams, match=words.split()[-1]) as caught:
+            await reviewer.say(f"/{verb} {words}")
+    assert caught.value.data == {"kind": "not_understood"}
+    assert user.questions == [] and path.read_text().startswith("import os")
+
+
+async def test_a_repair_of_a_diff_changes_nothing_outside_of_it(
+    project: Path, write: Callable[[str, str], Path]
+) -> None:
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b", "-C", str(project)]
+    write("a.py", "import os\n\n\ndef f():\n    return 1\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)  # noqa: ASYNC221
+    write("a.py", "import os\n\n\ndef f():\n    import re\n    return 1\n")
+    async with reviewing(project, User("apply-all")) as reviewer:
+        await reviewer.say("/fix diff")
+    assert (project / "a.py").read_text() == "import os\n\n\ndef f():\n    return 1\n"
+
+
+async def test_an_import_that_another_module_takes_from_there_is_not_unused(
+    project: Path, write: Callable[[str, str], Path]
+) -> None:
+    write("pkg/__init__.py", "from .low import deep\n")
+    low = write(
+        "pkg/low.py", "import json\nimport os\nimport re as rx\nimport sys\n\n\ndef deep():\n    return 1\n"
+    )
+    write(
+        "pkg/high.py",
+        "from .low import (\n    deep,\n    json as j,\n)\nfrom . import low\n\nprint(deep, j, low.rx)\n",
+    )
+    async with reviewing(project, User("apply-all")) as reviewer:
+        await reviewer.say("/fix pkg/low.py")
+    assert low.read_text() == "import json\nimport re as rx\n\n\ndef deep():\n    return 1\n"
+    command = [sys.executable, "-c", "import pkg.high"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)  # noqa: ASYNC221
+    assert done.returncode == 0, done.stderr
+
+
+async def test_a_file_that_a_repair_empties_is_repaired(project: Path, write: Callable[[str, str], Path]) -> None:
+    path = write("a.py", "import os\n")
+    async with reviewing(project, User("apply-all")) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert path.read_text() == "" and "Repaired 1 finding" in turn.text
+
+
+async def test_lines_are_counted_at_line_feeds_alone(project: Path, write: Callable[[str, str], Path]) -> None:
+    write("a.js", "let a = '\u2028\u0085'\n\x0c\n// FIXME: later\n")
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.findings == {("a.js", 3, "fixme")}

@@ -11,6 +11,7 @@ import pytest
 from dragoman.reviewer import outputs
 from dragoman.reviewer.commands import CommandError, Commands
 from dragoman.reviewer.findings import Finding, without_echoes
+from dragoman.reviewer.linters import is_configured
 
 from .conftest import User, reviewing
 
@@ -85,16 +86,16 @@ async def test_a_project_that_configures_ruff_is_reviewed_by_its_own_rules(proje
     assert not (project / ".ruff_cache").exists()
 
 
-async def test_a_project_that_has_chosen_another_type_checker_is_not_judged_by_ty(
-    project: Path, write: Write
-) -> None:
+async def test_a_type_checker_speaks_only_where_the_project_has_chosen_it(project: Path, write: Write) -> None:
     write("a.py", "len(1)\n")
     async with reviewing(project) as reviewer:
+        for settings in ("", "[tool.mypy]\nstrict = true\n"):
+            write("pyproject.toml", settings)
+            turn = await reviewer.say("/review")
+            assert turn.codes == set()
+            assert "ty" not in turn.plans[-1]
+        write("pyproject.toml", "[tool.ty]\n")
         assert (await reviewer.say("/review")).codes == {"invalid-argument-type"}
-        write("pyproject.toml", "[tool.mypy]\nstrict = true\n")
-        turn = await reviewer.say("/review")
-    assert turn.codes == set()
-    assert "ty" not in turn.plans[-1]
 
 
 # Running them
@@ -198,3 +199,18 @@ async def test_whenever_a_program_is_given_up_nothing_of_it_is_left(tmp_path: Pa
             await running
     assert (await commands.run(["echo", "still here"], cwd=str(tmp_path))).stdout == b"still here\n"
     await commands.close()
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "nested without end", "no table"])
+def test_settings_that_are_no_settings_hold_nobody_up(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    match kind:
+        case "a pipe":
+            os.mkfifo(path)
+        case "a device":
+            path.symlink_to("/dev/zero")
+        case "nested without end":
+            path.write_text("tool = " + "[" * 100_000)
+        case _:
+            path.write_text("tool = 1")
+    assert not is_configured(str(tmp_path), ("pyproject.toml", "ruff"))

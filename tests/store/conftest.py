@@ -1,7 +1,10 @@
 """Agents whose sessions are kept, and what a client sees of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,3 +68,29 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @pytest.fixture
 def notebook(store: Store) -> type[Notebook]:
     return durable(Notebook, store)
+
+
+@pytest.fixture
+def read_only() -> Callable[[Path], contextlib.AbstractContextManager[None]]:
+    """Makes a directory one that cannot be written, by whoever runs the tests."""
+
+    @contextlib.contextmanager
+    def frozen(path: Path) -> Iterator[None]:
+        if os.geteuid():
+            modes = {inside: inside.stat().st_mode for inside in (path, *path.iterdir())}
+            for inside, mode in modes.items():
+                inside.chmod(mode & 0o555)
+            yield
+            for inside, mode in modes.items():
+                inside.chmod(mode)
+            return
+        subprocess.run(["mount", "--bind", path, path], check=True)
+        try:
+            subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
+            yield
+        finally:
+            subprocess.run(["umount", path], check=True)
+
+    if not os.geteuid() and subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("root may not mount here, and can write everywhere")
+    return frozen

@@ -4,14 +4,17 @@ import contextlib
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dragoman import Agent, connect
 from dragoman import schema as s
+from dragoman.errors import InternalError
 from dragoman.store import Store, StoreFailure, durable
 from dragoman.store.database import Database
 from dragoman.store.exchange import imported
@@ -210,3 +213,53 @@ async def test_a_session_that_is_open_is_not_deleted_under_the_agent(tmp_path: P
         assert done.returncode == 1
         assert b"open in another process" in done.stderr
         await session.prompt("say still here")
+
+
+@pytest.mark.parametrize("action", [("verify",), ("list",), ("show", "x"), ("export", "x"), ("delete", "x")])
+def test_a_directory_that_is_no_store_is_left_as_it_is(tmp_path: Path, action: tuple[str, ...]) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").write_text("dear")
+    done = run(*action, "--store", str(tmp_path / "letters"))
+    assert done.returncode == 64
+    assert b"there is no store at" in done.stderr
+    assert [path.name for path in (tmp_path / "letters").iterdir()] == ["a.txt"]
+
+
+def test_a_store_whose_database_is_gone_is_not_called_whole(kept: tuple[Path, str]) -> None:
+    path, _ = kept
+    (path / "sessions.db").unlink()
+    done = run("verify", "--store", str(path))
+    assert done.returncode == 1
+    assert b"damaged files" in done.stdout
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_damaged_schema_is_mended_by_the_command_line(kept: tuple[Path, str]) -> None:
+    path, id = kept
+    file = path / "sessions.db"
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE records", b"CREATE TABLE rec\xffrds"))
+    done = run("list", "--store", str(path))
+    assert done.returncode == 0 and id in done.stdout.decode()
+    assert b"Traceback" not in done.stderr
+
+
+async def test_a_store_on_a_read_only_disk_is_listed_shown_exported_and_verified(
+    kept: tuple[Path, str], tmp_path: Path, read_only: Callable[[Path], contextlib.AbstractContextManager[None]]
+) -> None:
+    path, id = kept
+    async with connect(durable(Notebook, Store(path))) as client:  # as a killed process leaves it: with its log
+        session = await client.resume_session(id)
+        await session.prompt("say later")
+        shutil.copytree(path, tmp_path / "frozen")
+    with read_only(tmp_path / "frozen"):
+        store = ("--store", str(tmp_path / "frozen"))
+        assert id in run("list", *store).stdout.decode()
+        assert "later" in run("show", id, *store).stdout.decode()
+        assert b'"later"' in run("export", id, *store).stdout
+        assert run("verify", *store).stdout == b"1 session, all whole\n"
+        refused = run("delete", id, *store)
+        assert refused.returncode == 1 and b"cannot be written" in refused.stderr
+        async with connect(durable(Notebook, Store(tmp_path / "frozen"))) as client:
+            assert [one.session_id for one in await client.list_sessions()] == [id]
+            with pytest.raises(InternalError, match="cannot be written"):
+                await client.load_session(id)

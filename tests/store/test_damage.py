@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from torture.store_damage import damage_stores
+from torture.store_flips import flip_bytes
 from torture.workers import share_out
 
 from dragoman import connect
@@ -22,6 +23,13 @@ def test_200_damaged_stores_are_never_blank_and_never_silent() -> None:
     print(dict(counts))
     assert counts["whole"] > 400
     assert counts["damaged, and said so"] > 20
+
+
+def test_no_flipped_bit_locks_anybody_out_or_takes_more_than_one_session() -> None:
+    counts = share_out(flip_bytes, 160, 21)
+    print(dict(counts))
+    assert counts["whole"] > 400
+    assert counts["not verified"] > 20
 
 
 async def test_a_damaged_store_that_another_process_uses_is_left_alone(tmp_path: Path) -> None:

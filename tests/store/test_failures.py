@@ -149,10 +149,41 @@ async def test_a_store_that_cannot_be_read_is_not_called_damaged(store: Store, n
         await heard(session, "say kept")
         file, away = store.path / "sessions.db", store.path / "away"
         file.rename(away)
-        with pytest.raises(InternalError, match="cannot be read: unable to open"):
+        file.mkdir()
+        with pytest.raises(InternalError, match="Is a directory"):
             await client.load_session(session.id)
+        file.rmdir()
         away.rename(file)
         assert len([*(await client.load_session(session.id)).backlog()]) > 1
+    assert not list(store.path.glob("damaged-*"))
+
+
+@pytest.mark.parametrize("names", [["sessions.db"], ["sessions.db", "sessions.db-wal", "sessions.db-shm"]])
+async def test_a_store_deleted_while_it_is_in_use_is_noticed_and_written_again(
+    store: Store, notebook: type[Agent], names: list[str]
+) -> None:
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        before, _ = await heard(session, "say before")
+        for name in names:
+            (store.path / name).unlink()
+        after, failure = await heard(session, "say after")
+        assert failure is None
+    assert await told(notebook, session.id) == before + after
+    assert not list(store.path.glob("damaged-*"))
+
+
+async def test_a_store_emptied_while_it_is_in_use_says_what_is_missing(tmp_path: Path) -> None:
+    notebook = durable(Notebook, Store(tmp_path))
+    async with connect(notebook) as client:
+        session = await client.new_session()
+        await heard(session, "many 3000")
+    async with connect(notebook) as client:  # most of it is no longer in the log beside the database
+        session = await client.resume_session(session.id)
+        (tmp_path / "sessions.db").write_bytes(b"")
+        await heard(session, "say after")
+    words = await told(notebook, session.id)
+    assert "after" in words and any("amaged" in word for word in words)
 
 
 async def test_the_other_sessions_of_a_connection_go_on_when_one_fails(store: Store, notebook: type[Agent]) -> None:
@@ -198,6 +229,19 @@ async def test_of_a_deleted_session_no_byte_is_left_in_any_file(store: Store, no
             assert [one.session_id for one in await client.list_sessions()] == [kept.id]
     assert WATERMARK.encode() not in contents(store.path)
     assert len(await told(notebook, kept.id)) == 603
+
+
+async def test_the_disk_comes_back_when_a_session_is_deleted(tmp_path: Path) -> None:
+    notebook = durable(Notebook, Store(tmp_path))
+    async with connect(notebook) as client:
+        small, large = await client.new_session(), await client.new_session()
+        await heard(small, "say kept")
+        await heard(large, "\n".join(["say " + "x" * 100_000] * 50))
+    assert (tmp_path / "sessions.db").stat().st_size > 5_000_000
+    async with connect(notebook) as client:
+        await client.agent.delete_session(s.DeleteSessionRequest(session_id=large.id))
+    assert (tmp_path / "sessions.db").stat().st_size < 200_000
+    assert "kept" in await told(notebook, small.id)
 
 
 async def test_a_deletion_that_a_reader_kept_from_being_complete_is_completed_by_the_next(

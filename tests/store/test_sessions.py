@@ -1,6 +1,9 @@
 """What a durable session does, seen by a client over a wire."""
 
 import asyncio
+import contextlib
+import hashlib
+import io
 import subprocess
 import sys
 from datetime import timedelta
@@ -12,6 +15,9 @@ from dragoman import Agent, Prompt, Session, Transcript, Turn, connect
 from dragoman import schema as s
 from dragoman.errors import InvalidParams, InvalidRequest, ResourceNotFound
 from dragoman.store import Store, durable
+from dragoman.store.database import Database
+from dragoman.store.exchange import exported, imported
+from dragoman.store.telling import told
 from dragoman.transcript import TurnEnd
 
 from .conftest import Notebook
@@ -357,22 +363,78 @@ async def test_a_state_that_is_no_json_is_told_to_whoever_saves_it(store: Store)
 
     class Odd(Agent):
         async def answer(self, turn: Turn) -> None:
-            turn.session.state |= {"odd": object(), "even": 2}
+            state = turn.session.state
+            state.setdefault("odd", []).append(object())
+            state["even"] = 2
             try:
                 await turn.session.save()
             except TypeError as exc:
                 told.append(exc)
-            await turn.say(str(sorted(turn.session.state)))
+            del state["odd"][:]
+            await turn.say(str(sorted(state)))
 
     kept = durable(Odd, store)
     async with connect(kept) as client:
         session = await client.new_session()
         await session.prompt("go")
-    assert told
+    assert "'odd' cannot be kept" in str(told)
     async with connect(kept) as client:
         resumed = await client.resume_session(session.id)
         spoken = await lived(resumed, "go")
     assert [update.content.text for update in spoken] == ["['even', 'odd']"]  # type: ignore[union-attr]
+
+
+async def test_an_update_with_more_behind_it_is_kept_told_and_exported(store: Store, tmp_path: Path) -> None:
+    class Adding(Agent):
+        async def answer(self, turn: Turn) -> None:
+            await turn.say("before")
+            update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": turn.text}}
+            for _ in range(2):  # the second begins as the one before did
+                said = {"sessionId": turn.session.id, "update": update, "_meta": {"trace": 7}, "more": [1]}
+                turn.client.notify("session/update", said)
+            await turn.say("after")
+
+    kept = durable(Adding, store)
+    async with connect(kept) as client:
+        session = await client.new_session("/")
+        live = await lived(session, "added words")
+    async with connect(kept) as client:
+        assert agents_own((await client.load_session(session.id)).backlog()) == agents_own(live)
+    with contextlib.closing(Database(store.path)) as db:
+        summary = db.summary(session.id)
+        words = "".join(told(db.lines(session.id, summary.head.last)))
+        assert words.count("added words") == 3  # the prompt, and twice
+        lines = list(exported(db, session.id))
+    with contextlib.closing(Database(tmp_path / "other")) as other:
+        imported(other, io.BytesIO(b"\n".join(lines)))
+        assert list(exported(other, session.id)) == lines
+
+
+def test_an_export_of_such_updates_as_they_once_were_kept_is_imported_and_told(tmp_path: Path) -> None:
+    update = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"words"}}'
+    lines = [b'{"event":{"event":"opened","agent":"a","cwd":"/"}}', b'{"update":%s,"_meta":{"trace":7}}' % update]
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    first, last = b'{"dragomanSession":1,"sessionId":"s"}', b'{"lines":2,"sha256":"%s"}' % digest.encode()
+    with contextlib.closing(Database(tmp_path)) as db:
+        imported(db, io.BytesIO(b"\n".join([first, *lines, last])))
+        assert list(told(db.lines("s", 2))) == ["words"]
+    assert list(told([[update + b',"_meta":{"trace":7}']])) == ["words"]  # in a store of that time
+
+
+async def test_a_session_whose_id_has_to_be_escaped_is_kept(store: Store) -> None:
+    class Named(Agent):
+        async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+            session = await self.open_session("back\\slash", params)
+            return s.NewSessionResponse(session_id=session.id)
+
+        async def answer(self, turn: Turn) -> None:
+            await turn.say("kept")
+
+    kept = durable(Named, store)
+    async with connect(kept) as client:
+        live = await lived(await client.new_session("/"), "go")
+    async with connect(kept) as client:
+        assert agents_own((await client.load_session("back\\slash")).backlog()) == agents_own(live)
 
 
 async def test_an_agent_without_a_store_saves_nothing_and_does_not_mind(store: Store) -> None:

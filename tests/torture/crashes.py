@@ -65,7 +65,7 @@ async def _last_request(client: Client, offset: int) -> float:
                     await session.prompt("hello")
         except AgentExited as exc:
             _check(exc, offset)
-            assert client.closed is exc
+            assert (type(client.closed), str(client.closed)) == (type(exc), str(exc))
             assert not client.connection._waiting
             assert not client.connection.peer._pending
             return time.monotonic() - started

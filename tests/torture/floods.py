@@ -41,7 +41,7 @@ async def unread(count: int, *, pause: float = 0.0) -> dict[str, float]:
         before = resident()
         prompt = flooded.prompt(f"flood {count}")
         stopped, meanwhile, most = time.monotonic() + pause, [], 0
-        while not prompt._reply or time.monotonic() < stopped:
+        while not prompt._turn.reply or time.monotonic() < stopped:
             meanwhile.append(await _round_trip(other))
             most = max(most, resident() - before)
         wrong, read = 0, 0
@@ -77,15 +77,14 @@ async def held_back(count: int) -> dict[str, float]:
         async with asyncio.timeout(30):
             await held.wait()
         await asyncio.sleep(0.2)  # for what must not come
-        waiting, is_over = _spooled(session), prompt._reply is not None
+        waiting, is_over = _spooled(session), prompt._turn.reply is not None
         texts = [event.content.text async for event in prompt if isinstance(event, s.AgentMessageChunk)]
         return {"waiting": waiting, "is over": is_over, "all there": texts == [str(n) for n in range(count)]}
 
 
 def _spooled(session: Session) -> int:
     """Bytes of a session's updates that lie on disk."""
-    spool = session._inbox._spool
-    return spool.size if spool else 0
+    return session._inbox.spooled
 
 
 async def cancel_in_flood(count: int, times: int) -> dict[str, Any]:

@@ -330,7 +330,7 @@ def kill_recovery_at_every_step(top: Path, *, stride: int) -> Counter[str]:
         version, _ = after_death(nursery, 0)
         for step in itertools.count(1, stride):
             pid = nursery.start("edit")
-            while len(list((top / "ws").rglob(".dragoman-*"))) < 8:  # all is prepared, or nearly
+            while len(list((top / "ws").rglob(".dragoman-*"))) < 4:  # all is prepared, or nearly
                 os.sched_yield()
             os.kill(pid, signal.SIGKILL)
             nursery.bury()

@@ -163,7 +163,9 @@ class Case(tuple[Any, ...]):
         rules = {*user, *(effect for effect in workspace if trusted or effect != "allow")}
         if preset == "deny" or "deny" in rules:
             return False, 0
-        if not delicate and "ask" not in rules and ("allow" in rules or kind in REACH[preset] or remembered):
+        named = kind == "terminal_execute" and "allow" in rules  # the rule names the variable with its value
+        doubtful = delicate and not named and not (kind == "terminal_execute" and preset == "allow-all")
+        if not doubtful and "ask" not in rules and ("allow" in rules or kind in REACH[preset] or remembered):
             return True, 0
         return answer == "allow_once", 1
 
@@ -330,9 +332,20 @@ PROTECTED = (
     ".claude/settings.json", ".codex/config.toml", ".gemini/settings.json", ".zed/settings.json", ".mcp.json",
     "mcp.json", ".envrc", ".env", ".env.local", "packages/a/.env.production", ".dragoman/permissions.toml",
     ".github/workflows/ci.yml", ".github/actions/x/action.yml", ".gitlab-ci.yml", ".circleci/config.yml",
-    "Jenkinsfile",
+    "Jenkinsfile", "my.code-workspace", ".hg/hgrc", ".nvim.lua", ".dir-locals.el", "lefthook.yml", ".drone.yml",
+    "opencode.json", ".agents/skills/x/SKILL.md", ".claude/skills/x/SKILL.md", ".git/commondir", ".git/HEAD",
+    ".git/modules/sub/config", ".git/rebase-merge/git-rebase-todo", "vendor/x/.git/config", "vendor/x/.git",
     ".husky/pre-commit", ".pre-commit-config.yaml", ".devcontainer/devcontainer.json", ".config/fish/config.fish",
 )  # fmt: skip
+
+# Of these, what may hold a secret: reading it asks as well.
+SECRET = {
+    ".git/config", ".git/modules/sub/config", "vendor/x/.git/config", ".bashrc", ".zshrc", ".profile",
+    ".bash_profile", ".ssh/id_ed25519", ".ssh/authorized_keys", ".aws/credentials", ".npmrc", ".pypirc", ".netrc",
+    ".cursor/mcp.json", ".claude/settings.json", ".codex/config.toml", ".gemini/settings.json", ".mcp.json",
+    "mcp.json", ".envrc", ".env", ".env.local", "packages/a/.env.production", ".dragoman/permissions.toml",
+    ".config/fish/config.fish", "opencode.json", ".claude/skills/x/SKILL.md",
+}  # fmt: skip
 
 
 def _existing(root: Path, name: str) -> Path:
@@ -379,6 +392,7 @@ async def try_protected(directory: Path, rules: Rules) -> tuple[int, int, int]:
     tried = asked = allowed = 0
     presets = itertools.cycle(("allow-all", "allow-edits", "ask", "allow-reads"))
     kinds = itertools.cycle(("write", "delete", "read"))
+    changes = itertools.cycle(("write", "delete"))
     for name, form in itertools.product(PROTECTED, FORMS):
         root = directory / f"{tried}"
         root.mkdir()
@@ -387,9 +401,10 @@ async def try_protected(directory: Path, rules: Rules) -> tuple[int, int, int]:
             "write": FileWrite(path=path, digest="d"),
             "delete": FileDelete(path=path),
             "read": FileRead(path=path),
-        }[next(kinds)]
+        }[next(kinds if name in SECRET else changes)]
         screen = Screen("reject_once")
-        decision = await Permissions(next(presets), rules, screen).decide("s", subject, workspace=root)
+        permissions = Permissions(next(presets), rules, screen)
+        decision = await permissions.decide("s", subject, workspace=root)
         tried, asked, allowed = tried + 1, asked + len(screen.seen), allowed + decision.allowed
     return tried, asked, allowed
 

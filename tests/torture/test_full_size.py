@@ -24,8 +24,10 @@ from .ends import half_close
 from .floods import both_at_once, cancel_in_flood, unread
 from .fuzz import fuzz
 from .lines import carry
+from .mangling import mangle
 from .nesting import nest
 from .noise import babble
+from .readings import compare
 from .writers import crowd
 
 pytestmark = [pytest.mark.torture, pytest.mark.usefixtures("nothing_left")]
@@ -101,6 +103,14 @@ def test_03_a_gigabyte_without_a_newline() -> None:
 
 def test_04_a_hundred_thousand_payloads_one_line_each() -> None:
     carry(100_000, number=4)
+
+
+def test_05_a_million_spellings_mean_what_a_plain_reader_says() -> None:
+    report("T05", compare(5, 1_000_000))
+
+
+def test_05_a_million_mangled_messages_have_one_outcome_each() -> None:
+    report("T05 mangled", mangle(5, 1_000_000))
 
 
 async def test_07_ten_thousand_lines_of_noise() -> None:
@@ -196,9 +206,11 @@ async def test_14_ten_thousand_batches() -> None:
     members = [request(1, "_ping"), note("_ping"), {"jsonrpc": "2.0", "id": 1, "result": {}}, 5, None, "x", [], {}]
     async with facing_agent() as hand:
         for _ in range(10_000):
-            hand.send(json.dumps(dice.choices(members, k=dice.randint(0, 6))).encode())
-            refusals = await hand.ping()
-            assert [(r["id"], r["error"]["code"]) for r in refusals] == [(None, -32600)]
+            batch = dice.choices(members, k=dice.randint(0, 6))
+            hand.send(json.dumps(batch).encode())
+            refusals = [(refusal["id"], refusal["error"]["code"]) for refusal in await hand.ping()]
+            named = batch.count(members[0])
+            assert refusals == ([(1, -32600)] * named or ([] if members[2] in batch else [(None, -32600)]))
 
 
 async def test_15_a_million_updates_nobody_reads_for_a_minute() -> None:

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from remote.attacked import MEMORY, target, work_beside_process
+from remote.attacked import GROWTH, target, work_beside_process
 from remote.attacks import ATTACKS
 from remote.serving import WIRES
 
@@ -18,4 +18,4 @@ async def test_others_hardly_notice(name):
     with target() as server:
         took = sorted(await work_beside_process(server, name, WIRES[len(name) % len(WIRES)], SECONDS))
         assert took[int(len(took) * 0.99)] < LONGEST
-        assert server.memory() < MEMORY
+        assert server.growth() < GROWTH

@@ -20,6 +20,7 @@ from dragoman.store.exchange import exported, imported
 
 from .store_damage import Chronicler, damage_stores
 from .store_faults import SCENARIOS, Site, suffer_all, works
+from .store_flips import flip_bytes
 from .store_kills import check_integrity, kill_agents
 from .store_power import fail_power
 from .workers import share_out
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.torture
 
 KILLS = int(os.environ.get("STORE_KILLS", "10000"))
 DAMAGES = int(os.environ.get("STORE_DAMAGES", "5000"))
+FLIPS = int(os.environ.get("STORE_FLIPS", "100000"))  # more than there are bytes
 FAULTS = int(os.environ.get("STORE_FAULTS", "10000"))  # at most so many of a scenario; there are fewer
 POWER_FAILURES = int(os.environ.get("STORE_POWER_FAILURES", "20000"))
 APPENDS = int(os.environ.get("STORE_APPENDS", "10000"))  # of each process
@@ -50,6 +52,12 @@ def test_5_000_damaged_stores_are_never_blank_and_never_silent() -> None:
     counts = share_out(damage_stores, DAMAGES, 6300)
     print(dict(counts))
     assert counts["whole"] > DAMAGES
+
+
+def test_a_flip_of_every_byte_locks_nobody_out_and_takes_one_session_at_most() -> None:
+    counts = flip_bytes(FLIPS, 0)
+    print(dict(counts))
+    assert counts["whole"] > 2 * counts["verified"]
 
 
 @pytest.mark.skipif(not works(), reason="strace cannot trace here")

@@ -6,15 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from torture.by_hand import resident
 
 from dragoman import AgentExited, AgentStartError, connect
-from dragoman.roles import AgentRole, methods
 from dragoman.transports import process
 from dragoman.transports.process import STDERR_KEPT, STDERR_SHOWN, spawn
 
@@ -24,16 +21,6 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "PATIENCE", 0.2)
-
-
-@pytest.fixture
-def short_handshake() -> Iterator[None]:
-    """`initialize` has to be answered at once."""
-    method = methods(AgentRole)["initialize"]
-    limit = method.timeout
-    msgspec.structs.force_setattr(method, "timeout", 0.3)
-    yield
-    msgspec.structs.force_setattr(method, "timeout", limit)
 
 
 def python(program: str, *args: str) -> list[str]:
@@ -65,10 +52,10 @@ def wrong_format(tmp_path: Path) -> str:
     return str(tmp_path / "agent")
 
 
-async def failure_of(command: str | list[str], cwd: str | None = None) -> AgentStartError:
+async def failure_of(command: str | list[str], cwd: str | None = None, **options: float) -> AgentStartError:
     started = time.monotonic()
     with pytest.raises(AgentStartError) as caught:
-        async with connect(command, cwd=cwd):
+        async with connect(command, cwd=cwd, **options):
             pass
     assert time.monotonic() - started < 1.5
     assert str(caught.value).splitlines()[0].strip()
@@ -138,15 +125,15 @@ async def test_an_agent_that_hangs_up_before_it_answers_is_an_error_too(short_pa
     assert "before it answered initialize" in str(error)
 
 
-@pytest.mark.usefixtures("short_handshake")
-async def test_an_agent_that_never_answers_is_given_up() -> None:
-    error = await failure_of(python("import sys; print('thinking', file=sys.stderr, flush=True); sys.stdin.read()"))
-    assert "initialize was not answered in 0.3 s" in str(error)
+async def test_an_agent_that_never_answers_is_given_up_with_its_last_words() -> None:
+    thinking = python("import sys; print('thinking', file=sys.stderr, flush=True); sys.stdin.read()")
+    error = await failure_of(thinking, start_timeout=0.3)
+    assert "initialize was not answered in 0.3 s; its stderr ended with:\nthinking" in str(error)
 
 
-@pytest.mark.usefixtures("short_handshake", "short_patience")
+@pytest.mark.usefixtures("short_patience")
 async def test_an_agent_that_never_even_reads_is_given_up() -> None:
-    await failure_of(python("import time; time.sleep(60)"))
+    await failure_of(python("import time; time.sleep(60)"), start_timeout=0.3)
 
 
 async def test_an_agent_that_says_something_else_than_an_answer_is_an_error() -> None:

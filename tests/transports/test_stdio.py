@@ -72,9 +72,16 @@ def prompt(session: str, id: int = 3) -> dict[str, Any]:
 class Child:
     """A process with whatever for standard streams, spoken to by hand."""
 
-    def __init__(self, stdin: Any, stdout: Any, stderr: Any = subprocess.PIPE, program: str = STRAY) -> None:
+    def __init__(
+        self,
+        stdin: Any,
+        stdout: Any,
+        stderr: Any = subprocess.PIPE,
+        program: str = STRAY,
+        closed: tuple[str, ...] = (),
+    ) -> None:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # C has buffers too
-        command = [sys.executable, "-c", program]
+        command = without(closed, [sys.executable, "-c", program])
         self.process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env)
         self.read_bytes = b""
         self.lines: list[bytes] = []
@@ -391,3 +398,41 @@ async def test_a_stopped_agent_says_its_last_words() -> None:
 def test_a_transport_needs_a_running_loop() -> None:
     with pytest.raises(RuntimeError):
         StdioTransport()
+
+
+SERVE = [sys.executable, "-c", "from dragoman import serve; from dragoman.testing import Echo; serve(Echo)"]
+TRANSLATE = [sys.executable, "-m", "dragoman", "translate", "--", *SERVE]
+
+
+@pytest.mark.parametrize(("program", "code"), [(SERVE, 1), (TRANSLATE, 5)], ids=["serve", "translate"])
+@pytest.mark.parametrize("closed", [("stdin",), ("stdout",), ("stdin", "stdout")], ids="-".join)
+def test_a_program_started_without_its_streams_says_so_in_one_sentence(
+    program: list[str], code: int, closed: tuple[str, ...]
+) -> None:
+    ended = subprocess.run(without(closed, program), stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    told = f"{' and '.join(closed)} {'is' if len(closed) == 1 else 'are'} closed. Start this program with pipes"
+    assert (ended.returncode, ended.stderr.count(b"\n")) == (code, 1), ended.stderr
+    assert told.encode() in ended.stderr
+
+
+@pytest.mark.parametrize("closed", [("stdin", "stderr"), ("stdout", "stderr")], ids="-".join)
+def test_a_program_started_with_nowhere_to_complain_fails_all_the_same(closed: tuple[str, ...]) -> None:
+    ended = subprocess.run(without(closed, SERVE), stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")
+
+
+def test_stray_output_of_a_program_without_stderr_stays_off_its_socket() -> None:
+    """Its number would go to the copy of the socket that is made first, and every stray print onto the wire."""
+    ours, theirs = socket.socketpair()
+    with ours, Child(theirs, theirs, closed=("stderr",)) as child:
+        theirs.close()
+        child.converse(ours.fileno(), ours.fileno())
+        ours.shutdown(socket.SHUT_WR)
+        rest = child.rest(ours.fileno())
+    assert b"STRAY" not in b"".join(child.lines) + rest
+
+
+def without(closed: tuple[str, ...], command: list[str]) -> list[str]:
+    """A command that starts with some of its standard streams closed."""
+    ends = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-"}
+    return ["sh", "-c", f'exec "$@" {" ".join(ends[name] for name in closed)}', "sh", *command]

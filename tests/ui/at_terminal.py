@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,9 +20,9 @@ from typing import Self
 DRAGOMAN = [sys.executable, "-W", "error", "-m", "dragoman"]
 PEERS = Path(__file__).parent / "peers"
 TESTY = f"{sys.executable} -m dragoman agent testy"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
-SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+SEQUENCE = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
 
 
 def peer(name: str, *words: str) -> str:
@@ -45,13 +46,14 @@ class AtTerminal:
         columns: int = 100,
         env: dict[str, str] | None = None,
         stdin: str | None = None,
+        program: Sequence[str] = DRAGOMAN,
     ) -> None:
         """`stdin`: what comes from a pipe instead of the keyboard."""
         self.fd, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         environ = {**os.environ, "TERM": "xterm-256color", **(env or {})}
         self.process = subprocess.Popen(
-            [*DRAGOMAN, *arguments],
+            [*program, *arguments],
             stdin=theirs if stdin is None else subprocess.PIPE,
             stdout=theirs,
             stderr=theirs,
@@ -80,6 +82,13 @@ class AtTerminal:
                 raise AssertionError(f"{words!r} was never shown:\n{self.screen}")
         before, self._seen = self._seen, found + len(words)
         return self.screen[before:found]
+
+    def shows(self, words: str, within: float) -> bool:
+        """Whether these words come in so many seconds, behind those waited for last."""
+        deadline = time.monotonic() + within
+        while (is_there := words in self.screen[self._seen :]) is False and self._read(deadline):
+            pass
+        return is_there
 
     def press(self, keys: str) -> None:
         os.write(self.fd, keys.encode())

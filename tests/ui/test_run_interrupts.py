@@ -1,8 +1,10 @@
 """Ctrl-C at a real terminal: once cancels the turn, twice quits."""
 
 import os
+import signal
 from pathlib import Path
 
+import pytest
 from at_terminal import TESTY, AtTerminal, peer
 
 
@@ -46,6 +48,24 @@ def test_a_command_the_agent_runs_ends_with_the_run(tmp_path: Path) -> None:
         os.kill(pid, 0)
         run.press("\x03")
         assert run.end() == 130
+    assert not Path(f"/proc/{pid}").exists()
+
+
+STOPPING = "run sh -c 'kill -STOP $PPID $(ps -o ppid= -p $PPID); echo $$; exec sleep 600'"  # those who watch it
+
+
+@pytest.mark.parametrize("way", ["--timeout", "Ctrl-C", "SIGTERM"])
+def test_a_command_that_stops_those_who_watch_it_ends_with_the_run(way: str, tmp_path: Path) -> None:
+    limit = ["--timeout", "6"] if way == "--timeout" else []
+    command = ["run", "--agent", TESTY, "--permissions", "allow-all", *limit, STOPPING]
+    with AtTerminal(*command, cwd=tmp_path) as run:
+        run.see("│ ")
+        pid = int(run.see("\n"))
+        if way == "Ctrl-C":
+            run.press("\x03")
+        elif way == "SIGTERM":
+            os.kill(run.process.pid, signal.SIGTERM)
+        assert run.end() == (3 if limit else 130)
     assert not Path(f"/proc/{pid}").exists()
 
 

@@ -12,7 +12,7 @@ def events(text: str) -> list[dict[str, Any]]:
 
 
 def test_every_line_is_an_event_and_the_last_one_the_result(tmp_path: Path) -> None:
-    result = dragoman("run", "--agent", TESTY, "--json", "everything\nspend", cwd=tmp_path)
+    result = dragoman("run", "--agent", TESTY, "--json", "everything unknown\nspend", cwd=tmp_path)
     first, *updates, last = events(result.stdout)
     assert (result.returncode, result.stderr) == (0, "")
     assert first == {
@@ -21,6 +21,8 @@ def test_every_line_is_an_event_and_the_last_one_the_result(tmp_path: Path) -> N
         "cwd": str(tmp_path),
         "agent": {"name": "testy", "version": "1.0", "title": "Testy"},
     }
+    *updates, remark = updates
+    assert (remark["type"], remark["text"].partition(":")[0]) == ("remark", "this agent does not ask")
     assert {event["type"] for event in updates} == {"update"}
     assert {event["sessionId"] for event in updates} == {first["sessionId"]}
     kinds = [event["update"]["sessionUpdate"] for event in updates]

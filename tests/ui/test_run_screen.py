@@ -14,7 +14,10 @@ def test_a_turn_in_a_pipe_is_plain_text(tmp_path: Path) -> None:
     prompt = "thought\nplan\ntool\nfailed_tool\nnotice\nsubagent\nmode\nusage\necho done"
     result = dragoman("run", "--agent", TESTY, prompt, cwd=tmp_path)
     assert result.stdout == "done\n"
-    assert result.stderr.splitlines() == [
+    *lines, unasked, going_on = result.stderr.splitlines()
+    assert unasked.startswith("this agent does not ask: it changed files or ran commands by itself once")
+    assert going_on.startswith("to go on with this session: --session ")
+    assert lines == [
         "Let me see.",
         "Plan 0/2",
         "  ▶ Look",

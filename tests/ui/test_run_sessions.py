@@ -93,6 +93,7 @@ def test_commands_run_in_a_sandbox_where_that_is_wanted(here: Path, tmp_path: Pa
     assert "here" in dragoman(*running, prompt, cwd=here).stdout.split()
     (here / "inside").unlink()
     (tmp_path / "outside").touch()
-    said = dragoman(*running, "--sandbox", prompt, cwd=here).stdout
-    assert "outside" not in said
+    result = dragoman(*running, "--sandbox", prompt, cwd=here)
+    assert "outside" not in result.stdout
+    assert "its own process, and what it runs by itself after a yes, are outside" in " ".join(result.stderr.split())
     assert (here / "inside").exists()

@@ -7,6 +7,7 @@ from dragoman import schema as s
 from dragoman.host.operations import FileWrite
 from dragoman.host.permissions.claims import about_claim
 from dragoman.host.permissions.questions import about
+from dragoman.host.permissions.subjects import Subject
 from dragoman.ui.headless.screen import Screen
 
 CALL = s.ToolCallUpdate(
@@ -28,7 +29,7 @@ def screen_and_words() -> tuple[Screen, StringIO]:
 
 def test_a_change_is_shown_though_the_agent_asks_about_another_one_at_the_same_time(tmp_path: Path) -> None:
     screen, words = screen_and_words()
-    screen.asked_about(CALL)
+    screen.asked_about(CLAIM)
     write = FileWrite(path=str(tmp_path / "c.txt"), digest="0")
     screen.question(about(write, "s", detail="-what is there\n+what will be"), {})
     assert "+what will be" in words.getvalue()
@@ -36,8 +37,8 @@ def test_a_change_is_shown_though_the_agent_asks_about_another_one_at_the_same_t
 
 def test_what_a_question_has_shown_is_not_shown_again_when_the_call_goes_on() -> None:
     screen, words = screen_and_words()
-    screen.asked_about(CALL)
-    screen.question(about_claim(CLAIM), {})
+    screen.asked_about(CLAIM)
+    screen.question(about_claim(CLAIM, Subject()), {})
     screen.show(s.ToolCallUpdated(tool_call_id="call_1", status="completed"))
     assert words.getvalue().count("+new") == 1
     assert "✓ Edit" in words.getvalue()
@@ -45,7 +46,7 @@ def test_what_a_question_has_shown_is_not_shown_again_when_the_call_goes_on() ->
 
 def test_each_change_stands_under_its_file_with_what_hides_in_it_written_out_once() -> None:
     screen, words = screen_and_words()
-    screen.question(about_claim(CLAIM), {})
+    screen.question(about_claim(CLAIM, Subject()), {})
     asked = words.getvalue()
     assert asked.index("/a.txt\n") < asked.index("+new") < asked.index("/b.txt (new)\n")
     assert "+b\\u{202e}a" in asked

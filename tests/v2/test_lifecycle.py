@@ -4,6 +4,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pytest
 from between import note, updates
 
 from dragoman.dialects.shapes import CARRIED
@@ -59,8 +60,9 @@ def prompt(edge: V2, id: Any, session: str = "s") -> tuple[Message, list[Message
 def test_a_prompt_is_answered_when_it_has_its_place_and_idle_comes_with_the_answer() -> None:
     edge = our_agent()
     asked, heard = prompt(edge, 2)
-    assert asked["params"] == {"sessionId": "s", "prompt": [TEXT]}
     running, echo, answer = heard
+    meta = {"dragoman.messageId": answer["result"]["messageId"]}
+    assert asked["params"] == {"sessionId": "s", "prompt": [TEXT], "_meta": meta}
     assert running["params"]["update"] == {"sessionUpdate": "state_update", "state": "running"}
     assert echo["params"]["update"]["messageId"] == answer["result"]["messageId"]
     usage = {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}
@@ -185,7 +187,7 @@ def test_a_session_that_was_never_left_is_resumed_without_asking() -> None:
 
 def test_a_history_is_replayed_or_kept_quiet_as_the_client_wants() -> None:
     said = note({"sessionUpdate": "user_message_chunk", "content": TEXT})
-    for start, told in (({"type": "start"}, 1), (None, 0)):
+    for start, told in (({"type": "start"}, 2), (None, 0)):
         edge = our_agent(loadSession=True)
         asked = edge.inward(request(2, "session/resume", sessionId="old", cwd="/w", replayFrom=start)).onward[0]
         assert asked["method"] == "session/load"
@@ -194,13 +196,92 @@ def test_a_history_is_replayed_or_kept_quiet_as_the_client_wants() -> None:
         assert (states(done), answers(done)[0]["id"]) == (["idle"], 2)
 
 
-def test_a_history_that_cannot_be_had_is_an_error() -> None:
+def test_a_history_from_an_unknown_place_is_an_error() -> None:
+    edge = our_agent(loadSession=True)
+    (answer,) = edge.inward(request(2, "session/resume", sessionId="o", cwd="/", replayFrom={"type": "_half"})).back
+    assert answer["error"]["code"] == -32602
+
+
+def test_of_an_agent_that_cannot_tell_a_history_there_is_none_to_tell() -> None:
+    start = {"type": "start"}
     edge = our_agent(sessionCapabilities={"resume": {}})
-    for start in ({"type": "start"}, {"type": "_half"}):
-        (answer,) = edge.inward(request(2, "session/resume", sessionId="o", cwd="/", replayFrom=start)).back
-        assert answer["error"]["code"] == -32602
+    asked = edge.inward(request(2, "session/resume", sessionId="o", cwd="/", replayFrom=start)).onward[0]
+    assert asked["method"] == "session/resume"
+    done = edge.outward({"id": asked["id"], "result": {}}).onward
+    assert (states(done), answers(done)[0]["id"]) == (["idle"], 2)
+    done = our_agent().inward(request(2, "session/resume", sessionId="s", cwd="/w", replayFrom=start))
+    assert (done.onward, states(done.back), answers(done.back)[0]["id"]) == ([], ["idle"], 2)
     (answer,) = our_agent().inward(request(2, "session/resume", sessionId="o", cwd="/")).back
     assert (answer["error"]["code"], answer["error"]["data"]) == (-32002, {"sessionId": "o"})
+
+
+def test_a_form_or_a_page_requires_action_and_ends_with_the_turn() -> None:
+    form = {"message": "Who?", "mode": "form", "requestedSchema": {"properties": {}}}
+    page = {"message": "Log in", "mode": "url", "url": "https://x.example", "elicitationId": "e"}
+    edge = our_agent()
+    asked, _ = prompt(edge, 2)
+    for id, about in enumerate((form | {"sessionId": "s"}, page | {"requestId": asked["id"]}), 10):
+        waiting, question = edge.outward(request(id, "elicitation/create", **about)).onward
+        assert states([waiting]) == ["requires_action"]
+        assert (question["params"]["sessionId"], "requestId" in question["params"]) == ("s", False)
+        done = edge.inward({"id": question["id"], "result": {"action": "accept", "content": {}}})
+        assert done.onward[0] == {"jsonrpc": "2.0", "id": id, "result": {"action": "accept", "content": {}}}
+        assert states(done.back) == ["running"]
+    _, question = edge.outward(request(20, "elicitation/create", **form, sessionId="s")).onward
+    done = edge.inward({"method": "session/cancel", "params": {"sessionId": "s"}})
+    assert {"jsonrpc": "2.0", "id": 20, "result": {"action": "cancel"}} in done.onward
+    assert {"requestId": question["id"]} in [message.get("params") for message in done.back]
+
+
+def told_again(edge: V2, *history: Message) -> list[Message]:
+    """What a client hears that has the history of the session `s` told again."""
+    start = {"type": "start"}
+    asked = edge.inward(request(9, "session/resume", sessionId="s", cwd="/w", replayFrom=start)).onward[0]
+    told = [heard for update in history for heard in updates(edge.outward(note(update)).onward)]
+    edge.outward({"id": asked["id"], "result": {}})
+    return told
+
+
+def test_a_history_told_again_has_the_ids_it_was_told_with() -> None:
+    edge = our_agent(loadSession=True)
+    said = {"sessionUpdate": "agent_message_chunk", "content": TEXT}
+    live = []
+    for id in (2, 3):
+        asked, heard = prompt(edge, id)
+        live.append(answers(heard)[0]["result"]["messageId"])
+        live += [heard["messageId"] for heard in updates(edge.outward(note(said)).onward)]
+        edge.outward({"id": asked["id"], "result": {"stopReason": "end_turn"}})
+    # As an agent tells it that knows nothing of these ids, that has ids of its own, and that has kept ours.
+    kept = [{"messageId": id} for id in live[::2]]
+    for ids in ([{}, {}], [{"messageId": "x"}, {"messageId": "y"}], kept):
+        mine = [{"sessionUpdate": "user_message_chunk", "content": TEXT, **id} for id in ids]
+        told = told_again(edge, mine[0], said, mine[1], said)
+        assert list(dict.fromkeys(update["messageId"] for update in told)) == live
+    asked, heard = prompt(edge, 4)
+    assert answers(heard)[0]["result"]["messageId"] not in live
+
+
+def test_a_history_told_again_empties_everything_before_it_fills_it() -> None:
+    edge = our_agent(loadSession=True)
+    item = {"type": "content", "content": TEXT}
+    chunk = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item}
+    output = {"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": "aGk="}
+    carried = [
+        {"sessionUpdate": "session_info_update", "_meta": {CARRIED: {"v2": {"update": update}}}}
+        for update in (chunk, chunk, output, output)
+    ]
+    said = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": TEXT}
+    told = told_again(edge, said, said, *carried, {"sessionUpdate": "tool_call", "toolCallId": "u", "title": "U"})
+    assert told == [
+        {"sessionUpdate": "agent_message", "messageId": "m", "content": []},
+        *[said] * 2,
+        {"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": []},
+        *[chunk] * 2,
+        {"sessionUpdate": "terminal_update", "terminalId": "x", "output": None},
+        *[output] * 2,
+        {"sessionUpdate": "tool_call_update", "toolCallId": "u", "title": "U", "content": []},
+    ]
+    assert updates(edge.outward(note(said)).onward) == [said]  # and not when it is no history
 
 
 def test_a_tool_call_our_agent_cannot_cancel_is_not_cancellable() -> None:
@@ -336,6 +417,26 @@ def test_a_terminal_of_the_agent_is_shown_in_its_tool_call() -> None:
     ended = {"sessionUpdate": "terminal_update", "terminalId": "t", "exitStatus": status}
     heard = edge.inward(note(ended)).onward
     assert updates(heard)[1]["content"][0]["content"]["text"] == "one\n[ended by SIGKILL]"
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "shown"),
+    [
+        (b"x", {"exitCode": 0}, "x\n[exit code 0]"),
+        (b"x\n", {"exitCode": None, "signal": None}, "x\n[ended]"),
+        (b"x\n", {}, "x\n[ended]"),
+        (b"", {"exitCode": 2}, "[exit code 2]"),
+    ],
+)
+def test_how_a_terminal_of_the_agent_ended_stands_on_a_line_of_its_own(
+    printed: bytes, status: dict[str, Any], shown: str
+) -> None:
+    edge = our_client()
+    content = [{"type": "terminal", "terminalId": "t"}]
+    edge.inward(note({"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "make", "content": content}))
+    ended = {"output": {"data": base64.b64encode(printed).decode()}, "exitStatus": status}
+    heard = edge.inward(note({"sessionUpdate": "terminal_update", "terminalId": "t", **ended})).onward
+    assert updates(heard)[1]["content"][0]["content"]["text"] == shown
 
 
 def test_an_option_that_is_neither_yes_nor_no_is_not_offered() -> None:

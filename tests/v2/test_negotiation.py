@@ -68,7 +68,7 @@ async def test_a_client_of_version_2_is_answered_in_its_version():
         hello = await wire.request("initialize", {"protocolVersion": 2, "info": INFO, "capabilities": {}})
         assert hello["result"]["protocolVersion"] == 2
         assert hello["result"]["info"]["name"] == "testy"
-        assert hello["result"]["capabilities"]["session"]["mcp"] == {"stdio": {}, "http": {}}
+        assert hello["result"]["capabilities"]["session"]["mcp"] == {"stdio": {}, "http": {}, "acp": {}}
         assert hello["result"]["authMethods"][0]["methodId"] == "key"
 
 

@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import Error
-from . import agent, agents, audit, connect, demo, gateway, new, run, serve, sessions, setup, translate
-from .complaint import INTERRUPTED, USAGE, complain
+from ..ui.output import install
+from . import agent, agents, audit, connect, demo, gateway, new, permissions, run, serve, sessions, setup, translate
+from .complaint import INTERRUPTED, UNWRITABLE, USAGE, complain
 
 # In the order of the help text.
-COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, audit, translate)
+COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, permissions, audit, translate)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for command in COMMANDS:
         command.add_to(commands)
     _open_closed_streams()
+    install()
     arguments = parser.parse_args(argv)
     if not hasattr(arguments, "command"):
         parser.print_help()
@@ -64,11 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has had enough
-        _drop_output()
         return 0
-    except OSError as exc:  # a file or directory the user named, or one of theirs; or the output has no room
+    except OSError as exc:
         _drop_output()
-        return complain(f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc.strerror or exc))
+        if exc.filename:  # a file or directory the user named, or one of theirs
+            return complain(f"{exc.filename}: {exc.strerror}")
+        return complain(f"the output cannot be written: {exc.strerror or exc}", UNWRITABLE)
+    finally:
+        _drop_output()
 
 
 def _open_closed_streams() -> None:
@@ -81,10 +86,11 @@ def _open_closed_streams() -> None:
 
 def _drop_output() -> None:
     """Forget what cannot be written: the interpreter would try once more at its end, and complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _lead_nowhere(sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _lead_nowhere(stream.fileno())
 
 
 def _lead_nowhere(fd: int) -> None:

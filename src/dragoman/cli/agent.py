@@ -24,8 +24,11 @@ def add_to(commands: Any) -> None:
     add_dialect(agent, "--dialect", "client")
     coder = agent.add_argument_group("for the coder")
     coder.add_argument("--model", metavar="PROVIDER:MODEL", help="which model (default: the best there is)")
-    coder.add_argument("--fetch", action="store_true", help="let it visit pages, each host with permission")
+    told = "let it visit pages, each host with permission, and search the web where the provider can"
+    coder.add_argument("--fetch", action="store_true", help=told)
     coder.add_argument("--login", action="store_true", help="enter a provider's key, and serve nothing")
+    testy = agent.add_argument_group("for testy")
+    testy.add_argument("--exhibit", action="store_true", help="answer any prompt with something of everything")
     agent.set_defaults(command=_serve)
 
 
@@ -35,11 +38,14 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     if arguments.name != "coder" and (arguments.login or arguments.fetch or arguments.model is not None):
         return complain(f"--model, --fetch and --login are for the coder, not for {arguments.name}")
+    if arguments.exhibit and arguments.name != "testy":
+        return complain(f"--exhibit is for testy, not for {arguments.name}")
     if arguments.login:
         from ..coder.login import enter_in_terminal
 
         return enter_in_terminal()
     part, name, _ = AGENTS[arguments.name]
+    name = "Exhibition" if arguments.exhibit else name
     agent: Any = getattr(import_module(f"dragoman.{part}"), name)
     app: Any = agent if part == "testing" else durable(agent)
     app = partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app

@@ -23,17 +23,22 @@ def add_to(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from ..host.processes import known_agents
+    from ..host.audit import Redactor
+    from ..host.processes import broken_agents, known_agents
     from ..ui.legible import one_line
     from ..ui.style import Style
 
+    for wrong in broken_agents().values():
+        complain(str(wrong))
     agents = known_agents()
+    redactor = Redactor()
     style = Style.of(sys.stdout)
     columns = [(one_line(name), one_line(agent.title)) for name, agent in agents.items()]
     names, titles = (max(len(column) for column in side) for side in zip(*columns, strict=True))
     for (name, title), agent in zip(columns, agents.values(), strict=True):
         state, colour = _state(agent)
-        words = f"{title.ljust(titles)}  {one_line(agent.described())}"
+        way = f"to install it: {agent.install}" if agent.lacks_extra else redactor.text(agent.described())
+        words = f"{title.ljust(titles)}  {one_line(way)}"
         print(f"{style(name.ljust(names), 'bold')}  {style(state.ljust(11), colour)}  {words}")
     return 0
 
@@ -47,16 +52,19 @@ def _state(agent: "Launch") -> tuple[str, str]:
 
 def _show(arguments: argparse.Namespace) -> int:
     from ..directories import config_directory
-    from ..host.processes import known_agents
+    from ..host.audit import Redactor
+    from ..host.processes import broken_agents, known_agents
     from ..ui.legible import one_line
 
+    if wrong := broken_agents().get(arguments.name):
+        return complain(str(wrong))
     agents = known_agents()
     if (agent := agents.get(arguments.name)) is None:
         return complain(f"there is no agent {arguments.name!r}; there are: {', '.join(agents)}")
     facts = {
         "name": arguments.name,
         "title": agent.title,
-        "url" if agent.url else "command": agent.described(),
+        "url" if agent.url else "command": Redactor().text(agent.described()),
         "variables": ", ".join(agent.env),  # their names alone: a value may be a secret
         "headers": ", ".join(agent.headers),
         "installed": _state(agent)[0],

@@ -1,11 +1,15 @@
 """How a command says what went wrong."""
 
+import contextlib
 import sys
 
-USAGE, AGENT_FAILED, INTERRUPTED = 64, 5, 130
+USAGE, AGENT_FAILED, UNWRITABLE, INTERRUPTED = 64, 5, 74, 130
 
 
 def complain(message: str, code: int = USAGE) -> int:
-    """Say it in one line; gives the exit code."""
-    print(f"dragoman: {message}", file=sys.stderr)
+    """Say it in one line, and what a peer said of it in lines of its own; gives the exit code."""
+    from ..ui.output import complaint
+
+    with contextlib.suppress(OSError):  # there is no other place to say it
+        print(complaint(message), file=sys.stderr)
     return code

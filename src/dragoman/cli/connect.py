@@ -1,10 +1,10 @@
 """`dragoman connect URL`: a remote agent for any editor, over stdin and stdout."""
 
 import argparse
-import sys
 from typing import Any
 
 from .complaint import AGENT_FAILED, complain
+from .values import seconds
 
 
 def add_to(commands: Any) -> None:
@@ -16,24 +16,31 @@ def add_to(commands: Any) -> None:
         help="a file with the token (default: DRAGOMAN_TOKEN, or this machine's own)",
     )
     connect.add_argument("--cwd", metavar="DIR", help="the directory of sessions over there (default: as asked)")
+    connect.add_argument(
+        "--patience",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long a request waits for a gateway that is away, before it fails (default: 60)",
+    )
     connect.set_defaults(command=_connect)
 
 
 def _connect(arguments: argparse.Namespace) -> int:
-    import logging
-
     from ..agent import serve
     from ..errors import Error
     from ..gateway.attachment import attached
+    from ..gateway.returning import PATIENCE
     from ..transports.addresses import read_url
+    from .logs import log_to_stderr
 
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    log_to_stderr()
     try:
         address, _ = read_url(arguments.url)
         token = _token(arguments.token_file, address.is_local)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         read_url(arguments.url, headers)
-        serve(attached(arguments.url, headers=headers, cwd=arguments.cwd))
+        patience = arguments.patience or PATIENCE
+        serve(attached(arguments.url, headers=headers, cwd=arguments.cwd, patience=patience))
     except Error as exc:
         return complain(str(exc), AGENT_FAILED)
     return 0

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shlex
 import sys
 from typing import Any
 
@@ -19,14 +18,14 @@ def _demo(arguments: argparse.Namespace) -> int:
     from ..reviewer.samples import copy_sample
     from . import main
 
-    agent = shlex.join([sys.executable, "-m", "dragoman", "agent", "reviewer"])
     # Somebody at a terminal is asked about each change; without one, the copy is there to be changed.
-    preset = "allow-edits" if sys.stdin.isatty() and sys.stderr.isatty() else "allow-all"
+    preset = "allow-reads" if sys.stdin.isatty() and sys.stderr.isatty() else "allow-all"
     with tempfile.TemporaryDirectory(prefix="dragoman-demo-") as directory:
         project = Path(directory, "shop")
         copy_sample(project)
         os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")  # nothing of it is to stay
         print(f"A sample project, copied to {project}; the agent: dragoman agent reviewer", file=sys.stderr)
+        agent = "dragoman agent reviewer"  # by its command: its name may be another agent of the user's
         code = main(["run", "--cwd", str(project), "--agent", agent, "--permissions", preset, "/fix"])
     print("\nOn your project: dragoman run --agent reviewer --permissions allow-reads /review", file=sys.stderr)
     return code

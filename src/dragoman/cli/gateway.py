@@ -1,21 +1,24 @@
 """`dragoman gateway …`: what goes on in a gateway on this machine, and who may use it."""
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .complaint import complain
+from .gateway_log import add_to as add_log_actions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FAILED = 1
 
 
 def add_to(commands: Any) -> None:
-    gateway = commands.add_parser("gateway", help="look after a gateway: sessions, attach, drain, metrics, tokens")
+    gateway = commands.add_parser("gateway", help="look after a gateway: sessions, tokens, metrics, backups")
     actions = gateway.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    def action(name: str, run: Callable[[argparse.Namespace], None], words: str) -> Any:
+    def action(name: str, run: Callable[[argparse.Namespace], int | None], words: str) -> Any:
         parser = actions.add_parser(name, help=words)
         parser.add_argument("--state", metavar="DIR", help="the gateway's directory")
         parser.set_defaults(command=_complaining(run))
@@ -27,7 +30,12 @@ def add_to(commands: Any) -> None:
     attach.add_argument("--after", type=int, default=0, metavar="N", help="only what came after this update")
     action("metrics", _order("metrics"), "what the gateway counts, as Prometheus reads it")
     action("drain", _order("drain"), "have the gateway finish what runs, take nothing new, and end")
+    add_log_actions(lambda name, run, words: action(name, _with_state(run), words))
     _add_tokens(actions)
+
+
+def _with_state(run: "Callable[[argparse.Namespace, Path], int]") -> Callable[[argparse.Namespace], int]:
+    return lambda arguments: run(arguments, _state(arguments))
 
 
 def _add_tokens(actions: Any) -> None:
@@ -50,15 +58,14 @@ def _add_tokens(actions: Any) -> None:
         verb.set_defaults(command=_complaining(run))
 
 
-def _complaining(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:
+def _complaining(run: Callable[[argparse.Namespace], int | None]) -> Callable[[argparse.Namespace], int]:
     def command(arguments: argparse.Namespace) -> int:
         from ..errors import Error
 
         try:
-            run(arguments)
+            return run(arguments) or 0
         except Error as exc:
             return complain(str(exc), FAILED)
-        return 0
 
     return command
 
@@ -66,11 +73,13 @@ def _complaining(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
 def _order(do: str) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
         from ..gateway.admin import Order, ask_admin
+        from ..ui.output import install
 
+        stdout, _ = install()
         order = Order(do, getattr(arguments, "session", ""), getattr(arguments, "after", 0))
         for line in ask_admin(_state(arguments), order):
-            sys.stdout.buffer.write(line)
-            sys.stdout.flush()
+            stdout.write_bytes(line)
+            stdout.flush()
 
     return run
 

@@ -93,7 +93,7 @@ TEST = '''\
 
 import unittest
 
-from dragoman.schema import AgentMessageChunk
+from dragoman.schema import AgentMessageChunk, TextContent
 from dragoman.testing import RecordingClient, pair
 
 from {package} import {title}
@@ -104,8 +104,9 @@ class Works(unittest.IsolatedAsyncioTestCase):
         client = RecordingClient(files={{"/project/a.txt": "one two three"}}, permissions="allow")
         async with pair({title}, client):
             session = await client.new_session("/project")
-            said = [update async for update in session.prompt("/count a.txt")]
-        self.assertIn("a.txt has 3 words.", [u.content.text for u in said if isinstance(u, AgentMessageChunk)])
+            events = [event async for event in session.prompt("/count a.txt")]
+        said = [event.content for event in events if isinstance(event, AgentMessageChunk)]
+        self.assertIn(TextContent(text="a.txt has 3 words."), said)
         self.assertEqual(client.files["/project/a.txt"], "one two three\\n3 words\\n")
 
     async def test_it_writes_nothing_when_it_may_not(self) -> None:
@@ -139,21 +140,14 @@ def add_to(commands: Any) -> None:
 
 
 def _make(arguments: argparse.Namespace) -> int:
-    import keyword
     from pathlib import Path
 
     name = arguments.name
     package = name.replace("-", "_")
-    if (
-        not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name)
-        or keyword.iskeyword(package)
-        or package == "dragoman"
-    ):
-        return complain(
-            f"{name!r} cannot be an agent's name: use small letters, digits and dashes, such as my-agent"
-        )
+    if why := _unusable(name, package):
+        return complain(f"{name!r} cannot be an agent's name: {why}")
     root = Path(name)
-    words = {"name": name, "package": package, "title": "".join(part.title() for part in package.split("_"))}
+    words = {"name": name, "package": package, "title": _title(package)}
     try:
         root.mkdir()
         for path, text in FILES.items():
@@ -167,3 +161,22 @@ def _make(arguments: argparse.Namespace) -> int:
     print(f"Made {name}. Run its test, then talk to it:\n")
     print(f'    cd {name}\n    python -m unittest\n    dragoman run --agent "python -m {package}" hello\n')
     return 0
+
+
+def _unusable(name: str, package: str) -> str | None:
+    """Why an agent cannot have a name: its package has to be importable, and the only one that is called so."""
+    import keyword
+    import sys
+    from importlib.util import find_spec
+
+    if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name) or keyword.iskeyword(package):
+        return "use small letters, digits and dashes, such as my-agent"
+    if package in sys.stdlib_module_names or find_spec(package):
+        return f"Python has a module {package!r} already. Choose another name, such as my-{name}"
+    return None
+
+
+def _title(package: str) -> str:
+    """The name of an agent's class, which is never that of a class its modules import."""
+    title = "".join(part.title() for part in package.split("_"))
+    return title if title.endswith("Agent") and title != "Agent" else f"{title}Agent"

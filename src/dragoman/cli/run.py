@@ -1,17 +1,16 @@
 """`dragoman run PROMPT`: one turn of an agent, shown."""
 
 import argparse
-import importlib.util
 import sys
 from typing import Any
 
 from .complaint import complain
 from .translate import add_dialect
-from .values import PRESETS, seconds
+from .values import PRESETS, hosts, seconds
 
 EXITS = (
     "exit codes: 0 done, 2 the agent refused, 3 a limit was reached, 4 done but something was denied, "
-    "5 the agent failed, 64 wrong usage, 130 interrupted"
+    "5 the agent failed, 64 wrong usage, 74 the output cannot be written, 130 interrupted"
 )
 
 
@@ -36,14 +35,17 @@ def add_to(commands: Any) -> None:
     which.add_argument("--continue", action="store_true", dest="latest", help="go on with the latest session here")
     add("--timeout", type=seconds, metavar="SECONDS", help="cancel the turn when it takes longer")
     add("--json", action="store_true", help="print every event as a line of JSON")
-    add("--sandbox", action="store_true", help="run the agent's commands in a sandbox, or not at all")
+    told = "run commands in the client's terminals in a sandbox, or not at all; the agent's own process is outside"
+    add("--sandbox", action="store_const", const="commands", help=told)
+    told = "run the agent itself in a sandbox around --cwd, with all that it starts; commands, too"
+    add("--sandbox=agent", action="store_const", const="agent", dest="sandbox", help=told)
+    told = "what an agent in a sandbox may read, besides --cwd and the system"
+    add("--visible", action="append", default=[], metavar="PATH", help=told)
+    told = "hosts that an agent in a sandbox may connect to, through a proxy (default: none)"
+    add("--network", type=hosts, default=(), metavar="HOST,...", help=told)
     add_dialect(run, "--dialect", "agent")
     add("prompt", metavar="PROMPT", help="what to say to the agent, one argument; - reads it from stdin")
     run.set_defaults(command=_run)
-
-
-def _default_agent() -> str:
-    return "coder" if importlib.util.find_spec("pydantic_ai") else "reviewer"
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -72,8 +74,16 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain("the prompt, --cwd and --file have to be UTF-8 text, for the protocol has no other")
     if not prompt.strip():
         return complain("the prompt is empty; say something to the agent")
+    if (arguments.visible or arguments.network) and arguments.sandbox != "agent":
+        return complain("--visible and --network are for an agent in a sandbox: add --sandbox=agent")
+    agent = find_agent("coder" if arguments.agent is None else arguments.agent)
+    if agent.lacks_extra and arguments.agent is None:
+        sys.stderr.write(f"The reviewer answers, for the coder is not installed; to install it: {agent.install}\n")
+        agent = find_agent("reviewer")
+    elif agent.lacks_extra:
+        return complain(f"{agent.name} is not installed; to install it: {agent.install}")
     order = headless.Order(
-        agent=find_agent(_default_agent() if arguments.agent is None else arguments.agent),
+        agent=agent,
         prompt=prompt,
         cwd=cwd,
         preset=arguments.permissions,
@@ -84,6 +94,8 @@ def _run(arguments: argparse.Namespace) -> int:
         latest=arguments.latest,
         timeout=arguments.timeout,
         sandbox=arguments.sandbox,
+        visible=arguments.visible,
+        network=arguments.network,
         dialect=arguments.agent_dialect,
         json=arguments.json,
         interactive=sys.stderr.isatty() and (sys.stdin.isatty() or arguments.prompt == "-"),

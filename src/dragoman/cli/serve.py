@@ -1,11 +1,11 @@
 """`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
 
 import argparse
-import sys
 from typing import Any
 
 from .complaint import complain
-from .values import PRESETS, count, delay, host_name, origin, seconds, sha256
+from .gateway_log import add_limits, limits_of
+from .values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
 
 
 def add_to(commands: Any) -> None:
@@ -28,12 +28,7 @@ def add_to(commands: Any) -> None:
         help="a name it goes by, with its port",
     )
     add("--origin", action="append", default=[], type=origin, metavar="ORIGIN", help="a web page that may connect")
-    add("--workspace", metavar="DIR", help="sessions are in here alone; {principal} is whose (default: .)")
-    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
-    add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
-    add("--sandbox", action="store_true", help="run agents' commands in a sandbox, or not at all")
-    add("--isolate", action="store_true", help="run agents in a sandbox around their principal's workspace")
-    add("--visible", action="append", default=[], metavar="PATH", help="what isolated agents may read, too")
+    _add_workspace(add)
     add(
         "--process-per",
         choices=("principal", "session"),
@@ -46,7 +41,7 @@ def add_to(commands: Any) -> None:
         default=[],
         type=sha256,
         metavar="HASH",
-        help="an MCP server that may be started",
+        help="an MCP server that may be started: the hash of its command, arguments and environment",
     )
     add("--max-sessions", type=count, default=100, metavar="N", help="open sessions of one principal")
     add("--max-turn", type=seconds, default=3600.0, metavar="SECONDS", help="how long a turn may take")
@@ -63,20 +58,36 @@ def add_to(commands: Any) -> None:
         default="power",
         help="what a record survives: the end of the process, or a power cut too (default)",
     )
+    add_limits(serve)
     add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
     serve.set_defaults(command=_serve)
 
 
+def _add_workspace(add: Any) -> None:
+    """What agents work on, and behind which walls."""
+    add("--workspace", metavar="DIR", help="sessions are in here alone; {principal} is whose (default: .)")
+    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
+    add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
+    add("--sandbox", action="store_true", help="run agents' commands in a sandbox, or not at all")
+    add("--isolate", action="store_true", help="run agents and commands in sandboxes around workspaces")
+    add("--visible", action="append", default=[], metavar="PATH", help="what isolated agents may read, too")
+    add(
+        "--network",
+        type=hosts,
+        default=(),
+        metavar="HOST,...",
+        help="hosts that isolated agents may connect to, through a proxy (default: none)",
+    )
+
+
 def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
-    import logging
 
     from ..errors import Error
     from ..gateway.serving import JsonLines, serve
+    from .logs import log_to_stderr
 
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if arguments.log == "json" else logging.Formatter("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    log_to_stderr(JsonLines() if arguments.log == "json" else None)
     try:
         order = _order(arguments)
         asyncio.run(serve(order, lambda url: print(url, flush=True)))
@@ -105,6 +116,8 @@ def _order(arguments: argparse.Namespace) -> Any:
     workspace = arguments.workspace or "."
     if "{principal}" not in workspace and not Path(workspace).is_dir():
         raise Error(f"--workspace wants a directory, and {workspace!r} is none")
+    if arguments.isolate and "{principal}" not in workspace:
+        raise Error("--isolate needs a directory for each person: --workspace '/srv/work/{principal}'")
     return Order(
         agents=dict(_agent(named, arguments, state) for named in arguments.agent or ["coder"]),
         state=state,
@@ -123,6 +136,7 @@ def _order(arguments: argparse.Namespace) -> Any:
         detached=Detached(cancel_after=arguments.detached),
         level=arguments.durability,
         drain=arguments.drain,
+        retention=limits_of(arguments),
     )
 
 
@@ -144,12 +158,14 @@ def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
         raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
     return name, Hosted(
         target=launch.url or launch.argv,
-        env={**environment(), **launch.env},
+        env=None if launch.url else environment(launch),
+        cwd=launch.directory,
         workspace=arguments.lend,
         preset=arguments.permissions,
-        sandbox=arguments.sandbox,
+        sandbox=arguments.sandbox or arguments.isolate,
         process_per=arguments.process_per,
         isolated=arguments.isolate,
         visible=arguments.visible,
+        network=arguments.network,
         state=str(state / "host"),
     )

@@ -51,15 +51,14 @@ def _with_store(
     """A command that has a store open, and says in one line what is wrong with it."""
 
     def command(arguments: argparse.Namespace) -> int:
-        import sqlite3
         from pathlib import Path
 
         from ..errors import RpcError
         from ..store.database import Database
-        from ..store.places import default_path
+        from ..store.places import default_path, is_store
 
         path = Path(arguments.store) if arguments.store else default_path()
-        if not path.is_dir() and not is_made:
+        if not is_store(path) and not is_made:
             return complain(f"there is no store at {path}; name one with --store")
         try:
             with contextlib.closing(Database(path)) as db:
@@ -68,8 +67,8 @@ def _with_store(
             return complain(_in_words(exc), FAILED)
         except BrokenPipeError:
             raise
-        except (sqlite3.Error, OSError) as exc:
-            return complain(f"the store at {path} cannot be used: {exc}", FAILED)
+        except Exception as exc:  # whatever damage leads to, it is said in one line
+            return complain(f"the store at {path} cannot be used: {exc or type(exc).__name__}", FAILED)
 
     return command
 
@@ -84,7 +83,9 @@ def _in_words(exc: "RpcError") -> str:
 def _list(db: "Database", arguments: argparse.Namespace) -> int:
     import json
 
-    for summary in sorted(db.summaries(), key=lambda summary: -summary.head.updated):
+    from ..ui.legible import one_line
+
+    for summary in sorted(db.listed(), key=lambda summary: -summary.head.updated):
         head = summary.head
         if arguments.json:
             fields = {"sessionId": summary.id, "agent": head.agent, "cwd": head.cwd, "title": head.title}
@@ -93,32 +94,35 @@ def _list(db: "Database", arguments: argparse.Namespace) -> int:
         else:
             marks = "archived " * head.archived + "DAMAGED " * bool(summary.suspect)
             said = f"{head.prompts:4} prompt{'s' * (head.prompts != 1)}"
-            about = f"{marks}{head.title or '(nothing said)'}  {head.cwd}".replace("\n", " ")
-            print(f"{summary.id}  {_time(head.updated)}  {said}  {_visible(about)}")
+            about = one_line(f"{marks}{head.title or '(nothing said)'}  {head.cwd}")
+            print(f"{one_line(summary.id)}  {_time(head.updated)}  {said}  {about}")
     return 0
 
 
 @_with_store
 def _show(db: "Database", arguments: argparse.Namespace) -> int:
     from ..store.telling import told
+    from ..ui.legible import legible
 
-    summary = db.summary(arguments.session)
+    summary = db.found(arguments.session)
     if summary.suspect:
         complain(f"{summary.id}: {summary.suspect}")
     for paragraph in told(db.lines(summary.id, summary.head.last)):
-        print(_visible(paragraph), end="\n\n")
+        print(legible(paragraph), end="\n\n")
     return 0
 
 
 @_with_store
 def _export(db: "Database", arguments: argparse.Namespace) -> int:
     from ..store.exchange import DAMAGED, exported
+    from ..ui.output import install
 
+    stdout, _ = install()
     damaged = 0
     for line in exported(db, arguments.session):
         damaged += line.startswith(DAMAGED)
-        sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
+        stdout.write_bytes(line + b"\n")
+    stdout.flush()
     if damaged:
         return complain(f"{arguments.session} is damaged; what is missing is named in its place", FAILED)
     return 0
@@ -151,19 +155,22 @@ def _verify(db: "Database", arguments: argparse.Namespace) -> int:
         problems += 1
         print(f"{session}: {problem}" if session else problem)
     if not problems:
-        count = sum(1 for _ in db.summaries())
+        count = len(db.listed())
         print(f"{count} session{'s' * (count != 1)}, all whole")
     return FAILED if problems else 0
 
 
 @_with_store
 def _delete(db: "Database", arguments: argparse.Namespace) -> int:
+    import operator
+
     from ..errors import RpcError
+    from ..store.thread import attempted
 
     code = 0
     for session in arguments.sessions:
         try:
-            if not db.delete(session):
+            if not attempted(db, operator.methodcaller("delete", session)):
                 code = complain(f"there is no session {session}; nothing of it is left either", FAILED)
         except RpcError as exc:
             code = complain(_in_words(exc), FAILED)
@@ -174,8 +181,3 @@ def _time(milliseconds: int) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _visible(text: str) -> str:
-    """Without anything a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)

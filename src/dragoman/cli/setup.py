@@ -19,14 +19,18 @@ def add_to(commands: Any) -> None:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    from ..host.processes import known_agents
+    from ..host.processes import broken_agents, known_agents
     from ..ui.editors import configuration
 
+    if wrong := broken_agents().get(arguments.agent):
+        return complain(str(wrong))
     agents = known_agents()
     if (agent := agents.get(arguments.agent)) is None:
         return complain(f"there is no agent {arguments.agent!r}; there are: {', '.join(agents)}")
     if agent.url:
         return complain(f"{arguments.agent} is reached at an address, and editors start programs")
+    if agent.lacks_extra:
+        return complain(f"{arguments.agent} is not installed; to install it: {agent.install}")
     where, text = configuration(arguments.editor, agent)
     sys.stderr.write(f"{where}\n\n")
     print(text)

@@ -39,13 +39,13 @@ def _translate(arguments: argparse.Namespace) -> int:
     from ..errors import Error
     from ..transports.stdio import claimed_stdio
 
-    with claimed_stdio() as descriptors:
-        try:
+    try:
+        with claimed_stdio() as descriptors:
             return asyncio.run(_run(descriptors, arguments))
-        except Error as exc:
-            return complain(str(exc), AGENT_FAILED)
-        except asyncio.CancelledError:  # by SIGTERM, as editors end what they have started
-            return 0
+    except Error as exc:
+        return complain(str(exc), AGENT_FAILED)
+    except asyncio.CancelledError:  # by SIGTERM, as editors end what they have started
+        return 0
 
 
 async def _run(descriptors: tuple[int, int], arguments: argparse.Namespace) -> int:
@@ -58,7 +58,7 @@ async def _run(descriptors: tuple[int, int], arguments: argparse.Namespace) -> i
     from ..transports.translating import TranslatingTransport
 
     process = await spawn(arguments.agent_command)
-    process.on_stderr = lambda data: _pass_on(data)
+    process.on_stderr = _pass_on
     task = asyncio.current_task()
     assert task
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -77,8 +77,12 @@ async def _run(descriptors: tuple[int, int], arguments: argparse.Namespace) -> i
 
 
 def _pass_on(data: bytes) -> None:
-    sys.stderr.buffer.write(data)
-    sys.stderr.flush()
+    """Show what the agent writes to stderr."""
+    from ..ui.output import install
+
+    _, stderr = install()
+    stderr.write_bytes(data)
+    stderr.flush()
 
 
 def _report(edges: Any) -> None:

@@ -20,6 +20,17 @@ def delay(text: str) -> float:
     return _checked(_number(text), _number(text) >= 0, text, "a number of seconds")
 
 
+def days(text: str) -> float:
+    return _checked(_number(text), _number(text) > 0, text, "a number of days")
+
+
+def size(text: str) -> int:
+    """A number of bytes, with a unit or without."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)", text.upper())
+    number = int(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else 0
+    return _checked(number, number > 0, text, "a size such as 500M or 10G")
+
+
 def count(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     return _checked(number, number > 0, text, "a whole number above 0")
@@ -27,6 +38,13 @@ def count(text: str) -> int:
 
 def host_name(text: str) -> str:
     return _checked(text, bool(re.fullmatch(r"[^\s/]+", text)), text, "a name such as acp.example.com:443")
+
+
+def hosts(text: str) -> list[str]:
+    """Names of hosts, each with a port or without."""
+    named = text.split(",")
+    is_right = all(re.fullmatch(r"[\w.-]+(:\d{1,5})?|\[[0-9a-fA-F:.]+\](:\d{1,5})?", name) for name in named)
+    return _checked(named, is_right, text, "hosts such as api.example.com,localhost:11434")
 
 
 def origin(text: str) -> str:

@@ -20,8 +20,8 @@ from .modes import DEFAULT, MODES
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .loop import Limits
     from .models import Models
+    from .retrying import Limits
 
 log = logging.getLogger("dragoman")
 
@@ -42,7 +42,7 @@ class Coder(Agent):
         "sse",
         "acp",
         "additional_directories",
-        "system_prompt",
+        "override_system_prompt",
     )
     modes = tuple(mode.described for mode in MODES.values())
     auth_methods = (
@@ -86,6 +86,13 @@ class Coder(Agent):
         from .models import Models
 
         return Models(self._model)
+
+    @functools.cached_property
+    def limits(self) -> "Limits":
+        """What a turn may take."""
+        from .retrying import Limits
+
+        return self._limits or Limits()
 
     # Who the user is to the providers
 
@@ -155,16 +162,15 @@ class Coder(Agent):
         await talk.look_around()
         await self.models.look()
         model = talk.choices.get("model") or self.models.usual
+        self.models.prepare(model)
         effort = talk.choices.get("effort", "default")
         session.config_options = options(session.mode or DEFAULT, model, self.models.known, effort)
         self._talks[session.id] = talk
-        self.client.wire.after_answer(functools.partial(self._announce, talk))
 
-    def _announce(self, talk: "Conversation") -> None:
+    def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
         from .slash import commands
 
-        update = s.AvailableCommandsUpdate(available_commands=commands(talk.skills))
-        self.client.update(s.SessionNotification(session_id=talk.session.id, update=update))
+        return commands(self._talks[session.id].skills)
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         response = await super().close_session(params)
@@ -208,6 +214,7 @@ class Coder(Agent):
             session.additional_directories,
             talk.mode,
             talk.skills,
+            talk.helpers,
             task=words if replaces else TASK,
             addition="" if replaces else words,
         )
@@ -218,7 +225,7 @@ class Coder(Agent):
         from .titles import from_words
 
         talk = self._talks[turn.session.id]
-        talk.place.checkpoints.begin()
+        talk.place.journal.begin()
         if talk.title is None and not turn.text.startswith("/"):
             await talk.set_title(from_words(turn.text))
         try:
@@ -236,7 +243,7 @@ class Coder(Agent):
         if command := slash.OWN.get(name):
             return await command.run(self, turn, talk, rest)
         if skill := talk.skills.get(name):
-            text = f"{skill.body}\n\n{rest}".strip()
+            text = skill.with_arguments(rest)
             blocks = [block for block in turn.prompt if not isinstance(block, s.TextContent)]
             return await self.converse(turn, talk, [s.TextContent(text=text), *blocks])
         return await self.converse(turn, talk, turn.prompt)
@@ -245,16 +252,19 @@ class Coder(Agent):
         self, turn: Turn, talk: "Conversation", prompt: Sequence[s.ContentBlock]
     ) -> s.StopReason | None:
         """Have the model answer, or the reviewer where there is none."""
-        from .loop import Limits, Loop
+        from .choice import NEXT_STEP
+        from .loop import Loop
         from .prompts import parts_of
-        from .reviewing import findings_in
+        from .reviewing import can_review, findings_in
 
         model = await self.models.get(talk.model)
-        await self._tell_model(turn, talk)
         if model is None:
-            await self.review(turn)
-            return None
-        await talk.equip(fetch=self._fetch)
+            if talk.choices.get("model") != talk.model and not can_review(prompt, talk.session.cwd):
+                raise AuthRequired(f"{self.models.why(talk.model)}. {NEXT_STEP}")
+            await self._tell_model(turn, talk)
+            return await self.review(turn)
+        await self._tell_model(turn, talk)
+        await talk.equip(turn, web=self._fetch)
         parts, unread = parts_of(prompt, model.takes)
         if unread:
             await turn.session.notice(f"{model.name} cannot read what was attached", ", ".join(unread), "warning")
@@ -264,7 +274,8 @@ class Coder(Agent):
             model,
             lambda: self.instructions(talk),
             effort=str(talk.session.config("effort")),
-            limits=self._limits or Limits(),
+            limits=self.limits,
+            open_model=self.models.get,
             check=lambda turn, paths: findings_in(turn, talk.place, paths),
         )
         stopped = await loop.run(parts)
@@ -283,11 +294,12 @@ class Coder(Agent):
         await turn.say(f"_{what} ({self.models.why(name)}); `/model` changes that._\n\n")
         talk.told_model = name
 
-    async def review(self, turn: Turn) -> None:
+    async def review(self, turn: Turn) -> s.StopReason | None:
         """Have the reviewer answer."""
         if self._reviewer is None:
             from ..reviewer import Reviewer
 
             self._reviewer = await Reviewer(self.client).__aenter__()
         only_looks = MODES[turn.session.mode or DEFAULT].changes == "never"
-        await self._reviewer.answer(turn, only_looks=only_looks)
+        stopped: s.StopReason | None = await self._reviewer.answer(turn, only_looks=only_looks)
+        return stopped

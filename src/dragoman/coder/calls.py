@@ -11,13 +11,12 @@ from .announcing import MAX_TITLE, Announced
 from .conversation import Conversation
 from .gate import Cancelled, Denied
 from .history import Call, Outcome, Part, Result, Text, sound
+from .retrying import REPEATS
 from .toolbox import Toolbox, arguments_of
-from .tools import Explore, Tool, Work
+from .tools import Assistance, Tool, Work
 from .tools.tool import Failed
 
 log = logging.getLogger("dragoman")
-
-REPEATS = 3  # of the same call, from which on it is not made again
 
 
 class Calls:
@@ -31,14 +30,14 @@ class Calls:
         takes: frozenset[str],
         *,
         repeats: int = REPEATS,
-        explore: Explore | None = None,
+        helpers: Assistance | None = None,
     ) -> None:
         self._turn = turn
         self._talk = conversation
         self._toolbox = toolbox
         self._takes = takes
         self._most = repeats
-        self._explore = explore
+        self._helpers = helpers
         self._announced: dict[str, Announced] = {}  # of the answer under way, by the model's ids
         self.results: dict[str, Result] = {}  # of its calls, as they come in
         self._last = ("", "")  # the last call
@@ -46,8 +45,6 @@ class Calls:
 
     async def begin(self, id: str, name: str) -> Announced:
         """The model begins to write a call."""
-        if id in self._announced:
-            await self._announced[id].end("The model wrote two calls under one id.")
         made = await Announced.made(self._turn, sound(name), self._toolbox.kind_of(name))
         self._announced[id] = made
         return made
@@ -121,7 +118,7 @@ class Calls:
             locations=list(tool.locations(talk.place)),
             raw_input=_input(call),
         )
-        work = Work(self._turn, run, talk.place, talk.skills, self._takes, talk.set_mode, self._explore)
+        work = Work(self._turn, run, talk.place, talk.skills, self._takes, talk.set_mode, self._helpers)
         outcome: Outcome = "success"
         parts: Sequence[Part]
         shown: str | None = None

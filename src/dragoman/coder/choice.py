@@ -17,6 +17,10 @@ from .model import KeyRefused, Model, ModelError
 
 MODEL = "DRAGOMAN_MODEL"  # the variable that names the model
 INSTALL = "pip install 'dragoman[coder]'"
+NEXT_STEP = (
+    "So no language model can do this. Run `dragoman agent coder --login` to enter a key, or set one, as in "
+    "`export ANTHROPIC_API_KEY=…`; `/review` needs no model"
+)
 NO_MODEL = "there is no provider's key, such as ANTHROPIC_API_KEY, and no model server on this machine"
 PROBE = 0.25  # seconds a server on this machine may take to be found
 ANSWER = 2.0  # seconds it may then take to say what it has
@@ -126,7 +130,7 @@ async def _loaded() -> Any:
 
 
 def _load() -> Any:
-    from . import providers
+    from . import loop, providers  # noqa: F401 - the loop, too, is needed only with the first prompt
 
     return providers
 

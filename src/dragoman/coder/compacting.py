@@ -1,6 +1,7 @@
 """Making room in a conversation that has become too long, where the user can see it."""
 
 import asyncio
+import functools
 
 from .. import schema as s
 from ..roles import offered
@@ -8,21 +9,23 @@ from ..turn import Turn, new_id
 from . import compaction
 from .conversation import Conversation
 from .history import Asked, Message, size
-from .model import Model, Request, TooLong, answer_of
+from .model import Model, Refused, Request, TooLong, answer_of
+from .retrying import Retries
 
 
 class Compactor:
-    def __init__(self, turn: Turn, conversation: Conversation, model: Model) -> None:
+    def __init__(self, turn: Turn, conversation: Conversation, model: Model, retries: Retries) -> None:
         self._turn = turn
         self._talk = conversation
         self._model = model
+        self._retries = retries
 
     async def make_room(self, instructions: str) -> None:
         """Make the conversation shorter when little room is left."""
         if self._taken(instructions) < self._model.window * compaction.THRESHOLD:
             return
         talk = self._talk
-        talk.history[:] = compaction.pruned(talk.history)
+        talk.history.replace(compaction.pruned(talk.history))
         talk.used = 0  # the provider's count is no longer true
         if self._taken(instructions) >= self._model.window * compaction.THRESHOLD:
             await self.compact(instructions)
@@ -37,12 +40,12 @@ class Compactor:
             return
         report = _Report(self._turn)
         await report.begin()
-        history = list(talk.history)
+        history, window = list(talk.history), self._model.window
         try:
             try:
                 summary = await self._summary(history, instructions)
-            except TooLong:
-                summary = await self._summary(compaction.halved(history), instructions)
+            except (TooLong, Refused):
+                summary = await self._summary(compaction.halved(history, window), instructions)
         except asyncio.CancelledError:
             await report.fail("cancelled")
             raise
@@ -51,17 +54,16 @@ class Compactor:
             raise
         if not summary.strip():
             await report.fail("failed")
-            talk.history[:] = compaction.halved(history)
+            talk.history.replace(compaction.halved(history, window))
         else:
-            talk.history[:] = compaction.summarised(history, summary)
+            talk.history.replace(compaction.summarised(history, summary, window))
             await report.finish(summary)
         talk.used = size(talk.history, instructions)
         await talk.session.report_usage(talk.used, self._model.window)
 
     async def _summary(self, history: list[Message], instructions: str) -> str:
         asked = Request(instructions, compaction.question(history), purpose="summary")
-        if (answer := await answer_of(self._model, asked)) is None:
-            return ""
+        answer = await self._retries.run(functools.partial(answer_of, self._model, asked))
         self._talk.spend(answer)
         return answer.reply.text
 

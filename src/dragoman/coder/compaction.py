@@ -16,6 +16,11 @@ user wants, word for word where it matters; what was done and decided, and why; 
 places that matter; what was tried and failed; what is still to do, and the very next step. Write only \
 the summary."""
 HEADING = "Summary of the conversation so far, which is no longer visible:"
+SAID = "What the user said in it, word for word, the latest at the end:"
+LETTERS_EACH = 4  # of a token
+FOR_THE_USER = 0.25  # of the window, at most, for what the user said
+SHORTEST = 200  # letters to which what the user said is cut
+MOST_TOLD = 100_000  # letters of a history that is told as plain text
 
 
 def pruned(history: Sequence[Message]) -> list[Message]:
@@ -44,8 +49,8 @@ def question(history: Sequence[Message]) -> list[Message]:
 
 def _told(message: Message) -> Iterator[str]:
     match message:
-        case Asked(parts=parts):
-            yield f"User: {_words(parts)}"
+        case Asked():
+            yield f"User: {_words(message.told)}"
         case Reply(text=text, calls=calls):
             if text:
                 yield f"You: {text}"
@@ -58,17 +63,56 @@ def _words(parts: Sequence[Part]) -> str:
     return "\n".join(part.text if isinstance(part, Text) else f"({part.media_type})" for part in parts)
 
 
-def halved(history: Sequence[Message]) -> list[Message]:
-    """The later half of a history, from where the user spoke; for one too long even to be summarised."""
-    asked = [i for i, message in enumerate(history) if isinstance(message, Asked)]
-    later = [i for i in asked if i >= len(history) // 2]
-    return list(history[later[0] :]) if later else [history[i] for i in asked[-1:]]
+def halved(history: Sequence[Message], window: int) -> list[Message]:
+    """The later half of a history, and of the rest what the user said; for one too long even to be summarised."""
+    middle = len(history) // 2
+    later = next((i for i, message in enumerate(history) if i >= middle and isinstance(message, Asked)), None)
+    return [*_said(history[:later], window), *(() if later is None else history[later:])]
 
 
-def summarised(history: Sequence[Message], summary: str) -> list[Message]:
-    """The history that takes the place of another: its summary, and the user's last words as they were."""
-    last = next((message for message in reversed(history) if isinstance(message, Asked)), None)
-    parts: list[Part] = [Text(f"{HEADING}\n\n{summary}")]
-    if last is not None and not last.text.startswith(HEADING):
-        parts += [Text("The user's last message:"), *last.parts]
-    return [Asked(parts)]
+def summarised(history: Sequence[Message], summary: str, window: int) -> list[Message]:
+    """The history that takes the place of another: its summary, and what the user said, word for word."""
+    said = _said(history, window)
+    heading = f"{HEADING}\n\n{summary}"
+    if not said:
+        return [Asked((), heading)]
+    return [replace(said[0], summary=f"{heading}\n\n{SAID}"), *said[1:]]
+
+
+def flattened(history: Sequence[Message]) -> list[Message]:
+    """The history as plain text in one message, for a provider that refuses its parts."""
+    told = "\n\n".join(line for message in pruned(history) for line in _told(message))
+    return summarised([], told[-MOST_TOLD:], 0)
+
+
+def _said(history: Sequence[Message], window: int) -> list[Asked]:
+    """What the user said, word for word; of long messages before the last, the middle may be left out."""
+    asked = [message for message in history if isinstance(message, Asked) and message.parts]
+    earlier = [Asked([_as_words(part) for part in message.parts]) for message in asked[:-1]]
+    room = int(window * LETTERS_EACH * FOR_THE_USER)
+    lengths = sorted(len(message.text) for message in earlier)
+    if sum(lengths) > room:
+        longest = _share(lengths, room)
+        earlier = [Asked([_cut_short(part, longest) for part in message.parts]) for message in earlier]
+    return [*earlier, *(Asked(message.parts) for message in asked[-1:])]
+
+
+def _share(lengths: Sequence[int], room: int) -> int:
+    """How long the longest may be, so that all fit: those that are shorter stay whole."""
+    for i, length in enumerate(lengths):
+        each = room // (len(lengths) - i)
+        if length > each:
+            return max(each, SHORTEST)
+        room -= length
+    return max(room, SHORTEST)
+
+
+def _as_words(part: Part) -> Part:
+    return part if isinstance(part, Text) else Text(f"({part.name or 'something'} of type {part.media_type})")
+
+
+def _cut_short(part: Part, longest: int) -> Part:
+    if not isinstance(part, Text) or len(part.text) <= longest:
+        return part
+    half = longest // 2
+    return Text(f"{part.text[:half]}\n[{len(part.text) - 2 * half} characters left out]\n{part.text[-half:]}")

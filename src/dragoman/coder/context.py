@@ -8,13 +8,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..host.permissions.protected import protected_by
+from ..directories import home_directory
+from ..host.git_directories import directory_of, short_text
+from ..host.protected import protected_by
+from .front_matter import front_matter, text_of, words_of
 from .history import sound
 from .modes import MODES
 
 MAX_FILE = 32 * 1024  # bytes of one file of instructions
 MAX_ENTRIES = 60  # of the project's first level
-MAX_SKILLS = 50
+MAX_SKILLS = 50  # and as many helpers
+ARGUMENTS = "$ARGUMENTS"
+MAX_BRANCH = 200  # letters of a branch's name
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")  # the first that is there counts
 
 TASK = """\
@@ -37,6 +42,24 @@ class Skill(Struct, frozen=True):
     description: str
     body: str
     directory: str
+    hint: str = "what to do"  # what the user may write behind its name
+
+    def with_arguments(self, words: str) -> str:
+        """The instructions for what the user wrote: in the place that is marked for it, else behind them."""
+        if ARGUMENTS in self.body:
+            return self.body.replace(ARGUMENTS, words)
+        return f"{self.body}\n\n{words}".strip()
+
+
+class Assistant(Struct, frozen=True):
+    """Somebody to hand a task to, from a file in `.agents/agents`: with a prompt, tools and a model of its own."""
+
+    name: str
+    description: str
+    prompt: str
+    tools: Sequence[str] = ()  # none: it only reads
+    model: str = ""  # none: the session's
+    is_users: bool = False  # it comes from the user's home, not from the project
 
 
 def instructions(
@@ -44,6 +67,7 @@ def instructions(
     directories: Sequence[str],
     mode: str,
     skills: Mapping[str, Skill],
+    helpers: Mapping[str, Assistant] = {},
     *,
     task: str = TASK,
     addition: str = "",
@@ -55,6 +79,9 @@ def instructions(
     if skills:
         listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills.values())
         parts.append(f"Skills (read one with use_skill before you do what it is for):\n{listed}")
+    if helpers:
+        listed = "\n".join(f"- {helper.name}: {helper.description}" for helper in helpers.values())
+        parts.append(f"Helpers (hand one a task with ask_helper where it fits):\n{listed}")
     return "\n\n".join([*parts, addition] if addition else parts)
 
 
@@ -82,8 +109,10 @@ def _entries(cwd: str) -> str:
 
 def _branch(cwd: Path) -> str:
     """The branch, read from its file: to ask git would run what the repository's configuration says."""
-    head = _text(_root(cwd) / ".git" / "HEAD") or ""
-    return head.strip().removeprefix("ref: refs/heads/") if head.startswith("ref: ") else ""
+    directory = directory_of(str(_root(cwd) / ".git"))
+    head = short_text(os.path.join(directory, "HEAD")) if directory else None
+    line = (head or "").partition("\n")[0]
+    return sound(line.removeprefix("ref: refs/heads/"))[:MAX_BRANCH] if line.startswith("ref: ") else ""
 
 
 def _root(cwd: Path) -> Path:
@@ -104,8 +133,10 @@ def _text(path: Path) -> str | None:
 def _own_text(path: Path, root: Path) -> str | None:
     """The text of a file below a directory; none behind a link that leads out of it, or to something protected."""
     top, real = Path(os.path.realpath(root)), Path(os.path.realpath(path))
+    protection = protected_by(str(real))
     is_linked = real != top / path.relative_to(root)
-    return None if is_linked and (not real.is_relative_to(top) or protected_by(str(real))) else _text(path)
+    is_hidden = protection is not None and protection.secret
+    return None if is_linked and (not real.is_relative_to(top) or is_hidden) else _text(path)
 
 
 # The project's own words
@@ -127,16 +158,38 @@ def project_instructions(cwd: str, directories: Sequence[str] = ()) -> Iterator[
 def find_skills(cwd: str) -> dict[str, Skill]:
     """The skills of the project and of the user, and the project's prompt files; the project's come first."""
     found: dict[str, Skill] = {}
-    root = _root(Path(cwd))
-    home = Path.home()
-    for place in dict.fromkeys((Path(cwd), root, home)):
-        for base in (place / ".agents", place / ".claude"):
-            for path in sorted([*_listed(base / "skills", "*/SKILL.md"), *_listed(base / "prompts", "*.md")]):
-                # The user's own may be links to anywhere; what a project links to might be a secret of the user's.
-                skill = _skill(path, _text(path) if place == home else _own_text(path, root))
-                if skill and len(found) < MAX_SKILLS:
-                    found.setdefault(skill.name, skill)
+    for path, text, _ in _files(cwd, (".agents", ".claude"), ("skills/*/SKILL.md", "prompts/*.md")):
+        skill = _skill(path, text)
+        if len(found) < MAX_SKILLS:
+            found.setdefault(skill.name, skill)
     return found
+
+
+def find_assistants(cwd: str) -> dict[str, Assistant]:
+    """The helpers of the project and of the user; the project's come first."""
+    found: dict[str, Assistant] = {}
+    for path, text, is_users in _files(cwd, (".agents",), ("agents/*.md",)):
+        fields, body = front_matter(text)
+        name = _name(text_of(fields.get("name")) or path.stem)
+        if body.strip() and len(found) < MAX_SKILLS:
+            described = text_of(fields.get("description")) or _first_words(body, name)
+            tools = words_of(fields.get("tools"))
+            helper = Assistant(name, described, body.strip(), tools, text_of(fields.get("model")), is_users)
+            found.setdefault(name, helper)
+    return found
+
+
+def _files(cwd: str, bases: Sequence[str], patterns: Sequence[str]) -> Iterator[tuple[Path, str, bool]]:
+    """The files of these names, the project's and then the user's: path, text, and whether it is the user's."""
+    root = _root(Path(cwd))
+    home = home_directory()
+    for place in dict.fromkeys((Path(cwd), root, home)):
+        for base in bases:
+            for path in sorted(path for pattern in patterns for path in _listed(place / base, pattern)):
+                # The user's own may be links to anywhere; what a project links to might be a secret of the user's.
+                text = _text(path) if place == home else _own_text(path, root)
+                if text and text.strip():
+                    yield path, text, place == home
 
 
 def _listed(directory: Path, pattern: str) -> list[Path]:
@@ -146,22 +199,17 @@ def _listed(directory: Path, pattern: str) -> list[Path]:
         return []
 
 
-def _skill(path: Path, text: str | None) -> Skill | None:
-    if not text or not text.strip():
-        return None
-    fields, body = _front_matter(text)
-    name = fields.get("name") or (path.parent.name if path.name == "SKILL.md" else path.stem)
-    name = "-".join(name.lower().split())
-    first = next((line.strip("# ") for line in body.splitlines() if line.strip()), name)
-    return Skill(name, fields.get("description") or first[:200], body.strip(), str(path.parent))
+def _skill(path: Path, text: str) -> Skill:
+    fields, body = front_matter(text)
+    name = _name(text_of(fields.get("name")) or (path.parent.name if path.name == "SKILL.md" else path.stem))
+    described = text_of(fields.get("description")) or _first_words(body, name)
+    hint = text_of(fields.get("argument-hint")) or "what to do"
+    return Skill(name, described, body.strip(), str(path.parent), hint)
 
 
-def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """The plain `key: value` lines between two rules at the beginning, and the rest."""
-    lines = text.splitlines()
-    if not lines or lines[0].strip() != "---" or "---" not in (rest := [line.strip() for line in lines[1:]]):
-        return {}, text
-    end = rest.index("---")
-    pairs = (line.partition(":") for line in lines[1 : end + 1] if not line.startswith((" ", "\t")))
-    fields = {key.strip(): value.strip().strip("\"'") for key, separator, value in pairs if separator}
-    return fields, "\n".join(lines[end + 2 :])
+def _name(words: str) -> str:
+    return "-".join(words.lower().split())
+
+
+def _first_words(body: str, name: str) -> str:
+    return next((line.strip("# ") for line in body.splitlines() if line.strip()), name)[:200]

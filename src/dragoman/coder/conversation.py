@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .. import codec
 from .. import schema as s
 from ..agent import with_value
 from ..errors import Error
 from ..roles import offered
-from ..turn import AgentSession
+from ..turn import AgentSession, Turn
 from . import history as h
 from . import titles
-from .checkpoints import Checkpoints
-from .context import Skill, find_skills
+from .context import Assistant, Skill, find_assistants, find_skills
 from .gate import Gate
+from .kept_history import KeptHistory
 from .model import Finished, Model, Tokens, answer_of
 from .modes import DEFAULT
 from .toolbox import USUAL, Toolbox
-from .tools import ApplyPatch, AskUser, FetchUrl, Tool, UseSkill
+from .tools import ApplyPatch, AskAssistant, AskUser, FetchUrl, Tool, UseSkill
+from .warning import warned
 from .workplace import Workplace
 
 if TYPE_CHECKING:
@@ -28,10 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-# Where in the session's state it is; messages, and the changes of a turn, have keys of their own, so that each is
-# stored once.
-STATE = "coder"
-CHECKPOINTS = f"{STATE}.changes."
+STATE = "coder"  # where in the session's state it is; messages have keys of their own, so that each is stored once
+MOST_HELPERS = 4  # that ask the model at once
 NAMING = 60.0  # seconds a model may take to name a session
 
 
@@ -43,17 +43,23 @@ class Conversation:
         self.session = session
         self.gate = gate
         gate.allowed[:] = stored.get("allowed", [])
-        self.history: list[h.Message] = h.repaired(_messages(session.state, stored.get("messages", 0)))
-        self.place = Workplace(session, gate, Checkpoints.decode(_turns(session.state)))
+        self.history = KeptHistory(_messages(session.state, stored.get("messages", 0)))
+        self.place = Workplace(session, gate)
         self.place.seen.update(stored.get("seen", {}))
+        self.room_for_helpers = asyncio.Semaphore(MOST_HELPERS)
         self.skills: Mapping[str, Skill] = {}
+        self.helpers: Mapping[str, Assistant] = {}
         self.toolbox = Toolbox(())
+        self._left_out: set[str] = set()  # foreign tools that a provider refused
+        self._faulty: set[str] = set()  # and those whose faults the user was told
         self.servers: list[Server] | None = None  # None: not yet connected
+        self.may_search_web = False
         self.tokens = msgspec.convert(stored.get("tokens", {}), Tokens)
         self.cost: float | None = stored.get("cost")
         self.used: int = stored.get("used", 0)  # tokens of the last request and its answer
         self.title: str | None = stored.get("title")
         self.is_named: bool = stored.get("is_named", False)  # the model was asked for the title
+        self._offered: list[Sequence[Any]] = []  # the tools of each server that the model is offered
         self._naming: asyncio.Task[None] | None = None
         self._is_closed = False
         self.told_model: str | None = stored.get("told_model")  # the model the user was told of
@@ -63,13 +69,9 @@ class Conversation:
         """Have all of it that outlives the process stored, where there is a store."""
         state = self.session.state
         for i, message in enumerate(self.history):
-            state[_key(i)] = msgspec.to_builtins(message)
+            state[_key(i)] = msgspec.json.decode(codec.encode(message))
         for i in range(len(self.history), (state.get(STATE) or {}).get("messages", 0)):
             state.pop(_key(i), None)  # the conversation was made shorter
-        changes = {f"{CHECKPOINTS}{number}": turn for number, turn in self.place.checkpoints.encode().items()}
-        for key in [key for key in state if key.startswith(CHECKPOINTS) and key not in changes]:
-            del state[key]
-        state.update(changes)
         state[STATE] = {
             "messages": len(self.history),
             "seen": dict(self.place.seen),
@@ -105,19 +107,19 @@ class Conversation:
         try:
             async with asyncio.timeout(NAMING):
                 answer = await answer_of(model, titles.question(self.history))
-            if answer is not None:
-                self.spend(answer)
-                self.is_named = True
-                await self.set_title(titles.from_answer(answer.reply.text))
-                await self.save()
+            self.spend(answer)
+            self.is_named = True
+            await self.set_title(titles.from_answer(answer.reply.text))
+            await self.save()
         except (Error, TimeoutError) as exc:  # its first words will do
             log.debug("the session was not named: %s", exc)
         finally:
             self._naming = None
 
     async def look_around(self) -> None:
-        """Find the skills there are."""
+        """Find the skills and helpers there are."""
         self.skills = await asyncio.to_thread(find_skills, self.session.cwd)
+        self.helpers = await asyncio.to_thread(find_assistants, self.session.cwd)
 
     @property
     def mode(self) -> str:
@@ -128,24 +130,57 @@ class Conversation:
         """The name of the model the user has it answered by."""
         return str(self.session.config("model"))
 
-    async def equip(self, *, fetch: bool = False) -> None:
-        """Make the tools ready: our own, and those of the session's MCP servers."""
-        if self.servers is None:
-            self.servers = await self._connected() if self.session.mcp_servers else []
-        foreign = []
-        if self.servers:
-            from .tools.foreign import tools_of
+    async def equip(self, turn: Turn, *, web: bool = False) -> None:
+        """Make the tools ready: our own, and those of the session's MCP servers.
 
-            foreign = tools_of(self.servers)
+        `web` lets the model visit pages, and search for them where its provider can.
+        """
+        self.may_search_web = web
+        if self.servers is None:
+            self.servers = await self._connected(turn) if self.session.mcp_servers else []
         further: list[tuple[type[Tool], bool]] = [
-            (FetchUrl, fetch),
+            (FetchUrl, web),
             (ApplyPatch, "gpt" in self.model),  # the models that were taught it
             (AskUser, offered(self.session.client.offers, "elicitation.form")),
             (UseSkill, bool(self.skills)),
+            (AskAssistant, bool(self.helpers)),
         ]
-        self.toolbox = Toolbox([*USUAL, *(kind for kind, is_there in further if is_there)], foreign)
+        own: list[type[Tool]] = [*USUAL, *(kind for kind, is_there in further if is_there)]
+        has_own = (self.session.meta or {}).get(
+            "disableBuiltInTools"
+        ) is not True  # as clients of claude-code-acp say
+        self.toolbox = Toolbox(own if has_own else [])
+        self._offered = []
+        await self.follow_servers(turn)
 
-    async def _connected(self) -> "list[Server]":
+    async def follow_servers(self, turn: Turn) -> None:
+        """Offer the tools that the session's MCP servers have now."""
+        if not self.servers:
+            return
+        from .tools.foreign import tools_of
+
+        for server in self.servers:
+            await server.refresh()
+        there = [server.tools for server in self.servers]
+        if there != self._offered:
+            self._offered = there
+            tools, faults = tools_of(self.servers)
+            await self._tell_faults(turn, faults)
+            self.toolbox.set_foreign(tool for tool in tools if tool.spec.name not in self._left_out)
+
+    def leave_out(self, tool: str) -> None:
+        """Offer the model a foreign tool no longer: its provider refuses it."""
+        self._left_out.add(tool)
+        self.toolbox.drop(tool)
+
+    async def _tell_faults(self, turn: Turn, faults: Mapping[str, str]) -> None:
+        """Tell the user once of each tool that no model can be offered."""
+        for tool, why in faults.items():
+            if tool not in self._faulty:
+                self._faulty.add(tool)
+                await warned(turn, f"The tool {tool} cannot be used", why)
+
+    async def _connected(self, turn: Turn) -> "list[Server]":
         """Reach the session's MCP servers; one that cannot be reached is told of and done without."""
         from ..mcp import connected
 
@@ -163,7 +198,7 @@ class Conversation:
         for task in trying:
             if failure := task.exception():
                 log.warning("%s", failure)
-                await self.session.notice("An MCP server cannot be used", str(failure), "warning")
+                await warned(turn, "An MCP server cannot be used", str(failure))
             else:
                 servers.append(task.result())
         return servers
@@ -190,11 +225,6 @@ def with_option(options: Sequence[s.SessionConfigOption], id: str, value: str) -
 
 def _key(number: int) -> str:
     return f"{STATE}.message.{number}"
-
-
-def _turns(state: Mapping[str, Any]) -> dict[int, Any]:
-    """The stored changes by the numbers of their turns."""
-    return {int(key.removeprefix(CHECKPOINTS)): state[key] for key in state if key.startswith(CHECKPOINTS)}
 
 
 def _messages(state: Mapping[str, Any], count: int) -> Iterator[h.Message]:

@@ -11,10 +11,11 @@ The first of these that applies decides; the rules are those of `dragoman.host.r
     ask     everything else
 """
 
+import asyncio
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -24,6 +25,7 @@ from ..host.addresses import origin
 from ..host.display import COMMAND_LIMIT, is_elided, visible
 from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..host.permissions import scrutiny
+from ..host.permissions.hard_links import Twins, has_other_names
 from ..host.permissions.matching import Place, is_in
 from ..host.permissions.rules import Rules, Verdict, user_file
 from ..runs import ToolRun
@@ -37,6 +39,10 @@ _FILES = FileRead | FileWrite | FileDelete
 
 class Denied(Error):
     """It must not be done; the words are for the model."""
+
+
+class Rejected(Denied):
+    """The user said no."""
 
 
 class Cancelled(Error):
@@ -60,15 +66,28 @@ class Gate:
         self._place = Place(workspace=os.path.realpath(session.cwd))
         self.roots = [os.path.realpath(path) for path in (session.cwd, *session.additional_directories)]
 
-    async def admit(self, turn: Turn, call: ToolRun, operation: Operation, *, reads_only: bool = False) -> None:
+    async def admit(
+        self,
+        turn: Turn,
+        call: ToolRun,
+        operation: Operation,
+        *,
+        reads_only: bool = False,
+        is_ordered: bool = False,
+        doubt: str = "",
+    ) -> None:
         """Return when it may be done; raise Denied when it must not, Cancelled when nobody decides any more.
 
-        `reads_only`: this call of a foreign tool is said to change nothing.
+        `reads_only`: this call of a foreign tool is said to change nothing.  `is_ordered`: the user gave the order
+        by a command, and is asked only where there are doubts.  `doubt`: why the caller wants the user asked.
         """
         self._refuse(operation, reads_only)
-        verdicts = [self._rules.judge(name, self._now()) for name in scrutiny.names(operation)]
-        doubts = self._doubts(operation, verdicts)
-        if not doubts and (self._is_settled(operation) or self._rule(verdicts, "allow")):
+        verdict = self._judged(operation)
+        doubts = [*([doubt] if doubt else ()), *self._doubts(operation, verdict)]
+        if isinstance(operation, _FILES) and not doubts and has_other_names(operation.path):
+            doubts += await asyncio.to_thread(self._other_names, operation, Twins(self.roots))
+        is_allowed = is_ordered or self._is_settled(operation) or (verdict and verdict.effect == "allow")
+        if is_allowed and not doubts:
             return
         await self._ask(turn, call, operation, doubts)
         self._refuse(operation, reads_only)  # the mode may have changed while the question was open
@@ -76,10 +95,9 @@ class Gate:
     def _refuse(self, operation: Operation, reads_only: bool) -> None:
         if why := scrutiny.impossible(operation):
             raise Denied(f"This cannot be done: {why}.")
-        for name in scrutiny.names(operation):
-            verdict = self._rules.judge(name, self._now())
-            if verdict and verdict.effect == "deny":
-                raise Denied(f"A rule of the user forbids this{': ' + verdict.why if verdict.why else ''}.")
+        verdict = self._judged(operation)
+        if verdict and verdict.effect == "deny":
+            raise Denied(f"A rule of the user forbids this{': ' + verdict.why if verdict.why else ''}.")
         if not (isinstance(operation, FileRead | NetworkAccess) or (isinstance(operation, McpTool) and reads_only)):
             self.must_be_able_to_change()
 
@@ -89,17 +107,22 @@ class Gate:
         if mode.changes == "never":
             raise Denied(f"Nothing can be changed or run in the mode {mode.id!r}; only the user can leave it.")
 
-    def _now(self) -> Place:
-        return Place(workspace=self._place.workspace, now=time.time())
+    def _judged(self, operation: Operation) -> Verdict | None:
+        """What the rules say of an operation now."""
+        place = Place(workspace=self._place.workspace, now=time.time())
+        return scrutiny.judged(self._rules, scrutiny.names(operation), place, self.roots, self._own)
 
-    def _rule(self, verdicts: Sequence[Verdict | None], effect: str) -> bool:
-        return all(verdict is not None and verdict.effect == effect for verdict in verdicts)
+    @property
+    def _own(self) -> list[str]:
+        return [str(user_file().parent)]
 
-    def _doubts(self, operation: Operation, verdicts: Sequence[Verdict | None]) -> list[str]:
+    def _doubts(self, operation: Operation, verdict: Verdict | None) -> list[str]:
         """Why this must be asked about every time."""
-        own = [str(user_file().parent)]
-        doubts = [doubt for name in scrutiny.names(operation) for doubt in scrutiny.doubts(name, own)]
-        doubts += [verdict.why or "a rule says so" for verdict in verdicts if verdict and verdict.effect == "ask"]
+        doubts: list[str] = []
+        for name in scrutiny.names(operation):
+            doubts += scrutiny.doubts(name, self._own)
+        if verdict and verdict.effect == "ask":
+            doubts.append(verdict.why or "a rule says so")
         if isinstance(operation, _FILES) and not self.is_inside(operation.path):
             doubts.append("it lies outside the session's directories")
         return list(dict.fromkeys(doubts))
@@ -109,12 +132,24 @@ class Gate:
         real = os.path.realpath(path)
         return any(is_in(real, root) for root in self.roots)
 
-    def may_show(self, path: str) -> bool:
-        """Whether a file may be listed and searched without a question: what would be asked about is left out."""
-        operation = FileRead(path=path)
-        verdicts = [self._rules.judge(name, self._now()) for name in scrutiny.names(operation)]
-        refused = any(verdict and verdict.effect == "deny" for verdict in verdicts)
-        return not refused and not self._doubts(operation, verdicts)
+    def may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
+        """Those files that may be listed and searched without a question; what would be asked about is left out."""
+        return {path for path in paths if self._may_show(FileRead(path=path), twins)}
+
+    def _may_show(self, operation: FileRead, twins: Twins) -> bool:
+        verdict = self._judged(operation)
+        if (verdict is not None and verdict.effect == "deny") or self._doubts(operation, verdict):
+            return False
+        return not (has_other_names(operation.path) and self._other_names(operation, twins))
+
+    def _other_names(self, operation: FileRead | FileWrite | FileDelete, twins: Twins) -> list[str]:
+        """Why a file must be asked about that has other names: one of those is protected."""
+        if (twin := twins.of(operation.path)) is None:
+            return []
+        other, protection = twin
+        if isinstance(operation, FileRead) and not protection.secret:
+            return []
+        return [f"it is also {visible(other, limit=MAX_NAMED)}; {protection}"]
 
     def _is_settled(self, operation: Operation) -> bool:
         if isinstance(operation, FileRead):
@@ -161,7 +196,7 @@ class Gate:
         if permission.option is None:
             raise Cancelled("the question was taken away")
         if not permission:
-            raise Denied(
+            raise Rejected(
                 "The user did not allow this. Do not try to reach it another way; ask what they want instead."
             )
         if scope and permission.option.option_id == "allow_session":

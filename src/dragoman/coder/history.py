@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 Outcome = Literal["success", "failed", "denied", "cancelled"]
 CANCELLED = "Cancelled by the user before it was done."
@@ -29,13 +30,22 @@ Part = Text | Media
 
 
 class Asked(Struct, frozen=True, tag="user"):
-    """Said to the model: by the user, or by the agent on its own account."""
+    """Said to the model: by the user, or by the agent on its own account.
+
+    `summary` tells of the conversation before it, which is no longer there.
+    """
 
     parts: Sequence[Part]
+    summary: str = ""
+
+    @property
+    def told(self) -> Sequence[Part]:
+        """All of it as the model is told it."""
+        return [Text(self.summary), *self.parts] if self.summary else self.parts
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        return "\n".join(part.text for part in self.told if isinstance(part, Text))
 
 
 class Call(Struct, frozen=True):
@@ -95,13 +105,14 @@ def _owed(history: Sequence[Message]) -> Sequence[Call]:
 
 def _complete(calls: Sequence[Call], results: Sequence[Result]) -> Results:
     known = {result.id: result for result in results}
-    lost = (Text(CANCELLED),)
-    return Results([known.get(call.id) or Result(call.id, call.name, lost, "cancelled") for call in calls])
+    lost = Result("", "", (Text(CANCELLED),), "cancelled")
+    return Results([replace(known.get(call.id, lost), id=call.id, name=call.name) for call in calls])
 
 
 def sound(text: str) -> str:
-    """A text that can be sent: half a character, which only JSON can hold, becomes a question mark."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    """A text that can be sent: no NUL, and no half of a character, which only JSON can hold."""
+    whole = text if text.isascii() else text.encode(errors="replace").decode()
+    return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def sound_reply(reply: Reply) -> Reply:
@@ -121,8 +132,8 @@ def size(history: Sequence[Message], instructions: str = "") -> int:
 
 def _letters(message: Message) -> int:
     match message:
-        case Asked(parts=parts):
-            return sum(map(_part_letters, parts))
+        case Asked():
+            return sum(map(_part_letters, message.told))
         case Reply(text=text, calls=calls):
             return len(text) + sum(len(call.arguments) + len(call.name) for call in calls)
         case Results(results=results):

@@ -11,10 +11,11 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from ..directories import config_directory
-from ..host.disk import replace
+from ..host.disk import plain_content, replace
 from .choice import PROVIDERS
 
 MAX_REQUEST = 16 * 1024
+MAX_FILE = 1024 * 1024  # bytes of the file of keys
 PATIENCE = 600.0  # seconds a user may take to enter a key
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Dragoman</title>
 <style>body{{font:16px system-ui;max-width:30em;margin:4em auto}}input,select,button{{font:inherit}}</style>
@@ -32,7 +33,7 @@ def keys_file() -> Path:
 def stored_keys() -> dict[str, str]:
     """The keys that were entered, by provider; a file that cannot be read has none."""
     try:
-        found = json.loads(keys_file().read_text())
+        found = json.loads(plain_content(keys_file(), MAX_FILE))
     except (OSError, ValueError):
         return {}
     if not isinstance(found, dict):

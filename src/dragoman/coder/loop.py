@@ -3,40 +3,43 @@
 Whatever happens, and whenever the turn is cancelled, the history is valid afterwards and no tool call stays open.
 """
 
-import asyncio
 import contextlib
-import functools
-import random
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import schema as s
 from ..errors import ConnectionClosed
 from ..turn import Turn
-from .calls import REPEATS, Calls
+from .calls import Calls
 from .compacting import Compactor
 from .conversation import Conversation
-from .exploring import explored
+from .exploring import Assistants, OpenModel
 from .gate import Cancelled
-from .history import Asked, Call, Part, Reply, Result, Results, Text, repaired, sound, sound_reply
-from .model import Busy, CallGrew, CallStarted, Finished, Model, ModelError, Request, Said, Thought, Tokens, TooLong
+from .history import Call, Part, Reply, Result, Text, sound, sound_reply
+from .kept_history import CallIds
+from .model import (
+    CallGrew,
+    CallStarted,
+    Finished,
+    Model,
+    ModelError,
+    Refused,
+    Request,
+    Said,
+    Thought,
+    Tokens,
+    TooLong,
+    hung_up,
+    told,
+)
+from .retrying import Limits, Retries
 
 EDITING = ("edit_file", "write_file", "apply_patch")
 
+TAKEN_OUT = "What was new in the conversation was taken out of it, so that the next prompt works."
+
 Check = Callable[[Turn, Sequence[str]], Awaitable[str]]
-
-
-class Limits(Struct, frozen=True):
-    """What a turn may take."""
-
-    requests: int = 100  # to the model
-    tries: int = 5  # of one request that fails for reasons that pass
-    delay: float = 1.0  # seconds before the second try; doubled each time
-    longest_delay: float = 60.0
-    repeats: int = REPEATS  # of the same call, from which on it is not made again
-    insists: int = 6  # of the same call, at which the turn ends
 
 
 class Loop:
@@ -51,6 +54,7 @@ class Loop:
         *,
         effort: str = "default",
         limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        open_model: OpenModel | None = None,
         check: Check | None = None,
     ) -> None:
         self._turn = turn
@@ -60,28 +64,30 @@ class Loop:
         self._effort = effort
         self._limits = limits
         self._check = check
-        self._compactor = Compactor(turn, conversation, model)
+        self._retries = Retries(turn, limits)
+        self._compactor = Compactor(turn, conversation, model, self._retries)
         self._calls = Calls(
             turn,
             conversation,
             conversation.toolbox,
             model.takes,
             repeats=limits.repeats,
-            explore=functools.partial(explored, turn, conversation, model),
+            helpers=Assistants(turn, conversation, model, self._retries, open_model),
         )
         self._partial = ""  # what was said of the answer under way
 
     async def run(self, parts: Sequence[Part]) -> s.StopReason | None:
         """Answer what the user said; gives the reason it stopped."""
         talk = self._talk
-        talk.history.append(Asked(parts))
+        talk.history.ask(parts)
         await talk.save()  # before the model sees it
         try:
             for _ in range(self._limits.requests):
+                await talk.follow_servers(self._turn)
                 await self._compactor.make_room(self._instructions())
                 finished = await self._answer()
-                if finished.reply.text or finished.reply.calls:  # no provider takes an empty message back
-                    talk.history.append(finished.reply)
+                talk.history.prove()
+                talk.history.answer(finished.reply)
                 await self._calls.end("The model did not make this call after all.", finished.reply.calls)
                 await self._account(finished)
                 if not finished.reply.calls:
@@ -94,6 +100,10 @@ class Loop:
             return "max_turn_requests"
         except Cancelled:
             return "cancelled"
+        except (Refused, TooLong) as exc:
+            # Else every later prompt would be refused for it.
+            words = f"{exc}. {TAKEN_OUT}" if talk.history.retreat() else str(exc)
+            raise ModelError(words) from exc
         finally:
             await self._wind_up()
 
@@ -109,11 +119,10 @@ class Loop:
     async def _wind_up(self) -> None:
         """Leave nothing half done: what was said stays said, every call has a result, none stays open on screen."""
         talk = self._talk
-        if self._partial:
-            talk.history.append(Reply(self._partial))
+        talk.history.answer(Reply(self._partial))
         if self._calls.results:
-            talk.history.append(Results(list(self._calls.results.values())))
-        talk.history[:] = repaired(talk.history)
+            talk.history.settle(list(self._calls.results.values()))
+        talk.history.repair()
         with contextlib.suppress(ConnectionClosed):
             await self._calls.end("Cancelled.")
             await talk.save()
@@ -121,32 +130,37 @@ class Loop:
     # Asking the model
 
     async def _answer(self) -> Finished:
-        """The model's answer; what passes is waited for, a conversation too long is made shorter."""
-        delay, shortened = self._limits.delay, 0
-        for attempt in range(1, self._limits.tries + 1):
+        """The model's answer; a conversation too long is made shorter, and what is refused is left out of it."""
+        shortened = 0
+        while True:
             try:
-                return await self._stream()
+                return await self._retries.run(self._stream, self._drop_answer)
             except TooLong:
+                await self._drop_answer()
                 if shortened == 2:
                     raise
                 shortened += 1
-                await self._drop_answer()
                 await self._compactor.compact(self._instructions())
-            except Busy as exc:
-                if attempt == self._limits.tries:
-                    raise
+            except Refused as exc:
                 await self._drop_answer()
-                asked_for = delay * random.uniform(0.8, 1.2) if exc.after is None else exc.after
-                wait = min(asked_for, self._limits.longest_delay)
-                await self._tell_of_wait(str(exc), wait, attempt)
-                await asyncio.sleep(wait)
-                delay *= 2
-        raise ModelError(f"{self._model.name} does not answer")
+                if not await self._left_out(str(exc)):
+                    raise
 
-    async def _tell_of_wait(self, why: str, wait: float, attempt: int) -> None:
-        title = f"Trying again in {wait:.0f} s ({attempt} of {self._limits.tries - 1})"
-        if not await self._turn.session.notice(title, why, "warning"):
-            await self._turn.think(f"{title}: {why}\n")
+    async def _left_out(self, why: str) -> bool:
+        """Leave out what the provider may have refused, where that is possible, and tell the user."""
+        talk = self._talk
+        if tool := talk.toolbox.blamed(why, talk.mode):
+            talk.leave_out(tool)
+            words = f"The tool {tool} is left out of this session"
+        elif talk.history.lighten():
+            words = "The newest attachments or results are left out of the conversation"
+        elif talk.history.flatten():
+            words = "The older conversation is told to the model as plain text"
+        else:
+            return False
+        if not await self._turn.session.notice(words, why, "warning"):
+            await self._turn.think(f"{words}: {why}\n")
+        return True
 
     async def _drop_answer(self) -> None:
         """Forget an answer that broke off, and close what it had announced."""
@@ -155,9 +169,15 @@ class Loop:
 
     async def _stream(self) -> Finished:
         talk = self._talk
-        request = Request(self._instructions(), list(talk.history), talk.toolbox.specs(talk.mode), self._effort)
-        events = self._model.stream(request)
-        try:
+        request = Request(
+            self._instructions(),
+            list(talk.history),
+            talk.toolbox.specs(talk.mode),
+            self._effort,
+            may_search_web=talk.may_search_web,
+        )
+        ids = CallIds(talk.history)
+        async with contextlib.aclosing(told(self._model, request, self._limits.silence)) as events:
             async for event in events:
                 match event:
                     case Said(text=text):
@@ -166,15 +186,14 @@ class Loop:
                     case Thought(text=text):
                         await self._turn.think(sound(text))
                     case CallStarted(id=id, name=name):
-                        await self._calls.begin(id, name)
+                        await self._calls.begin(ids.begin(id), name)
                     case CallGrew(id=id, arguments=more):
-                        await self._calls.grow(id, more)
+                        if ours := ids.current(id):
+                            await self._calls.grow(ours, more)
                     case Finished():
                         self._partial = ""
-                        return replace(event, reply=sound_reply(event.reply))
-        finally:
-            await events.aclose()
-        raise Busy(f"{self._model.name} hung up in the middle of its answer")
+                        return replace(event, reply=ids.applied(sound_reply(event.reply)))
+        raise hung_up(self._model.name)
 
     async def _account(self, finished: Finished) -> None:
         talk, tokens = self._talk, finished.tokens
@@ -193,12 +212,12 @@ class Loop:
         findings = await self._findings() if edited else ""
         if findings:
             results[-1] = _with_words(results[-1], f"Checks after your edits found:\n{findings}")
-        self._talk.history.append(Results(results))
+        self._talk.history.settle(results)
         self._calls.results = {}
         await self._talk.save()
 
     async def _findings(self) -> str:
-        changed = self._talk.place.checkpoints.changed_in_turn()
+        changed = self._talk.place.journal.changed_in_turn()
         return await self._check(self._turn, changed) if self._check else ""
 
 

@@ -4,6 +4,8 @@ A model is asked with a `Request` and answers with events; the last one is `Fini
 the errors here, which say whether trying again, a shorter history or a key would help.
 """
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -14,6 +16,7 @@ from .history import Message, Reply
 
 Stop = Literal["end", "length", "refusal"]
 Purpose = Literal["answer", "summary", "title"]
+SILENCE = 600.0  # seconds between two events of a model that thinks without a word
 EFFORTS = ("default", "off", "low", "medium", "high")
 
 
@@ -33,6 +36,7 @@ class Request(Struct, frozen=True):
     tools: Sequence[ToolSpec] = ()
     effort: str = "default"
     purpose: Purpose = "answer"
+    may_search_web: bool = False  # where the provider has a search of its own
 
 
 class Tokens(Struct, frozen=True):
@@ -96,20 +100,49 @@ class Model(Protocol):
         ...
 
 
-async def answer_of(model: Model, request: Request) -> Finished | None:
-    """All of a model's answer at once; None when it hung up before the end."""
+async def told(model: Model, request: Request, silence: float = SILENCE) -> AsyncGenerator[Event, None]:
+    """A model's events up to the last one; closing the generator hangs up.
+
+    Raises Busy when the model hung up before the end, Silent when no event came for `silence` seconds.
+    """
     events = model.stream(request)
     try:
+        while True:
+            try:
+                async with asyncio.timeout(silence):
+                    event = await anext(events, None)
+            except TimeoutError:
+                raise Silent(model.name, silence) from None
+            if event is None:
+                raise hung_up(model.name)
+            yield event
+            if isinstance(event, Finished):
+                return
+    finally:
+        await events.aclose()
+
+
+async def answer_of(model: Model, request: Request) -> Finished:
+    """All of a model's answer at once; raises as `told` does."""
+    async with contextlib.aclosing(told(model, request)) as events:
         async for event in events:
             if isinstance(event, Finished):
                 return event
-    finally:
-        await events.aclose()
-    return None
+    raise hung_up(model.name)
 
 
 class ModelError(Error):
     """The model could not be asked, or did not answer."""
+
+
+class Silent(ModelError):
+    """The model took the request and says nothing: another try would most likely take as long."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(
+            f"{name} has said nothing for {seconds:g} s, so I gave up on it. Ask again, or choose another model "
+            "with /model"
+        )
 
 
 class Busy(ModelError):
@@ -118,6 +151,15 @@ class Busy(ModelError):
     def __init__(self, message: str, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+def hung_up(name: str) -> Busy:
+    """What to raise when a model's answer has no end."""
+    return Busy(f"{name} hung up in the middle of its answer")
+
+
+class Refused(ModelError):
+    """The provider refuses the request for what is in it: it would refuse the same request again."""
 
 
 class TooLong(ModelError):

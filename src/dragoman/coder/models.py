@@ -26,8 +26,6 @@ class Models:
             self.choice, self.known = Choice(self._given.name, "given"), [self._given.name]
         else:
             self.choice, self.known = await chosen(self._given, stored_keys())
-            if self.choice.name:  # so that the first prompt need not wait for libraries
-                self._opening(self.choice.name)
 
     @property
     def usual(self) -> str:
@@ -37,6 +35,12 @@ class Models:
     def why(self, name: str) -> str:
         """Why a session uses this model."""
         return self.choice.why if self.choice and name == self.usual else "chosen"
+
+    def prepare(self, name: str) -> None:
+        """Begin to open a model that will be asked soon: the first prompt need not wait for libraries then."""
+        is_given = self._given is not None and not isinstance(self._given, str)
+        if name != REVIEWER and not (is_given and name == self.usual):
+            self._opening(name)
 
     async def get(self, name: str) -> Model | None:
         """A model, ready to be asked; None is the reviewer.  Raises ModelError."""

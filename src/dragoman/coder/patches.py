@@ -9,17 +9,25 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from .edits import NoMatch
+from .lines import lines_of, lines_with_ends
 
 BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 UPDATE, ADD = "*** Update File: ", "*** Add File: "
 
 
 class Piece(Struct, frozen=True):
-    """Lines to be replaced by others, behind a line that is named or anywhere."""
+    """Lines that stay (" "), go ("-") and come ("+"), behind a line that is named or anywhere."""
 
     behind: str
-    old: Sequence[str]
-    new: Sequence[str]
+    lines: Sequence[tuple[str, str]]
+
+    @property
+    def old(self) -> list[str]:
+        return [line for mark, line in self.lines if mark != "+"]
+
+    @property
+    def changes(self) -> bool:
+        return any(mark != " " for mark, _ in self.lines)
 
 
 class FilePatch(Struct, frozen=True):
@@ -36,7 +44,7 @@ class BadPatch(NoMatch):
 
 def read_patch(text: str) -> list[FilePatch]:
     """The files of a patch; raises BadPatch."""
-    lines = text.strip().splitlines()
+    lines = lines_of(text.strip())
     if not lines or lines[0].strip() != BEGIN or lines[-1].strip() != END:
         raise BadPatch(f"A patch is written between '{BEGIN}' and '{END}'.")
     patches = [_file_patch(head, body) for head, body in _sections(lines[1:-1])]
@@ -76,35 +84,52 @@ def _file_patch(head: str, body: Sequence[str]) -> FilePatch:
 
 
 def _pieces(body: Sequence[str]) -> Iterator[Piece]:
-    behind, old, new = "", list[str](), list[str]()
+    piece = Piece("", [])
     for line in [*body, "@@"]:
         if line.startswith("@@"):
-            if old != new:
-                yield Piece(behind, old, new)
-            behind, old, new = line.removeprefix("@@").strip(), [], []
+            if piece.changes:
+                yield piece
+            piece = Piece(line.removeprefix("@@").strip(), [])
         elif line.strip() == END_OF_FILE:
             continue
         elif line[:1] in ("", " ", "-", "+"):
-            old += [] if line.startswith("+") else [line[1:]]
-            new += [] if line.startswith("-") else [line[1:]]
+            piece = Piece(piece.behind, [*piece.lines, (line[:1] or " ", line[1:])])
         else:
             raise BadPatch(f"'{line[:80]}' begins with none of blank, -, + and @@.")
 
 
 def patched(text: str, patch: FilePatch) -> str:
-    """A text after its patch; raises NoMatch."""
-    ending = "\r" if "\r\n" in text else ""
-    lines, at = text.split("\n"), 0
+    """A text after its patch; raises NoMatch.  What is not patched stays as it is, to the last byte."""
+    lines, at = lines_with_ends(text), 0
+    usual = "\r\n" if "\r\n" in text else "\n"
     for piece in patch.pieces:
         if piece.behind:
             at = _named(lines, piece.behind, at) + 1
-        if piece.old:
-            start = _place(lines, piece.old, at, is_clear=bool(piece.behind))
+        old = piece.old
+        start = _place(lines, old, at, is_clear=bool(piece.behind)) if old else at or len(lines)
+        put = list(_put(piece, lines[start : start + len(old)], usual))
+        lines[start : start + len(old)] = put
+        at = start + len(put)
+    has_end = not text or text.endswith("\n")
+    return _joined(lines, usual, has_end=has_end)
+
+
+def _put(piece: Piece, there: Sequence[str], usual: str) -> Iterator[str]:
+    """What a piece makes of lines that are there: those that stay are the file's own, not the patch's."""
+    old = iter(there)
+    for mark, line in piece.lines:
+        if mark == "+":
+            yield f"{line}{usual}"
         else:
-            start = at or len(lines) - (lines[-1] == "")
-        lines[start : start + len(piece.old)] = [f"{line}{ending}" for line in piece.new]
-        at = start + len(piece.new)
-    return "\n".join(lines)
+            own = next(old)
+            if mark == " ":
+                yield own
+
+
+def _joined(lines: Sequence[str], usual: str, *, has_end: bool) -> str:
+    """A text with an end to each line but perhaps the last."""
+    whole = "".join(line if line.endswith("\n") else f"{line}{usual}" for line in lines)
+    return whole if has_end else whole.removesuffix("\n").removesuffix("\r")
 
 
 def _named(lines: Sequence[str], line: str, start: int) -> int:

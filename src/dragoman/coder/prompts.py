@@ -5,6 +5,7 @@ from urllib.parse import unquote, urlsplit
 
 from .. import schema as s
 from .history import Media, Part, Text
+from .media import kind_of
 
 
 def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[list[Part], list[str]]:
@@ -19,7 +20,7 @@ def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[l
             case s.ResourceLink(uri=uri, name=name):
                 parts.append(Text(f"[@{name}]({_place(uri)})"))
             case s.ImageContent(mime_type=media, data=data) | s.AudioContent(mime_type=media, data=data):
-                (parts if _kind(media) in takes else attached).extend(_media(media, data, "", takes, unread))
+                (parts if kind_of(media) in takes else attached).extend(_media(media, data, "", takes, unread))
             case s.EmbeddedResource(resource=s.TextResourceContents(uri=uri, text=text)):
                 parts.append(Text(f"[@{_place(uri).rpartition('/')[2]}]({_place(uri)})"))
                 attached.append(Text(f'<context ref="{_place(uri)}">\n{text}\n</context>'))
@@ -29,7 +30,7 @@ def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[l
 
 
 def _media(media: str, data: str, name: str, takes: frozenset[str], unread: list[str]) -> Iterator[Part]:
-    kind = _kind(media)
+    kind = kind_of(media)
     if kind in takes:
         yield Media(media, data, name)
     else:
@@ -37,12 +38,10 @@ def _media(media: str, data: str, name: str, takes: frozenset[str], unread: list
         yield Text(f"(Here the user attached {name or 'something'} of type {media}, which you cannot read.)")
 
 
-def _kind(media: str) -> str:
-    first = media.partition("/")[0]
-    return first if first in ("image", "audio") else "document"
-
-
 def _place(uri: str) -> str:
     """A file's path, any other resource's address."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # no address at all
+        return uri
     return unquote(parts.path) if parts.scheme == "file" else uri

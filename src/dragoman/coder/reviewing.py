@@ -5,13 +5,23 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
+from .. import schema as s
 from ..turn import Turn
-from .workplace import Unreadable, Workplace
+from .project_files import Unreadable
+from .workplace import Workplace
 
 MOST = 20  # findings the model is told
 PATIENCE = 30.0  # seconds for all checks together
 
 log = logging.getLogger("dragoman")
+
+
+def can_review(prompt: Sequence[s.ContentBlock], cwd: str) -> bool:
+    """Whether a prompt is a command of the reviewer's: of free words it would do something else than was meant."""
+    from ..reviewer.prompts import understood
+
+    words = next((block.text for block in prompt if isinstance(block, s.TextContent)), "")
+    return words.lstrip().startswith("/") and understood(prompt, cwd).verb != "unknown"
 
 
 async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str:

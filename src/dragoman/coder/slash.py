@@ -1,6 +1,5 @@
 """Slash commands: what the user can have done without asking the model, and what is sent to it in other words."""
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -8,12 +7,15 @@ from msgspec import Struct
 
 from .. import schema as s
 from ..turn import Turn
-from .checkpoints import Change, patch
 from .compacting import Compactor
 from .context import Skill
 from .conversation import Conversation
+from .gate import Cancelled
 from .modes import DEFAULT
 from .options import REVIEWER, options
+from .retrying import Retries
+from .undo_journal import patch
+from .undoing import redo_last_turn, told, told_again, undo_last_turn
 
 if TYPE_CHECKING:
     from .agent import Coder
@@ -36,9 +38,7 @@ def commands(skills: Mapping[str, Skill]) -> list[s.AvailableCommand]:
     """All commands of a session: our own, and its skills."""
     own = [_described(name, command.description, command.hint) for name, command in OWN.items()]
     return own + [
-        _described(skill.name, skill.description, "what to do")
-        for skill in skills.values()
-        if skill.name not in OWN
+        _described(skill.name, skill.description, skill.hint) for skill in skills.values() if skill.name not in OWN
     ]
 
 
@@ -55,46 +55,38 @@ def parsed(text: str) -> tuple[str, str]:
     return name.strip(), rest.strip()
 
 
-async def _undo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
+async def _undo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
     """Bring files back to what they were before the last turn that changed any."""
-    undone = talk.place.checkpoints.undo()
-    if not undone:
-        await turn.say("There is nothing to undo.")
-        return
-    for path, change in undone.items():
-        await _bring_back(turn, talk, path, change)
-    names = ", ".join(f"`{talk.place.shown(path)}`" for path in undone)
-    await turn.say(f"Brought back: {names}.")
+    try:
+        undone = await undo_last_turn(turn, talk.place)
+    except Cancelled:
+        return "cancelled"
+    await turn.say("There is nothing to undo." if undone is None else "\n\n".join(told(undone)))
     await talk.save()
+    return None
 
 
-async def _bring_back(turn: Turn, talk: Conversation, path: str, change: Change) -> None:
-    place = talk.place
-    place.seen.pop(path, None)  # the model has to read it again
-    async with turn.tool(f"Undo {place.shown(path)}", kind="edit", locations=[path]) as call:
-        now = await place.text(turn, path)
-        await call.diff(path, now, change.before or "")
-        # What someone else wrote since is theirs: they are asked.
-        if now != change.after and not await turn.ask(call):
-            return
-        if change.before is not None:
-            await place.put(turn, path, change.before)
-        elif os.path.isfile(path):
-            os.unlink(path)
-        else:
-            await place.put(turn, path, "")
+async def _redo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
+    """Make the changes again that were taken back last."""
+    try:
+        redone = await redo_last_turn(turn, talk.place)
+    except Cancelled:
+        return "cancelled"
+    await turn.say("There is nothing to redo." if redone is None else "\n\n".join(told_again(redone)))
+    await talk.save()
+    return None
 
 
 async def _diff(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     """Show what was changed in the session."""
-    changes = talk.place.checkpoints.changes()
+    changes = talk.place.journal.changes()
     if not changes:
         await turn.say("Nothing was changed in this session.")
         return
     places = [s.ToolCallLocation(path=path) for path in changes]
     async with turn.tool("Changes of this session", kind="read", locations=places) as call:
         for path, change in changes.items():
-            await call.diff(path, change.before, change.after or "")
+            await call.diff(path, change.before, change.after)
     patches = "".join(patch(talk.place.shown(path), change) for path, change in changes.items())
     await turn.say(f"```diff\n{patches}```")
 
@@ -109,7 +101,7 @@ async def _compact(coder: "Coder", turn: Turn, talk: Conversation, rest: str) ->
     if asked is None or not talk.history:
         await turn.say("There is nothing to make shorter.")
         return
-    await Compactor(turn, talk, asked).compact(coder.instructions(talk))
+    await Compactor(turn, talk, asked, Retries(turn, coder.limits)).compact(coder.instructions(talk))
     await talk.save()
     await turn.say("The conversation was made shorter.")
 
@@ -131,7 +123,7 @@ async def _model(coder: "Coder", turn: Turn, talk: Conversation, wanted: str) ->
 
 async def _servers(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
     """Show the session's MCP servers and their tools."""
-    await talk.equip()
+    await talk.equip(turn)
     there = {server.name: server for server in talk.servers or ()}
     lines = []
     for config in turn.session.mcp_servers:
@@ -141,8 +133,8 @@ async def _servers(coder: "Coder", turn: Turn, talk: Conversation, rest: str) ->
     await turn.say("\n".join(lines) or "This session has no MCP servers.")
 
 
-async def _review(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
-    await coder.review(turn)
+async def _review(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
+    return await coder.review(turn)
 
 
 async def _init(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
@@ -155,6 +147,7 @@ OWN: Mapping[str, Command] = {
     "compact": Command("Make the conversation shorter", _compact),
     "diff": Command("Show what was changed in this session", _diff),
     "undo": Command("Take back the changes of the last turn that made any", _undo),
+    "redo": Command("Make the changes again that were taken back last", _redo),
     "review": Command(
         "Have the reviewer look, without the model", _review, "files, diff, staged; nothing: everything"
     ),

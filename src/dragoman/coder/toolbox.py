@@ -1,6 +1,7 @@
 """The tools on offer in a session: those of the agent and those of the session's MCP servers."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -31,6 +32,10 @@ from .tools.tool import Failed
 CHANGING = (EditFile, WriteFile, RunCommand, CommandOutput, StopCommand)  # the last two of what the third began
 USUAL = (ReadFile, ListFiles, Search, UpdatePlan, Task, *CHANGING, ExitPlan)
 
+_PLACE = re.compile(
+    r"(?:tools|function_?declarations)[.\[](\d{1,4})(?!.*(?:tools|function_?declarations)[.\[]\d)", re.I
+)
+
 
 class Foreign(Struct, frozen=True):
     """A tool that is not ours: how the model is told of it, and how a call of it is made into one of ours."""
@@ -44,6 +49,10 @@ class Toolbox:
 
     def __init__(self, kinds: Iterable[type[Tool]], foreign: Iterable[Foreign] = ()) -> None:
         self._kinds: Mapping[str, type[Tool]] = {kind.name: kind for kind in kinds}
+        self.set_foreign(foreign)
+
+    def set_foreign(self, foreign: Iterable[Foreign]) -> None:
+        """Have these foreign tools instead of others."""
         self._foreign = {tool.spec.name: tool for tool in foreign}
 
     def specs(self, mode: str) -> list[ToolSpec]:
@@ -53,6 +62,19 @@ class Toolbox:
             left_out.add(ExitPlan.name)
         ours = [spec_of(kind) for name, kind in self._kinds.items() if name not in left_out]
         return [*ours, *(tool.spec for tool in self._foreign.values())]
+
+    def blamed(self, words: str, mode: str) -> str | None:
+        """The foreign tool that a provider names in a refusal: by its name, or by its place among those offered."""
+        if named := next((name for name in self._foreign if re.search(rf"\b{re.escape(name)}\b", words)), None):
+            return named
+        place = _PLACE.search(words)
+        names = [spec.name for spec in self.specs(mode)]
+        name = names[int(place[1])] if place and int(place[1]) < len(names) else None
+        return name if name in self._foreign else None
+
+    def drop(self, name: str) -> None:
+        """Offer a foreign tool no longer."""
+        self._foreign.pop(name, None)
 
     def kind_of(self, name: str) -> Any:
         """What sort of tool a name is, for the moment before its arguments are known."""

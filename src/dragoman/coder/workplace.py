@@ -1,12 +1,11 @@
 """Where the agent works: files and commands of one session, through the client where it lends them, else here.
 
-Everything with an effect passes the gate first, and every edit leaves what was there before in the checkpoints.
+Everything with an effect passes the gate first, and every edit is in the undo journal before it is made.
 """
 
 import asyncio
 import contextlib
 import functools
-import hashlib
 import itertools
 import os
 import re
@@ -18,28 +17,23 @@ from contextlib import AsyncExitStack
 from msgspec import Struct
 
 from .. import schema as s
-from ..errors import ConnectionClosed, Error, ResourceNotFound, RpcError
-from ..host.files import Workspace
+from ..errors import ConnectionClosed, Error, RpcError
 from ..host.operations import Execute, FileRead, FileWrite
 from ..host.terminals import Terminals, execution
-from ..roles import offered
 from ..runs import TerminalRun, ToolRun
 from ..turn import AgentSession, Turn
-from .checkpoints import Checkpoints
 from .gate import Denied, Gate
+from .project_files import ProjectFiles, Unreadable, bytes_here, digest, read_here
+from .undo_journal import UndoJournal
 
-MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
 MAX_OUTPUT = 1024 * 1024  # bytes of a command's output that are kept
 MAX_BESIDE = 8  # commands in the background
+MAX_SEARCHES = 4  # at once
 _BUILTINS = (
     *(".", ":", "alias", "cd", "command", "eval", "exec"),
     *("exit", "export", "read", "set", "source", "trap"),
 )
 _PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words that mean the same to every shell and to none
-
-
-class Unreadable(Error):
-    """A file cannot be read, or is not text; the words are for the model."""
 
 
 class Ended(Struct, frozen=True):
@@ -65,13 +59,15 @@ class Running(Struct, frozen=True):
 
 
 class Workplace:
-    def __init__(self, session: AgentSession, gate: Gate, checkpoints: Checkpoints) -> None:
+    def __init__(self, session: AgentSession, gate: Gate) -> None:
         self.session = session
         self.gate = gate
-        self.checkpoints = checkpoints
+        self.journal = UndoJournal(session)
+        self.files = ProjectFiles(session)
         self.seen: dict[str, str] = {}  # files the model has read, with the digest of what it read
+        self.searches = asyncio.Semaphore(MAX_SEARCHES)  # each is a process
         self.beside: dict[str, Running] = {}  # commands in the background, by the ids the model knows
-        self._files: Workspace | None = None
+        self._over: dict[str, s.TerminalOutputResponse] = {}  # those of them that ended, as they ended
         self._terminals: Terminals | None = None
         self._spill: tempfile.TemporaryDirectory[str] | None = None
         self._numbers = itertools.count(1)
@@ -83,13 +79,9 @@ class Workplace:
                 await self.stop(id)
         if self._terminals:
             await self._terminals.close()
-        if self._files:
-            self._files.close()
+        self.files.close()
         if self._spill:
             self._spill.cleanup()
-
-    def lends(self, capability: str) -> bool:
-        return offered(self.session.client.offers, capability)
 
     def shown(self, path: str) -> str:
         """A path as titles have it: relative to the session's directory when it is in there."""
@@ -109,26 +101,18 @@ class Workplace:
 
     async def text(self, turn: Turn, path: str) -> str | None:
         """The text of a file that may be read; None when there is none."""
-        if not self.lends("fs.read_text_file") or self._is_spilled(path):
-            return await asyncio.to_thread(_read_here, path)
-        try:
-            return await turn.read(path)
-        except ResourceNotFound:
-            return None
-        except RpcError as exc:
-            # Many clients have no error of its own for what is not there; where we see the same disk, we know.
-            if os.path.isdir(self.session.cwd) and not os.path.lexists(path):
-                return None
-            raise Unreadable(f"{self.shown(path)} cannot be read: {exc.message}") from exc
+        if self._is_spilled(path):
+            return await asyncio.to_thread(read_here, path)
+        return await self.files.text(turn, path)
 
     async def bytes_of(self, turn: Turn, call: ToolRun, path: str) -> bytes:
         """The bytes of a file on disk, for pictures and the like."""
         await self.gate.admit(turn, call, FileRead(path=path))
-        return await asyncio.to_thread(_bytes_here, path)
+        return await asyncio.to_thread(bytes_here, path)
 
     async def write(self, turn: Turn, call: ToolRun, path: str, old: str | None, new: str) -> None:
         """Replace a file after its change was shown and allowed; `old` is what it was when the change was made."""
-        self._must_be_writable(path)
+        self.must_be_writable(path)
         await call.diff(path, old, new)
         operation = FileWrite(path=path, digest=digest(new), creates=old is None)
         await self.gate.admit(turn, call, operation)
@@ -136,23 +120,21 @@ class Workplace:
         if await self.text(turn, path) != old:
             raise Unreadable(f"{self.shown(path)} was changed by someone else meanwhile; read it again.")
         self.gate.must_be_able_to_change()  # the user may have changed the mode at this very moment
-        self.checkpoints.keep(path, old)
-        await self.put(turn, path, new)
-        self.checkpoints.wrote(path, new)
+        await self.put(turn, path, old, new)
         self.seen[path] = digest(new)
 
-    async def put(self, turn: Turn, path: str, text: str) -> None:
-        """Write without asking: only after the gate, or when the user undoes what was written."""
-        if self.lends("fs.write_text_file"):
-            await turn.write(path, text)
-            return
-        if self._files is None:
-            self._files = Workspace(self.session.cwd, self.session.additional_directories)
-        request = s.WriteTextFileRequest(session_id=self.session.id, path=path, content=text)
-        await self._files.write_text_file(request)
+    async def put(self, turn: Turn, path: str, old: str | None, new: str, *, is_again: bool = False) -> None:
+        """Write a file for which the gate was passed, so that it can be undone."""
+        number = await self.journal.record(path, old, new, is_again=is_again)  # before the file is another one
+        try:
+            await self.files.put(turn, path, old, new)
+        except RpcError:
+            with contextlib.suppress(Error):  # else nobody knows whether it was written: the entry stays
+                await self.journal.withdraw(number, await self.text(turn, path))
+            raise
 
-    def _must_be_writable(self, path: str) -> None:
-        if not self.lends("fs.write_text_file") and not self.gate.is_inside(path):
+    def must_be_writable(self, path: str) -> None:
+        if not self.files.lends("fs.write_text_file") and not self.gate.is_inside(path):
             raise Denied(f"{path} lies outside the session's directories and cannot be written.")
 
     # Commands
@@ -169,7 +151,7 @@ class Workplace:
         """Run a command to its end, shown live where the client has terminals."""
         await self.gate.admit(turn, call, operation)
         await call.start()
-        if not self.lends("terminal"):
+        if not self.files.lends("terminal"):
             return await self._run_here(operation, timeout)
         program, *args = operation.argv
         async with turn.terminal(program, *args, cwd=operation.cwd, output_byte_limit=MAX_OUTPUT) as terminal:
@@ -178,11 +160,12 @@ class Workplace:
 
     async def start(self, turn: Turn, call: ToolRun, operation: Execute) -> str:
         """Start a command and leave it running beside the conversation; gives its id."""
+        await self._release_ended()
         if len(self.beside) >= MAX_BESIDE:
             raise Denied(f"{MAX_BESIDE} commands run in the background already; stop one first.")
         await self.gate.admit(turn, call, operation)
         await call.start()
-        if self.lends("terminal"):
+        if self.files.lends("terminal"):
             program, *args = operation.argv
             held = AsyncExitStack()
             terminal = await held.enter_async_context(
@@ -196,17 +179,34 @@ class Workplace:
         self.beside[id] = running
         return id
 
-    def running(self, id: str) -> Running:
-        """A command in the background; raises NotRunning."""
+    async def printed(self, id: str) -> s.TerminalOutputResponse:
+        """What a command in the background has printed, and how it ended if it did; raises NotRunning."""
+        if id in self._over:
+            return self._over[id]
+        return await self._running(id).read()
+
+    async def stop(self, id: str) -> None:
+        """End a command in the background, should it still run."""
+        if id not in self._over:
+            running = self._running(id)
+            del self.beside[id]
+            await running.release()
+
+    def _running(self, id: str) -> Running:
         if id not in self.beside:
             raise NotRunning(f"No command runs as {id!r}.")
         return self.beside[id]
 
-    async def stop(self, id: str) -> None:
-        """End a command in the background, should it still run."""
-        running = self.running(id)
-        del self.beside[id]
-        await running.release()
+    async def _release_ended(self) -> None:
+        """Let go of commands that have ended; what the last of them printed can still be read."""
+        for id, running in list(self.beside.items()):
+            with contextlib.suppress(RpcError):  # else it keeps its place
+                printed = await running.read()
+                if printed.exit_status is not None:
+                    await self.stop(id)
+                    self._over[id] = printed
+        for id in list(self._over)[:-MAX_BESIDE]:
+            del self._over[id]
 
     async def _start_here(self, operation: Execute) -> Running:
         terminals = self._own_terminals()
@@ -263,30 +263,3 @@ async def _ended(terminal: TerminalRun, timeout: float) -> Ended:
         return Ended(printed.output, truncated=printed.truncated, timed_out=True, seen=True)
     printed = await terminal.output()
     return Ended(printed.output, status.exit_code, status.signal, printed.truncated, seen=True)
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _read_here(path: str) -> str | None:
-    if not os.path.lexists(path):
-        return None
-    try:
-        return _bytes_here(path).decode()
-    except UnicodeDecodeError:
-        raise Unreadable(f"{os.path.basename(path)} is not a text file.") from None
-
-
-def _bytes_here(path: str) -> bytes:
-    if not os.path.isfile(path):  # also keeps pipes and devices out, which would never end
-        raise Unreadable(f"{path} is not a file." if os.path.exists(path) else f"There is no file {path}.")
-    try:
-        if os.path.getsize(path) > MAX_FILE:
-            raise Unreadable(
-                f"{os.path.basename(path)} is larger than {MAX_FILE // 2**20} MiB; search in it instead."
-            )
-        with open(path, "rb") as file:
-            return file.read(MAX_FILE)
-    except OSError as exc:
-        raise Unreadable(f"{path} cannot be read: {exc.strerror}.") from exc

@@ -22,6 +22,13 @@ CANONICAL = {
     "timeout": -32603,
     "turn_failed": -32603,
 }
+_SYNONYMS = {  # what our own hosts call it
+    **dict.fromkeys(("outside_workspace", "read_only"), "access_denied"),
+    "not_permitted": "permission_denied",
+    "unknown_session": "session_not_found",
+    "unknown_terminal": "resource_not_found",
+    **dict.fromkeys(("terminal_limit", "watch_limit"), "rate_limited"),
+}
 _PLAIN = {-32000: "auth_required", -32002: "resource_not_found", -32800: "cancelled", -32001: "rate_limited"}
 
 
@@ -33,7 +40,8 @@ class Codes:
         self._meaning_of: dict[Any, str] = {code: meaning for meaning, code in codes.items()}
 
     def inward(self, error: Any) -> Any:
-        if not isinstance(error, dict) or (meaning := self._meaning_of.get(error.get("code"))) is None:
+        code = error.get("code") if isinstance(error, dict) else None
+        if not isinstance(code, int) or (meaning := self._meaning_of.get(code)) is None:
             return error
         said = {**error, "code": CANONICAL[meaning]}
         if self.outward(said) != error:  # the number alone does not say it
@@ -46,7 +54,8 @@ class Codes:
         said = _without_kind(error)
         if meaning in self._code_of:
             return {**said, "code": self._code_of[meaning]}
-        if error["code"] not in self._meaning_of:
+        code = error.get("code")
+        if not isinstance(code, int) or code not in self._meaning_of:
             return error
         return {**error, "code": -32603, "data": _with_kind(error, meaning)}  # the number means something else here
 
@@ -54,8 +63,8 @@ class Codes:
 def _meaning(error: Mapping[str, Any]) -> str | None:
     data = error.get("data")
     if isinstance(data, dict):
-        if isinstance(data.get("kind"), str) and data["kind"] in CANONICAL:
-            return str(data["kind"])
+        if isinstance(kind := data.get("kind"), str) and (kind in CANONICAL or kind in _SYNONYMS):
+            return _SYNONYMS.get(kind, kind)
         if error.get("code") == -32002 and "sessionId" in data:
             return "session_not_found"
     code = error.get("code")

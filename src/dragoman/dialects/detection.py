@@ -2,11 +2,14 @@
 
 from typing import Any
 
+from .pharo_handshake import TERMINAL_METHODS
 from .translator import Message, Peer
+from .v2_handshake import is_welcome
 
 # An agent that has version 2 alone answers a greeting of version 1 with one of these: unsupported protocol version,
 # invalid request, invalid params.
 REFUSED = (-32022, -32600, -32602)
+MARKS = 2  # of a dialect that a client has to show: one may be a slip of a client of version 1
 
 
 def detect(message: Message, peer: Peer) -> str | None:
@@ -23,13 +26,21 @@ def _of_client(params: dict[str, Any]) -> str | None:
         return "v2"
     if "capabilities" in params and "clientCapabilities" not in params and params.get("protocolVersion") == 1:
         return "draft"
-    if isinstance(_object(params.get("clientCapabilities")).get("terminal"), dict):
+    terminal = _object(_object(params.get("clientCapabilities")).get("terminal"))
+    if sum(isinstance(terminal.get(name), bool) for name in TERMINAL_METHODS) >= MARKS:
         return "pharo"
-    return None
+    return "pharo" if _is_pharo_itself(params) else None
+
+
+def _is_pharo_itself(params: dict[str, Any]) -> bool:
+    """Whether a client shows no mark but its name: the one the specification is of, without terminals."""
+    info, offers = _object(params.get("clientInfo")), params.get("clientCapabilities")
+    is_named = str(info.get("name", "")).startswith("Pharo") and set(info) == {"name", "version"}
+    return is_named and isinstance(offers, dict) and set(offers) <= {"fs"}
 
 
 def _of_agent(result: dict[str, Any]) -> str | None:
-    if _is_later(result) and "agentCapabilities" not in result:
+    if is_welcome(result):
         return "v2"
     offers = _object(result.get("agentCapabilities"))
     if (
@@ -47,7 +58,7 @@ def _of_agent(result: dict[str, Any]) -> str | None:
 
 def _is_later(message: dict[str, Any]) -> bool:
     version = message.get("protocolVersion")
-    return isinstance(version, int) and version >= 2
+    return isinstance(version, int | float) and version >= 2
 
 
 def _object(value: Any) -> dict[str, Any]:

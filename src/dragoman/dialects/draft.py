@@ -9,6 +9,7 @@ from typing import Any
 
 from .codes import Codes
 from .draft_handshake import GREETING, WELCOME
+from .draft_lending import FILES, LENT, OURS, DraftLending
 from .draft_sessions import CANCEL, DraftSessions, cancelled
 from .shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
 from .translator import Ask, Call, Fault, Flow, Peer, Surroundings, Tell
@@ -28,6 +29,15 @@ CODES = Codes(
     },
     nearest={"auth_failed": "auth_required"},
 )
+SUGGESTIONS: dict[Any, str] = {  # what somebody can do about it, in the dialect's `data.suggestion`
+    -32000: "Create a new session with session/new",
+    -32001: "Authenticate with authenticate, then try again",
+    -32002: "Ask the user for permission with session/request_permission, or do something else",
+    -32004: "Check the path or the id; list what is there",
+    -32005: "Use a path inside the session's working directory",
+    -32008: "Wait, then try again, each time for longer",
+    -32009: "Try again with a longer timeout",
+}
 OPERATIONS = {
     "file_read": "read",
     "file_write": "edit",
@@ -97,7 +107,7 @@ def _lines(text: str) -> int:
 CONTENT = Fields(carried=["encoding", "totalLines", "truncated"])
 
 
-class Draft(DraftSessions):
+class Draft(DraftLending):
     name = "draft"
     losses = {
         "client capabilities": "what a client can do besides files and terminals: forms, logins, notices",
@@ -125,11 +135,13 @@ class Draft(DraftSessions):
         "tool calls of questions": "what a permission request says of its tool call besides what it is about",
         "new file": "whether a diff makes a new file or fills an empty one",
         "margins": "`_meta` of an object this dialect does not have",
+        "allowed once": "that something was allowed once where an agent only offers always: it is refused",
         "cancelled questions": "that a permission request was cancelled rather than refused",
         "image address": "the address an image came from",
         "link details": "name, description and size of a link",
         "binary resources": "embedded files that are not text",
         "choice of signal": "the signal a command is to be ended with",
+        "fast output": "what a command prints between two looks at it beyond 2 MiB",
         "output streams": "which of a command's output went to stderr",
     }
     to_agent = {
@@ -152,6 +164,7 @@ class Draft(DraftSessions):
         "terminal/wait_for_exit": Call(inward="wait_for_agent", outward="wait_at_client"),
         "terminal/kill": Call(inward="kill_for_agent", outward="kill_at_client"),
         "terminal/release": Call(inward="release_for_agent", outward="release_at_client"),
+        **{f"{OURS}fs/{name}": Call(LENT, name=f"fs/{name}") for name in FILES},
         "mcp/message": Call(name="_mcp/request", inward="mcp_for_agent", outward="mcp_at_client"),
     }
 
@@ -163,7 +176,10 @@ class Draft(DraftSessions):
         return CODES.inward(error)
 
     def error_outward(self, error: Any) -> Any:
-        return CODES.outward(error)
+        said = CODES.outward(error)
+        advice = SUGGESTIONS.get(said.get("code")) if isinstance(said, dict) else None
+        data = said.get("data", {}) if advice else None
+        return {**said, "data": {"suggestion": advice, **data}} if isinstance(data, dict) else said
 
     # Permissions
 
@@ -176,10 +192,13 @@ class Draft(DraftSessions):
             call["locations"] = [{"path": self.absolute(resource, params["sessionId"])}]
         elif params["operation"] == "terminal_execute":
             call["rawInput"] = {"command": resource}
-        if not self.tools.known(id):
+        known, reason = self.tools.known(id), params.get("reason")
+        if not known:
             call["title"] = f"{params['operation']} {resource}"
-            if params.get("reason"):
-                call["content"] = [{"type": "content", "content": {"type": "text", "text": params["reason"]}}]
+        if reason and not known.get("content"):
+            call["content"] = [{"type": "content", "content": {"type": "text", "text": reason}}]
+        elif reason:  # its content stays as it is
+            call["title"] = f"{known.get('title', resource)}: {reason}"
         options = [
             {"optionId": id, "name": name, "kind": kind, "_meta": {"scope": granted.get("scope", "once")}}
             for id, (name, kind, granted) in SCOPES.items()
@@ -199,6 +218,8 @@ class Draft(DraftSessions):
         """Our agent gives choices; a client of the dialect grants or does not, once or for longer."""
         _, kept = carried(params, self)
         id, known = params["toolCall"]["toolCallId"], self.tools.note(params["toolCall"])
+        if self.sessions[params["sessionId"]].approves and (yes := _chosen(params["options"], {"granted": True})):
+            return {"outcome": {"outcome": "selected", "optionId": yes}}
         said = kept or {
             "sessionId": params["sessionId"],
             "operation": OPERATION_OF.get(known.get("kind", "other"), "mcp_tool"),
@@ -223,12 +244,19 @@ class Draft(DraftSessions):
         option = _chosen(params["options"], result)
         if result.get("granted") is not True:
             self.denied[id] = True
+        elif option is None:  # to allow it for ever would be more than was granted
+            self.lose("allowed once")
+            option = _chosen(params["options"], {"granted": False})
+            if option is None:
+                raise Fault(-32603, "it was allowed once, and the agent offers no such choice")
         outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
         return {"outcome": outcome, **margin(result)}
 
     # Files
 
     def read_for_agent(self, params: Any) -> Flow:
+        if self.lends("fs/read_text_file"):
+            return (yield from self.read_at_host(params))
         result = self.told_by_us((yield Ask("fs/read_text_file", _read_inward(params, self))))
         result, kept = carried(result, self)
         said = {"content": result["content"], "encoding": "utf-8", **margin(result)}
@@ -242,6 +270,8 @@ class Draft(DraftSessions):
 
     def write_for_agent(self, params: Any) -> Flow:
         """Write a file for an agent, and find out first whether it is there: the answer says so."""
+        if self.lends("fs/write_text_file"):
+            return (yield from self.write_at_host(params))
         _must_be_utf8(params.get("encoding"))
         session_id = params.get("sessionId") or self.session_for(params["path"])
         place = {"sessionId": session_id, "path": self.absolute(params["path"], session_id)}

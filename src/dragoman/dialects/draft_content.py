@@ -1,14 +1,13 @@
 """Content of D3: blocks with a `source`, flat resources, diffs as hunks."""
 
-import difflib
-import re
 from typing import Any
 
+from ..comparing import NO_NEWLINE, in_patch, lines_of
+from ..comparing import hunks as compared_hunks
 from .shapes import Fields, Items, Pair, Shape, Variants, basename, carried, carry
 
 WHOLE = 2000  # lines; a diff of a file up to this length has all of it as context, so that both texts are in it
 CONTEXT = 3
-NO_NEWLINE = "\\ No newline at end of file"
 
 
 # Blocks
@@ -138,6 +137,8 @@ def _read_hunk(content: str, old: list[str], new: list[str]) -> None:
             continue
         mark, text = line[:1], line[1:] + "\n"
         into = {"-": [old], "+": [new]}.get(mark, [old, new])
+        if mark not in ("", " ", "-", "+"):
+            text = line + "\n"  # some leave out the mark of what stays
         for side in into:
             side.append(text)
 
@@ -157,32 +158,24 @@ def _diff_outward(content: Any, t: Any) -> Any:
 
 def hunks(old: str, new: str) -> list[dict[str, Any]]:
     """The difference between two texts, as hunks; of short texts one hunk that has all of both."""
-    before, after = _lines(old), _lines(new)
+    before, after = lines_of(old), lines_of(new)
     context = CONTEXT if len(before) + len(after) > WHOLE else WHOLE
     found: list[dict[str, Any]] = []
     if before == after and before:
-        same = [f"@@ -1,{len(before)} +1,{len(after)} @@", *(_marked(" " + line) for line in before)]
+        same = [f"@@ -1,{len(before)} +1,{len(after)} @@", *(in_patch(" " + line) for line in before)]
         size = {"oldStart": 1, "oldLines": len(before), "newStart": 1, "newLines": len(after)}
         return [{**size, "content": "\n".join(same)}]
-    for line in list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]:
-        if line.startswith("@@") and (numbers := _HEADER.match(line)):
-            start, count, to, lines = (1 if n is None else int(n) for n in numbers.groups())
-            found.append({"oldStart": start, "oldLines": count, "newStart": to, "newLines": lines, "content": line})
-        else:
-            found[-1]["content"] += "\n" + _marked(line)
+    for hunk in compared_hunks(before, after, context):
+        found.append(
+            {
+                "oldStart": hunk.old_start,
+                "oldLines": hunk.old_count,
+                "newStart": hunk.new_start,
+                "newLines": hunk.new_count,
+                "content": "\n".join([hunk.head, *map(in_patch, hunk.lines)]),
+            }
+        )
     return found
-
-
-_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-
-
-def _lines(text: str) -> list[str]:
-    """Lines with their ends; what splits them is the newline alone."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def _marked(line: str) -> str:
-    return line[:-1] if line.endswith("\n") else f"{line}\n{NO_NEWLINE}"
 
 
 DIFF = Pair(_diff_inward, _diff_outward)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from .declared import declared, without_declared
+from .draft_lending import lent_methods
+from .draft_sessions import APPROVAL, DEFAULT
 from .shapes import Pair, carried, carry
 from .translator import Fault
 
@@ -10,6 +13,8 @@ def _greeting_inward(params: Any, t: Any) -> Any:
     if "capabilities" not in params:  # whoever has not been told yet greets in version 1
         return params
     offers = params["capabilities"]
+    most = (offers.get("terminal") or {}).get("maxConcurrent")
+    t.most_terminals = most if isinstance(most, int) else None
     rest = {name: member for name, member in params.items() if name != "capabilities"}
     said = {**rest, "clientCapabilities": _client_offers(offers)}
     return carry(said, {"capabilities": offers}, t)
@@ -42,7 +47,11 @@ def _greeting_outward(params: Any, t: Any) -> Any:
         if _others(offers, "fs", "terminal", "_meta") or _others(files, "readTextFile", "writeTextFile"):
             t.lose("client capabilities")
         kept["capabilities"] = {
-            "fs": {"read": files.get("readTextFile") is True, "write": files.get("writeTextFile") is True},
+            "fs": {
+                "read": files.get("readTextFile") is True,
+                "write": files.get("writeTextFile") is True,
+                "watch": "_dragoman/fs/watch" in lent_methods(offers),
+            },
             "terminal": {"create": offers.get("terminal") is True, "interactive": False},
             "ui": {"permissionDialogs": True, "diffViewer": True, "codeNavigation": True},
             **_custom_outward(offers),
@@ -68,7 +77,7 @@ def _welcome_inward(result: Any, t: Any) -> Any:
     said = {name: member for name, member in result.items() if name not in kept}
     said["agentCapabilities"] = {
         "loadSession": offers.get("loadSession") is True,
-        "mcpCapabilities": {"http": "http" in transports, "sse": "sse" in transports},
+        "mcpCapabilities": {name: name in transports for name in ("http", "sse", "acp")},
         "promptCapabilities": {"image": attachments, "audio": attachments, "embeddedContext": attachments},
         **_custom_inward(offers),
     }
@@ -87,21 +96,27 @@ def _welcome_outward(result: Any, t: Any) -> Any:
 
 
 def _agent_offers(offers: dict[str, Any], t: Any) -> dict[str, Any]:
+    modes, options = declared(offers)
+    offers = without_declared(offers)
     prompts, servers = offers.get("promptCapabilities") or {}, offers.get("mcpCapabilities") or {}
     kinds = [prompts.get(name) is True for name in ("image", "audio", "embeddedContext")]
     if any(kinds) and not all(kinds):
         t.lose("content types")
     known = ("loadSession", "promptCapabilities", "mcpCapabilities", "_meta")
-    inner = (_others(prompts, "image", "audio", "embeddedContext"), _others(servers, "http", "sse"))
+    inner = (_others(prompts, "image", "audio", "embeddedContext"), _others(servers, "http", "sse", "acp"))
     if _others(offers, *known) or any(inner):
         t.lose("agent capabilities")
-    transports = ["stdio", *(name for name in ("http", "sse") if servers.get(name))]
+    transports = ["stdio", *(name for name in ("http", "sse", "acp") if servers.get(name))]
     loads = offers.get("loadSession") is True
     return {
         "loadSession": loads,
         "mcpCapabilities": {"servers": True, "transport": transports},
         "promptCapabilities": {"streaming": True, "cancellation": True, "attachments": any(kinds)},
-        "sessionCapabilities": {"modes": [], "configOptions": [], "persistence": loads},
+        "sessionCapabilities": {
+            "modes": [mode["id"] for mode in modes] or [DEFAULT],
+            "configOptions": [*options, APPROVAL],
+            "persistence": loads,
+        },
         **_custom_outward(offers),
     }
 

@@ -10,6 +10,9 @@ from .pieces import Piece
 from .shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, margin, text_of
 from .translator import Ask, Fault, Flow, Pause, Peer, Start, Surroundings, Tell
 
+REFUSALS = (-32000, -32602)  # of a login: it failed, there is no such way to log in
+APPROVAL = "autoApprove"  # an option every session has: whether its client is asked for permission
+DEFAULT = "default"  # a mode every session has: the one it began in
 SPOKEN = ("user_message_chunk", "agent_message_chunk")
 
 
@@ -220,12 +223,21 @@ class DraftSessions(DraftTerminals):
 
     def _set_mode_and_options(self, id: str, params: Any) -> Flow:
         session, mode = self.sessions[id], params.get("initialMode")
-        is_any = mode == "default" and mode not in [known.get("id") for known in session.modes]
-        if mode and mode != session.mode and not is_any:
+        mode = self._mode_id(id, mode) if mode else None
+        if mode and mode != session.mode:
             self.told_by_us((yield Ask("session/set_mode", {"sessionId": id, "modeId": mode})))
             session.mode = mode
         for key, value in (params.get("configOptions") or {}).items():
-            yield from self._set_option(id, key, value)
+            if key == APPROVAL and key not in session.values():
+                self._approve(id, value)
+            else:
+                yield from self._set_option(id, key, value)
+
+    def _mode_id(self, id: str, mode: str) -> str | None:
+        """What the agent calls a mode."""
+        session = self.sessions[id]
+        has_own = mode in [known.get("id") for known in session.modes]
+        return session.first_mode if mode == DEFAULT and not has_own else mode
 
     def _lose_definitions(self, result: dict[str, Any]) -> None:
         for name, row in (("modes", "mode list"), ("configOptions", "config option definitions")):
@@ -322,12 +334,14 @@ class DraftSessions(DraftTerminals):
 
     def set_mode_for_client(self, params: Any) -> Flow:
         id, mode = params["sessionId"], params["mode"]
-        before = self.sessions[id].mode or "default"
+        before = self.sessions[id].mode or DEFAULT
         said = {name: member for name, member in params.items() if name != "mode"}
-        result, kept = carried(
-            self.told_by_us((yield Ask("session/set_mode", {**said, "modeId": mode}))) or {}, self
-        )
-        self.sessions[id].mode = mode
+        wanted = self._mode_id(id, mode)
+        if wanted is None:  # it has no modes at all, and so is in this one
+            return {"previousMode": before, "currentMode": mode}
+        answer = yield Ask("session/set_mode", {**said, "modeId": wanted})
+        result, kept = carried(self.told_by_us(answer) or {}, self)
+        self.sessions[id].mode = wanted
         return {"previousMode": before, "currentMode": mode, **margin(result), **kept}
 
     def set_mode_at_agent(self, params: Any) -> Flow:
@@ -341,12 +355,22 @@ class DraftSessions(DraftTerminals):
     def set_option_for_client(self, params: Any) -> Flow:
         id, key = params["sessionId"], params["key"]
         before = self.sessions[id].values().get(key)
+        if key == APPROVAL and before is None:
+            return self._approve(id, params["value"])
         result, kept = carried((yield from self._set_option(id, key, params["value"], margin(params))), self)
         if not kept:
             self._lose_definitions(result)
             kept = {"key": key, "currentValue": self.sessions[id].values().get(key, params["value"])}
             kept |= {} if before is None else {"previousValue": before}
         return {**kept, **margin(result)}
+
+    def _approve(self, id: str, value: Any) -> dict[str, Any]:
+        """Ask a client for permission or, if that is what it wants, do not."""
+        if not isinstance(value, bool):
+            raise Fault(-32602, f"Invalid params: {APPROVAL} is true or false")
+        session = self.sessions[id]
+        before, session.approves = session.approves, value
+        return {"key": APPROVAL, "previousValue": before, "currentValue": value}
 
     def _set_option(self, id: str, key: str, value: Any, meta: dict[str, Any] | None = None) -> Flow:
         try:
@@ -381,7 +405,7 @@ class DraftSessions(DraftTerminals):
         if "credentials" in params:
             said = carry(said, {"credentials": params["credentials"]}, self)
         answer = yield Ask("authenticate", said)
-        if "error" in answer and answer["error"].get("code") == -32000:
+        if "error" in answer and answer["error"].get("code") in REFUSALS:
             return {"success": False, "error": answer["error"].get("message", "")}
         result, kept = carried(self.told_by_us(answer) or {}, self)
         return {"success": True, **margin(result), **kept}

@@ -18,6 +18,8 @@ class SessionMemory:
         self.options: list[dict[str, Any]] = []  # config options, as version 1 has them
         self.prompts = 0  # under way
         self.is_cancelled = False
+        self.approves = False  # its client wants to be asked for no permission
+        self.first_mode: str | None = None
         self.has_made_up_model = False  # its models came in a list of their own
 
     def opened(self, result: Any) -> None:
@@ -25,6 +27,7 @@ class SessionMemory:
         modes = result.get("modes")
         if isinstance(modes, dict):
             self.mode, self.modes = modes.get("currentModeId"), modes.get("availableModes") or []
+            self.first_mode = self.first_mode or self.mode
         if isinstance(result.get("configOptions"), list):
             self.options = result["configOptions"]
 
@@ -81,6 +84,8 @@ class ToolCalls:
         for name in ("title", "kind", "name", "status"):
             if isinstance(update.get(name), str):
                 known[name] = update[name][:LONGEST_SUBJECT]
+        if update.get("content"):
+            known["content"] = True
         if subject := subject_of(update):
             known["subject"] = subject[:LONGEST_SUBJECT]
         self._known[update["toolCallId"]] = known

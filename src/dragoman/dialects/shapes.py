@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .translator import Translator
 
 CARRIED = "dragoman.dialect"  # the member of `_meta`
+MESSAGE_ID = "dragoman.messageId"  # in the `_meta` of a prompt: the id it is to have when it is told again
 OMITTED: Any = object()  # what a shape gives for a member that is better not said
 MADE_UP = "+"  # in what is carried: the members that were not said but made up
 

@@ -124,6 +124,7 @@ class _Open(NamedTuple):
     """A call that waits for its answer."""
 
     call: Call
+    id: Any  # as whoever asked wrote it
     method: str  # in version 1
     params: Any  # in version 1
 
@@ -131,7 +132,7 @@ class _Open(NamedTuple):
 class _Running:
     """A flow under way, and the call it will answer."""
 
-    __slots__ = ("asked", "flow", "from_peer", "id", "is_call")
+    __slots__ = ("asked", "flow", "from_peer", "id", "is_call")  # two calls may have one and the same id
 
     def __init__(self, flow: Flow, from_peer: bool = False, id: Any = None, is_call: bool = False) -> None:
         self.flow, self.from_peer, self.id, self.is_call = flow, from_peer, id, is_call
@@ -152,6 +153,7 @@ class Translator:
     to_agent: ClassVar[Mapping[str, Call]] = {}  # what clients call, by its name in version 1
     to_client: ClassVar[Mapping[str, Call]] = {}  # what agents call
     piece: ClassVar[Any] = Piece  # how the peer tells a piece of text
+    takes_batches: ClassVar[bool] = False  # whether several messages may come in one frame
     is_idle = False
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
@@ -163,8 +165,8 @@ class Translator:
         self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
         self._pending: tuple[dict[Any, _Open], dict[Any, _Open]] = ({}, {})  # open calls: ours, the peer's
         self._read_piece = reader(self.piece)
-        self._asking: dict[tuple[bool, str], _Running] = {}
-        self._calls: dict[tuple[bool, Any], _Running] = {}  # calls that a flow will answer
+        self._asking: dict[tuple[bool, Any], _Running] = {}
+        self._calls: set[_Running] = set()  # calls that a flow will answer
         self._sleeping: dict[int, tuple[_Running, tuple[bool, str] | None]] = {}
         self._count = 0
         self._to_us: list[Message] = []
@@ -212,6 +214,21 @@ class Translator:
             self._send(asked[0], {"method": "$/cancel_request", "params": {"requestId": asked[1]}})
         self._carry_on(running, None)
         return self._outbox()
+
+    def failed(self, message: Message, *, from_peer: bool) -> Translation:
+        """What becomes of a message that could not be translated: whoever waits for an outcome has one."""
+        id, is_call = message.get("id"), isinstance(message.get("method"), str)
+        if type(id) in (int, str):
+            if is_call:
+                error = {"code": -32603, "message": "this request cannot be translated"}
+                self._calls = {call for call in self._calls if (call.from_peer, call.id) != (from_peer, id)}
+                self._fail(from_peer, id, error)
+            else:
+                call = self._pending[not from_peer].pop(id, None)
+                error = {"code": -32603, "message": "the answer cannot be translated"}
+                self._fail(not from_peer, call.id if call else id, error)
+        out = self._outbox()
+        return out if from_peer else Translation(out.back, out.onward, out.wakes)
 
     def lose(self, row: str) -> None:
         """Note that something could not be said."""
@@ -265,6 +282,10 @@ class Translator:
             raise Fault.of(self.error_inward(answer["error"]))
         return answer.get("result")
 
+    def start(self, flow: Flow) -> None:
+        """Have a flow run that answers nobody."""
+        self._carry_on(_Running(flow), None)
+
     def new_id(self, kind: str) -> str:
         """An id for what one side has no name for."""
         self._count += 1
@@ -274,7 +295,9 @@ class Translator:
 
     def _take(self, message: Message, from_peer: bool) -> None:
         method = message.get("method")
-        if not isinstance(method, str):
+        if "id" in message and type(message["id"]) not in (int, str):
+            self._send(not from_peer, message)  # whoever gets it will say what is wrong with it
+        elif not isinstance(method, str):
             self._answer(message, from_peer)
         elif "id" in message:
             self._call(message, method, from_peer)
@@ -305,7 +328,7 @@ class Translator:
             self._fail(from_peer, id, {"code": -32001, "message": "Too many requests in flight"})
         elif flow := (call.inward if from_peer else call.outward):
             running = _Running(getattr(self, flow)(params), from_peer, id, is_call=True)
-            self._calls[from_peer, id] = running
+            self._calls.add(running)
             self._carry_on(running, None)
         else:
             self._translate_call(id, method, name, call, params, from_peer)
@@ -318,15 +341,24 @@ class Translator:
         except MALFORMED:
             self._fail(from_peer, id, _unreadable(method))
         else:
-            self._pending[from_peer][id] = _Open(call, *((name, shaped) if from_peer else (method, params)))
-            self._send(not from_peer, {"id": id, "method": name, "params": shaped})
+            opened = _Open(call, id, *((name, shaped) if from_peer else (method, params)))
+            said = self._free_id(id, from_peer)
+            self._pending[from_peer][said] = opened
+            self._send(not from_peer, {"id": said, "method": name, "params": shaped})
+
+    def _free_id(self, id: Any, from_peer: bool) -> Any:
+        """The id a call goes on with: its own, unless another one has it, or it looks like one of ours."""
+        if id not in self._pending[from_peer] and not (isinstance(id, str) and id.startswith(self._prefix)):
+            return id
+        self._count += 1
+        return f"{self._prefix}{self._count}"
 
     def _answer(self, message: Message, from_peer: bool) -> None:
         id = message.get("id")
-        if isinstance(id, str) and (running := self._asking.pop((from_peer, id), None)):
+        if running := self._asking.pop((from_peer, id), None):
             self._carry_on(running, message)
-        elif isinstance(id, int | str) and (call := self._pending[not from_peer].pop(id, None)):
-            self._send(not from_peer, {"id": id, **self._answered(call, message, from_peer)})
+        elif call := self._pending[not from_peer].pop(id, None):
+            self._send(not from_peer, {"id": call.id, **self._answered(call, message, from_peer)})
         elif not (isinstance(id, str) and id.startswith(self._prefix)):  # the late answer to a flow is nobody's
             self._send(not from_peer, message)
 
@@ -344,14 +376,20 @@ class Translator:
             return {"error": {"code": -32603, "message": f"the answer to {call.method} cannot be understood"}}
 
     def _cancel(self, message: Message, from_peer: bool) -> None:
-        params = message.get("params")
-        id = params.get("requestId") if isinstance(params, dict) else None
-        running = self._calls.get((from_peer, id)) if isinstance(id, int | str) else None
+        running = self._to_cancel(message, from_peer)
         if running is None:
             self._send(not from_peer, message)
         elif running.asked:
             to_peer, asked = running.asked
             self._send(to_peer, {"method": "$/cancel_request", "params": {"requestId": asked}})
+
+    def _to_cancel(self, message: Message, from_peer: bool) -> _Running | None:
+        """The call that a flow will answer and that is to be cancelled."""
+        params = message.get("params")
+        id = params.get("requestId") if isinstance(params, dict) else None
+        if type(id) not in (int, str):
+            return None
+        return next((call for call in self._calls if (call.from_peer, call.id) == (from_peer, id)), None)
 
     # Flows
 
@@ -395,7 +433,7 @@ class Translator:
     def _finish(self, running: _Running, outcome: Message) -> None:
         if not running.is_call:
             return
-        del self._calls[running.from_peer, running.id]
+        self._calls.remove(running)
         if "error" in outcome:
             self._fail(running.from_peer, running.id, outcome["error"])
         else:

@@ -17,6 +17,7 @@ from .v2_handshake import (
     client_inward,
     client_outward,
     info_of,
+    is_welcome,
     offered,
     original,
 )
@@ -39,6 +40,7 @@ _OFFERED = {
 
 class V2(Sessions):
     name = "v2"
+    takes_batches = True
     losses: ClassVar[dict[str, str]] = {
         "diff without text": "a diff that names files and shows no text becomes a line of words in version 1",
         "message replaced": "a message that takes back what was said is shown again as a new one in version 1",
@@ -72,7 +74,7 @@ class V2(Sessions):
     }
     to_client: ClassVar[dict[str, Call]] = {
         "session/request_permission": Call(PERMISSION, OUTCOME, outward="ask_permission"),
-        "elicitation/create": Call(ELICITATION),
+        "elicitation/create": Call(ELICITATION, outward="ask_form"),
         "fs/read_text_file": Call(name=_OURS + "fs/read_text_file"),
         "fs/write_text_file": Call(name=_OURS + "fs/write_text_file"),
         "terminal/create": Call(name=_OURS + "terminal/create"),
@@ -93,7 +95,8 @@ class V2(Sessions):
             about = {"requested": requested, "supported": [VERSION]}
             raise Fault(UNSUPPORTED, "Unsupported protocol version", about)
         offers = params.get("capabilities")
-        self.client_offers = client_inward(offers if isinstance(offers, dict) else {})
+        offers = offers if isinstance(offers, dict) else {}
+        self.client_offers, self.is_kindred = client_inward(offers), original(offers) is not None
         asked = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
         asked |= {
             name: params[here] for name, here in (("clientInfo", "info"), ("_meta", "_meta")) if here in params
@@ -122,10 +125,10 @@ class V2(Sessions):
         said |= {"_meta": params["_meta"]} if "_meta" in params else {}
         answer = yield Ask("initialize", said, to_peer=True)
         result = self.told_by_peer(answer)
-        if result.get("protocolVersion") != VERSION:
+        if not is_welcome(result):
             again = yield Ask("initialize", params, to_peer=True)  # it knows nothing yet of what we lend
             self.is_idle = True
-            return again.get("result") or result
+            return {**(again.get("result") or result), "protocolVersion": 1}
         logins = LOGINS.inward(result.get("authMethods") or [], self)
         offers = result.get("capabilities") or {}
         self.agent_offers = agent_inward(offers, bool(logins))
@@ -172,6 +175,8 @@ class V2(Sessions):
 def _version(params: Message) -> int:
     """The version somebody asks for."""
     version = params.get("protocolVersion")
-    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**16:
+    if isinstance(version, bool) or not isinstance(version, int | float):
+        version = -1
+    if not 0 <= version < 2**16 or version != int(version):
         raise Fault(-32602, "Invalid params: protocolVersion is an integer from 0 to 65535")
-    return version
+    return int(version)

@@ -21,6 +21,19 @@ def offered(offers: Message, *path: str) -> bool:
     return value is True or isinstance(value, dict)
 
 
+def is_welcome(result: Message) -> bool:
+    """Whether an agent answers a greeting as version 2 does: some of version 1 repeat any number they are asked."""
+    version = result.get("protocolVersion")
+    is_later = isinstance(version, int | float) and version >= 2
+    return is_later and isinstance(result.get("info"), dict) and "agentCapabilities" not in result
+
+
+def with_mark(offers: Message) -> Message:
+    """What a client of version 2 can do, marked as such for whoever wants to know."""
+    meta = offers.get("_meta")
+    return {**offers, "_meta": {**(meta if isinstance(meta, dict) else {}), CARRIED: {"v2": {}}}}
+
+
 def original(value: Message) -> Message | None:
     """What version 1 said, where one of our kind brought it along."""
     meta = value.get("_meta")
@@ -65,7 +78,7 @@ def client_inward(offers: Message) -> Message:
         said["auth"] = {"terminal": True}
     if offered(offers, "elicitation"):
         said["elicitation"] = offers["elicitation"]
-    return _with_meta(said, offers)
+    return with_mark(_with_meta(said, offers))
 
 
 def agent_outward(offers: Message) -> Message:

@@ -3,13 +3,12 @@
 A patch made here has the whole file as context, so that both texts can be read from it again.
 """
 
-import difflib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-MAX_COMPARED = 250_000  # lines before times lines after; beyond it what differs is shown as replaced in one piece
-NO_NEWLINE = "\\ No newline at end of file"
+from ..comparing import NO_NEWLINE, compared, in_patch, lines_of
+
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -28,53 +27,26 @@ def make_patch(path: str, old: str | None, new: str) -> str:
     """A git patch from one text to another; no old text means that the file is new."""
     name = re.sub(r"[\x00-\x1f]", "?", path.lstrip("/"))
     head = [f"diff --git a/{name} b/{name}", *(["new file mode 100644"] if old is None else [])]
-    lines = list(_changed(_lines(old or ""), _lines(new)))
+    lines = list(_changed(lines_of(old or ""), lines_of(new)))
     before, after = (sum(line[0] != sign for line in lines) for sign in "+-")
     head += [f"--- {'/dev/null' if old is None else f'a/{name}'}", f"+++ b/{name}"]
     if lines:
         head.append(f"@@ -{_span(before)} +{_span(after)} @@")
-    return "\n".join([*head, *map(_shown, lines)]) + "\n"
-
-
-def _lines(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends one."""
-    return [line for line in re.split(r"(?<=\n)", text) if line]
+    return "\n".join([*head, *map(in_patch, lines)]) + "\n"
 
 
 def _span(count: int) -> str:
     return f"1,{count}" if count else "0,0"
 
 
-def _shown(line: str) -> str:
-    return line[:-1] if line.endswith("\n") else f"{line}\n{NO_NEWLINE}"
-
-
 def _changed(old: list[str], new: list[str]) -> Iterator[str]:
     """All lines of both texts, each with its sign."""
-    for kind, i1, i2, j1, j2 in _steps(old, new):
+    for kind, start, end, new_start, new_end in compared(old, new):
         if kind == "equal":
-            yield from (" " + line for line in old[i1:i2])
+            yield from (" " + line for line in old[start:end])
         else:
-            yield from ("-" + line for line in old[i1:i2])
-            yield from ("+" + line for line in new[j1:j2])
-
-
-def _steps(old: list[str], new: list[str]) -> list[tuple[str, int, int, int, int]]:
-    if len(old) * len(new) <= MAX_COMPARED:
-        return list(difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes())
-    start = _alike(old, new)
-    end = _alike(old[start:][::-1], new[start:][::-1])
-    return [
-        ("equal", 0, start, 0, start),
-        ("replace", start, len(old) - end, start, len(new) - end),
-        ("equal", len(old) - end, len(old), len(new) - end, len(new)),
-    ]
-
-
-def _alike(one: list[str], other: list[str]) -> int:
-    """How many lines two texts have in common at the beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+            yield from ("-" + line for line in old[start:end])
+            yield from ("+" + line for line in new[new_start:new_end])
 
 
 # ── reading one ───────────────────────────────────────────────────────────────────────────────────

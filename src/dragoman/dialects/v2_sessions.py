@@ -28,11 +28,14 @@ class Sessions(Turns):
         result = self.told_by_us((yield Ask(method, OPENING.inward(params, self))))
         id = result.get("sessionId", params.get("sessionId"))
         talk = self.talk(id)
-        talk.cwd, talk.is_open = params["cwd"], True
+        talk.cwd, talk.is_open, talk.is_whole = params["cwd"], True, method == "session/new"
         return opened_outward(talk, result, self)
 
     def resumed(self, params: Message) -> Flow:
-        """Bring a session back: `session/load` tells its history, `session/resume` does not."""
+        """Bring a session back: `session/load` tells its history, `session/resume` does not.
+
+        Of an agent that cannot tell it, there is no history to tell.
+        """
         params = dict(params)
         start = params.pop("replayFrom", None)
         if start is not None and start.get("type") != "start":
@@ -40,15 +43,14 @@ class Sessions(Turns):
         talk = self.talks.get(params["sessionId"])
         can_load = offered(self.agent_offers, "loadSession")
         can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
-        if start is not None and not can_load:
-            raise Fault(INVALID_PARAMS, "Invalid params: this agent cannot replay the history of a session")
-        if start is None and not can_resume and talk is not None:
+        is_told = start is not None and can_load
+        if not is_told and not can_resume and talk is not None:
             result = {"modes": talk.modes, "configOptions": talk.options}  # it was never left
-        elif start is None and not can_resume and not can_load:
+        elif not can_resume and not can_load:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": params["sessionId"]})
         else:
-            method = "session/resume" if start is None and can_resume else "session/load"
-            result = yield from self._bring_back(method, params, is_muted=start is None and not can_resume)
+            method = "session/resume" if not is_told and can_resume else "session/load"
+            result = yield from self._bring_back(method, params, is_muted=not is_told and not can_resume)
         talk = self.talk(params["sessionId"])
         talk.is_open = True
         state = {"state": "running" if talk.turns else "idle"}
@@ -61,8 +63,9 @@ class Sessions(Turns):
         if method == "session/load":
             params = {"mcpServers": [], **params}
             talk.begin_again()
+            talk.begun = None if self.is_kindred else set()  # one of our kind shows a history in an empty place
         answer = yield Ask(method, OPENING.inward(params, self))
-        talk.is_muted = False
+        talk.is_muted, talk.begun = False, None
         return self.told_by_us(answer) or {}
 
     def listed(self, params: Message) -> Flow:
@@ -100,7 +103,6 @@ class Sessions(Turns):
     # A client of ours, an agent of version 2
 
     def open(self, params: Message) -> Flow:
-        _check_servers(params)
         return (yield from self._open_theirs("session/new", OPENING.outward(params, self)))
 
     def fork(self, params: Message) -> Flow:
@@ -110,7 +112,6 @@ class Sessions(Turns):
         return (yield from self._open_theirs("session/resume", OPENING.outward(params, self)))
 
     def load(self, params: Message) -> Flow:
-        _check_servers(params)
         self.talk(params["sessionId"]).begin_again()
         said = {**OPENING.outward(params, self), "replayFrom": {"type": "start"}}
         return (yield from self._open_theirs("session/resume", said))
@@ -119,11 +120,12 @@ class Sessions(Turns):
         result = self.told_by_peer((yield Ask(method, params, to_peer=True))) or {}
         talk = self.talk(result.get("sessionId", params.get("sessionId")))
         if result.get("availableCommands"):
-            yield Start(self._announce(talk, result["availableCommands"]))
+            yield Start(self._announce(talk, result["availableCommands"], is_new=method != "session/resume"))
         return opened_inward(talk, result, self)
 
-    def _announce(self, talk: Talk, commands: Any) -> Flow:
-        yield Pause(0)  # after the answer: before it the session has no name
+    def _announce(self, talk: Talk, commands: Any, is_new: bool) -> Flow:
+        if is_new:
+            yield Pause(0)  # after the answer: before it the session has no name
         update = {
             "sessionUpdate": "available_commands_update",
             "availableCommands": COMMANDS.inward(commands, self),
@@ -132,8 +134,11 @@ class Sessions(Turns):
         yield Tell({"method": "session/update", "params": params})
 
     def close(self, params: Message) -> Flow:
+        """Close a session, and end the turns it has now; it may be opened again before the answer is there."""
+        talk = self.talk(params["sessionId"])
+        turns = list(talk.turns)
         result = self.told_by_peer((yield Ask("session/close", params, to_peer=True)))
-        self.end_session(params["sessionId"])
+        self.end_turns(talk, turns)
         return result or {}
 
     def set_mode(self, params: Message) -> Flow:
@@ -159,9 +164,3 @@ class Sessions(Turns):
         said = {**chosen, "sessionId": talk.session_id}
         result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
         return result, changes_inward(talk, result["configOptions"], {}, self)
-
-
-def _check_servers(params: Message) -> None:
-    """Version 1 wants the servers named even if there are none; version 2 would let it pass."""
-    if "mcpServers" not in params:
-        raise Fault(INVALID_PARAMS, "Invalid params: `mcpServers` is missing")

@@ -9,6 +9,10 @@ import msgspec
 
 from .translator import Kept, Message
 
+OURS = "dragoman:"
+MADE_UP_ID = f"{OURS}v2-message-"  # what ids begin with that only version 2 needs
+PROMPT_ID = f"{OURS}v2-prompt-"  # and those of prompts
+USER = "user_message_chunk"
 MAX_SHOWN = 64 * 1024  # characters kept of a terminal's output, the last ones
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -84,9 +88,10 @@ class Terminal:
         if "output" in update:
             self.text = ""
             self.add((update["output"] or {}).get("data", ""))
-        if status := update.get("exitStatus"):
+        if (status := update.get("exitStatus")) is not None:
             code, signal = status.get("exitCode"), status.get("signal")
-            self.ended = f"[ended by {signal}]" if signal else f"[exit code {code}]"
+            how = "ended" if code is None else f"exit code {code}"
+            self.ended = f"[ended by {signal}]" if signal else f"[{how}]"
 
     def add(self, data: str) -> None:
         try:
@@ -98,7 +103,8 @@ class Terminal:
     @property
     def content(self) -> Message:
         head = f"$ {self.command}\n" if self.command else ""
-        return {"type": "content", "content": {"type": "text", "text": f"{head}{self.text}{self.ended}"}}
+        end = f"\n{self.ended}" if self.ended and self.text and not self.text.endswith("\n") else self.ended
+        return {"type": "content", "content": {"type": "text", "text": f"{head}{self.text}{end}"}}
 
     def is_due(self) -> bool:
         """Whether it has changed enough to be shown again: twice as long, or over."""
@@ -121,6 +127,11 @@ class Talk:
         self.titles = Kept()  # tool call id -> its title
         self.terminals = Kept()  # terminal id -> Terminal
         self.is_muted = False  # a history comes that nobody asked for
+        self.is_whole = False  # what was said is known from the beginning, so that messages can be counted
+        self.begun: set[tuple[str, str]] | None = None  # while the history is told: what of it has begun anew
+        self._counts: dict[str, int] = {}  # messages of each kind that have no id of their own
+        self._prompts = Kept()  # user messages of a history: the agent's id -> the one they have here
+        self._told = Kept()  # the ids of user messages that the agent told of its own accord
         self.is_open = False  # somebody opened it here
         self.is_busy = False  # the agent is at work
 
@@ -135,3 +146,22 @@ class Talk:
         """The history is told anew."""
         self.said, self.tools, self.terminals = Kept(), Kept(), Kept()
         self.voice = ("", "")
+        self.is_whole, self._counts = True, {}
+        self._prompts = Kept()
+
+    def number(self, kind: str) -> int | None:
+        """Which message of a kind comes now: the same whenever the history is told; None if nobody can say."""
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return self._counts[kind] if self.is_whole else None
+
+    def user_message_id(self, given: str) -> str:
+        """The id of a user message; in a history, that of the prompt it was, whatever the agent calls it now."""
+        if self.begun is None:
+            self._told[given] = True
+        if self.begun is None or given in self._told:
+            return given
+        if given not in self._prompts:
+            number = self.number(USER)
+            self._prompts[given] = given if given.startswith(PROMPT_ID) else f"{PROMPT_ID}{number}"
+        known: str = self._prompts[given]
+        return known

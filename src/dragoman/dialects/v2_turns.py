@@ -3,19 +3,46 @@
 from typing import Any
 
 from .pieces import Piece
-from .shapes import CARRIED
+from .shapes import CARRIED, MESSAGE_ID
 from .translator import Ask, Fault, Flow, Kept, Message, Peer, Start, Surroundings, Tell, Translator
 from .v2_handshake import original, with_original
-from .v2_permissions import CANCELLED, OUTCOME, permission_outward
+from .v2_permissions import CANCELLED, ELICITATION, OUTCOME, permission_outward
+from .v2_replay import begun_anew
 from .v2_shapes import PROMPT, tool_inward
-from .v2_talk import Talk, Turn
-from .v2_updates import carrier, contents_inward, piece_in, piece_out, update_inward, update_outward
+from .v2_talk import USER, Talk, Turn
+from .v2_updates import (
+    carrier,
+    contents_inward,
+    new_message_id,
+    piece_in,
+    piece_out,
+    update_inward,
+    update_outward,
+)
 
 CANCELLED_CODE = -32800
 
 
 class Await(Ask):
     """A flow waits until `fulfil` is called for the turn that stands here for the params."""
+
+
+class Question(Ask):
+    """The user of a client is asked something; `session_id` is the session that waits for it, if one does."""
+
+    session_id: str
+
+    def __new__(cls, method: str, params: Message, session_id: str) -> "Question":
+        asked = super().__new__(cls, method, params, to_peer=True)
+        asked.session_id = session_id
+        return asked
+
+
+PERMISSION_CALL, FORM_CALL = "session/request_permission", "elicitation/create"
+WITHDRAWN = {
+    PERMISSION_CALL: CANCELLED,
+    FORM_CALL: {"action": "cancel"},
+}  # what a question ends as that nobody answers
 
 
 class Turns(Translator):
@@ -27,7 +54,7 @@ class Turns(Translator):
         self.is_kindred = False  # the peer has version 1 inside, as we do
         self._awaiting: dict[Turn, Any] = {}  # the flow that waits for a turn to go on
         self._turn_of: dict[Any, Turn] = {}  # the turn a flow is about
-        self._questions: dict[tuple[bool, str], str] = {}  # what the user is asked, and in which session
+        self._questions: dict[tuple[bool, str], tuple[str, str]] = {}  # the user's: their session and method
         self._last_asked = ""
         self._since = self.surroundings.now()
 
@@ -48,9 +75,11 @@ class Turns(Translator):
         talk = self.talk(params["sessionId"])
         if not params["prompt"]:
             raise Fault(-32602, "Invalid params: an empty prompt")
-        turn = Turn(talk.session_id, params["prompt"], self.new_id("message"))
+        turn = Turn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
         talk.turns.append(turn)
         asked = _without_original(params) if original(params) else params
+        if not self.is_kindred:
+            asked = {**asked, "_meta": {**(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
         yield Start(self._work(turn, talk, PROMPT.inward(asked, self)))
         turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
         if talk.turns[0] is not turn or not talk.is_open:
@@ -83,26 +112,46 @@ class Turns(Translator):
         return _update(session_id, {"sessionUpdate": "state_update", **state})
 
     def ask_permission(self, params: Message) -> Flow:
-        """Ask the user on the agent's behalf, and say that the turn waits for them."""
+        """Ask the user for permission on the agent's behalf."""
         talk = self.talk(params["sessionId"])
-        working = bool(talk.turns)
-        if working:
-            yield Tell(self._state(talk.session_id, {"state": "requires_action"}), to_peer=True)
-        answer = yield Ask("session/request_permission", permission_outward(params, talk, self), to_peer=True)
-        if working and talk.turns and not self._asked_in(talk):
-            yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
+        answer = yield from self._ask_user(PERMISSION_CALL, permission_outward(params, talk, self), talk)
         return OUTCOME.inward(self.told_by_peer(answer), self)
+
+    def ask_form(self, params: Message) -> Flow:
+        """Have the user fill in a form, or visit a page, on the agent's behalf."""
+        talk = self.talk(params["sessionId"]) if "sessionId" in params else self._talk_of(params["requestId"])
+        if talk is not None and "requestId" in params:  # a prompt, which the client has had answered already
+            params = {name: member for name, member in params.items() if name != "requestId"}
+            params["sessionId"] = talk.session_id
+        return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), talk)))
+
+    def _ask_user(self, method: str, params: Message, talk: Talk | None) -> Flow:
+        """Ask the user, and say that the turn waits for them."""
+        working = talk is not None and bool(talk.turns)
+        if talk is not None and working:
+            yield Tell(self._state(talk.session_id, {"state": "requires_action"}), to_peer=True)
+        answer = yield Question(method, params, talk.session_id if talk else "")
+        if talk is not None and working and talk.turns and not self._asked_in(talk):
+            yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
+        return answer
+
+    def _talk_of(self, request_id: Any) -> Talk | None:
+        """The session of a prompt, by the id its request has at our agent."""
+        found = (turn for talk in self.talks.values() for turn in talk.turns)
+        asked = (turn for turn in found if turn.taking_back[1].get("params") == {"requestId": request_id})
+        return next((self.talk(turn.session_id) for turn in asked), None)
 
     def _asked_in(self, talk: Talk) -> list[tuple[bool, str]]:
         """The questions of a session that the user has not answered yet."""
-        return [key for key, id in self._questions.items() if id == talk.session_id and key in self._asking]
+        asked = self._questions.items()
+        return [key for key, (id, _) in asked if id == talk.session_id and key in self._asking]
 
     def _withdraw(self, talk: Talk) -> None:
         """The client cancelled: it need not answer what it was asked, and our agent waits for an answer."""
         for key in self._asked_in(talk):
-            running = self._asking.pop(key)
+            running, (_, method) = self._asking.pop(key), self._questions[key]
             self._send(True, {"method": "$/cancel_request", "params": {"requestId": key[1]}})
-            self._carry_on(running, {"result": CANCELLED})
+            self._carry_on(running, {"result": WITHDRAWN[method]})
 
     # A client of ours, an agent of version 2
 
@@ -154,12 +203,14 @@ class Turns(Translator):
             turn.outcome = _outcome(update)
             self.fulfil(turn, turn.outcome)
 
-    def end_session(self, session_id: Any) -> None:
-        """The session is closed: nobody will say any more how its turns ended."""
-        talk = self.talks.pop(session_id, None)
-        for turn in list(talk.turns) if talk else ():
-            turn.outcome = {"result": {"stopReason": "cancelled"}}
-            self.fulfil(turn, turn.outcome)
+    def end_turns(self, talk: Talk, turns: list[Turn]) -> None:
+        """The session is closed: nobody will say any more how the turns it had ended."""
+        for turn in turns:
+            if turn in talk.turns and turn.outcome is None:
+                turn.outcome = {"result": {"stopReason": "cancelled"}}
+                self.fulfil(turn, turn.outcome)
+        if not talk.turns and self.talks.get(talk.session_id) is talk:  # else it was opened again meanwhile
+            self.talks.pop(talk.session_id, None)
 
     def shown_tool(self, session_id: Any, call: Message) -> Message:
         """The tool call a question is about, as version 1 shows it."""
@@ -175,7 +226,7 @@ class Turns(Translator):
 
     def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
         talk = self.talk(piece.session_id)
-        return None if talk.is_muted else piece_out(piece, talk, self, frame)
+        return None if talk.is_muted or talk.begun is not None else piece_out(piece, talk, self, frame)
 
     def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method == "session/update":
@@ -194,7 +245,7 @@ class Turns(Translator):
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method == "session/update":
             talk, update = self.talk(params["sessionId"]), params["update"]
-            found = [] if talk.is_muted else update_outward(update, talk, self)
+            found = [] if talk.is_muted else begun_anew(update_outward(update, talk, self), talk)
             return [(method, {**params, "update": one}) for one in found]
         if method == "session/cancel":
             for turn in self.talk(params["sessionId"]).turns:
@@ -217,18 +268,16 @@ class Turns(Translator):
         self._last_asked = running.asked[1]
         if step.method == "session/prompt" and step.to_peer:
             self._turn_of[running] = self.talk(step.params["sessionId"]).turns[-1]
-        if step.method == "session/request_permission":
-            self._questions = {key: id for key, id in self._questions.items() if key in self._asking}
-            self._questions[running.asked] = step.params["sessionId"]
+        if isinstance(step, Question):
+            self._questions = {key: of for key, of in self._questions.items() if key in self._asking}
+            self._questions[running.asked] = (step.session_id, step.method)
 
     def _finish(self, running: Any, outcome: Message) -> None:
         self._turn_of.pop(running, None)
         super()._finish(running, outcome)
 
     def _cancel(self, message: Message, from_peer: bool) -> None:
-        params = message.get("params")
-        id = params.get("requestId") if isinstance(params, dict) else None
-        running = self._calls.get((from_peer, id)) if isinstance(id, int | str) else None
+        running = self._to_cancel(message, from_peer)
         turn = self._turn_of.get(running)
         is_first = turn is not None and not turn.is_taken_back
         if turn is not None:

@@ -27,10 +27,8 @@ from .v2_shapes import (
     tool_inward,
     tool_outward,
 )
-from .v2_talk import Said, Talk, Terminal, flat
+from .v2_talk import MADE_UP_ID, OURS, PROMPT_ID, USER, Said, Talk, Terminal, flat
 
-OURS = "dragoman:"
-MADE_UP_ID = f"{OURS}v2-message-"  # what ids begin with that only version 2 needs
 SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
 
 Turning = Callable[[Message, Talk, Any], list[Message]]
@@ -150,16 +148,24 @@ def piece_out(piece: Piece, talk: Talk, t: Translator, frame: bytes) -> bytes:
     return written(piece)
 
 
-def _message_id(kind: str, given: Any, talk: Talk, t: Translator) -> str:
+def _message_id(kind: str, given: Any, talk: Talk, t: Any) -> str:
     """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
     if isinstance(given, str):
-        id = given
+        id = talk.user_message_id(given) if kind == USER else given
     elif talk.voice[0] == kind:
         id = talk.voice[1]
     else:
-        id = OURS + t.new_id("message")
+        id = new_message_id(kind, talk, t)
     talk.voice = (kind, id)
     return id
+
+
+def new_message_id(kind: str, talk: Talk, t: Any) -> str:
+    """An id for a message that has none: told again it gets the same, if all before it was counted."""
+    number = talk.number(kind)
+    if kind == USER and not t.is_kindred:
+        return f"{PROMPT_ID}{t.new_id('user') if number is None else number}"
+    return OURS + t.new_id("message") if number is None else f"{MADE_UP_ID}{kind}-{number}"
 
 
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────

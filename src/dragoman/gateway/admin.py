@@ -17,20 +17,31 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import Error
+from .engine import EngineFailure
 from .gateway import Gateway
 from .logs import records
 from .records import update_params
+from .retention import Retention
 
 SOCKET = "admin.sock"
+REFUSAL = b'{"error":'  # how a line begins that says what cannot be done
 MAX_LINE = 64 * 1024
+LOOK_AGAIN = 1.0  # seconds after which a session that says nothing is looked for again
+
+
+class NotRunning(Error):
+    """No gateway listens for orders."""
 
 
 class Order(Struct):
-    """What is asked: `sessions`, `metrics`, `drain`, or `attach` to a session."""
+    """What is asked: `sessions`, `metrics`, `drain`, `expire`, or `attach` to a session."""
 
     do: str
     session: str = ""
     after: int = 0
+    retention: Retention = Retention()
+    principal: str | None = None
+    dry_run: bool = False
 
 
 @asynccontextmanager
@@ -88,11 +99,26 @@ async def _obey(
         case "drain":
             stop()
             _say(writer, {"draining": True})
+        case "expire":
+            await _expire(gateway, order, writer)
         case "attach":
             await _follow(gateway, order, reader, writer)
         case _:
             _say(writer, {"error": f"there is no order {order.do!r}"})
     await writer.drain()
+
+
+async def _expire(gateway: Gateway, order: Order, writer: asyncio.StreamWriter) -> None:
+    """Delete what is beyond a retention, and say what went."""
+    try:
+        async with contextlib.aclosing(
+            gateway.expiry.expire(order.retention, order.principal, is_dry=order.dry_run)
+        ) as gone:
+            async for one in gone:
+                _say(writer, msgspec.to_builtins(one))
+                await writer.drain()
+    except EngineFailure as exc:
+        _say(writer, {"error": str(exc)})
 
 
 def _sessions(gateway: Gateway) -> list[dict[str, Any]]:
@@ -115,7 +141,7 @@ def _sessions(gateway: Gateway) -> list[dict[str, Any]]:
 async def _follow(
     gateway: Gateway, order: Order, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Show a session's updates, those to come included, until whoever asked goes."""
+    """Show a session's updates, those to come included, until whoever asked goes or the session is deleted."""
     grown = asyncio.Event()
     end = gateway.engine.listen(order.session, grown.set)
     gone = asyncio.ensure_future(reader.read())
@@ -123,6 +149,9 @@ async def _follow(
     try:
         while not gone.done():
             grown.clear()
+            if order.session not in gateway.live and await gateway.engine.fact("session", order.session) is None:
+                _say(writer, {"error": f"there is no session {order.session!r}"})
+                break
             async with contextlib.aclosing(records(gateway.engine, order.session, at)) as news:
                 async for record in news:
                     at = record.number
@@ -130,7 +159,7 @@ async def _follow(
                         writer.write(bytes(params) + b"\n")
                         await writer.drain()
             growing = asyncio.ensure_future(grown.wait())
-            await asyncio.wait({growing, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({growing, gone}, timeout=LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED)
             growing.cancel()
     finally:
         end()
@@ -142,13 +171,18 @@ def _say(writer: asyncio.StreamWriter, line: dict[str, Any]) -> None:
 
 
 def ask_admin(directory: Path, order: Order) -> Any:
-    """Give a running gateway an order; yields its lines."""
+    """Give a running gateway an order; yields its lines, raises Error for what it refuses."""
     path = directory / SOCKET
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         try:
             line.connect(str(path))
         except OSError as exc:
-            raise Error(f"no gateway answers at {path}: {exc.strerror}; is `dragoman serve` running?") from None
+            raise NotRunning(
+                f"no gateway answers at {path}: {exc.strerror}; is `dragoman serve` running?"
+            ) from None
         line.sendall(msgspec.json.encode(order) + b"\n")
         with line.makefile("rb") as answers:
-            yield from answers
+            for answer in answers:
+                if answer.startswith(REFUSAL):
+                    raise Error(msgspec.json.decode(answer)["error"])
+                yield answer

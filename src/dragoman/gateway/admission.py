@@ -5,34 +5,40 @@ What somebody may do stands in what we keep or in what their issuer signed, neve
 
 import time
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-from msgspec import Struct
 
 from ..transports.accepted import Request
 from ..transports.asgi_streams import Refused
 from .damping import Damping
-from .tokens import PREFIX, Grant, TokenFile, TokenFileError
+from .tokens import PREFIX, Grant, TokenFile, TokenFileError, is_name
 
 SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
 BEARER = "dragoman.bearer."
 KNOWN_BY = 16  # characters of a token that whoever guesses at the rest of it has to know
+CERTIFICATE = "certificate"
 CHALLENGE = {"www-authenticate": "Bearer"}
 
 
-class Principal(Struct, frozen=True):
-    """Somebody who was let in, and by what."""
+@dataclass(frozen=True)
+class Principal:
+    """Somebody who was let in, and by what.
+
+    Two are the same to a connection whenever they expire: a renewed token is no other person.
+    """
 
     name: str
     scopes: tuple[str, ...] = ("use",)
     via: Hashable = None  # two that differ in this are not the same to a connection
-    expires: float | None = None
+    expires: float | None = field(default=None, compare=False)
 
 
 class Signed(Protocol):
     """Checks tokens somebody else signed."""
 
     async def principal(self, token: str) -> Principal | None: ...
+    async def refresh(self) -> None: ...
+    def still_holds(self, via: Any) -> bool: ...
 
 
 class Admission:
@@ -79,12 +85,19 @@ class Admission:
             return False
         if isinstance(principal.via, Grant):
             return self.tokens is not None and self.tokens.still_holds(principal.via)
+        if self._signed is not None and principal.via is not None and principal.via != CERTIFICATE:
+            return self._signed.still_holds(principal.via)
         return True
 
     def refresh(self) -> None:
         """Look at the token file again."""
         if self.tokens:
             self.tokens.refresh()
+
+    async def refresh_keys(self) -> None:
+        """Look at the issuer's keys again, where it is time to."""
+        if self._signed:
+            await self._signed.refresh()
 
     async def _by_token(self, token: str) -> Principal | None:
         if self.tokens:
@@ -123,6 +136,6 @@ def _named_by_certificate(request: Request) -> Principal | None:
     certificate: Mapping[str, Any] | None = getattr(tls.get("object"), "getpeercert", dict)()
     for pairs in (certificate or {}).get("subject", ()):
         for name, value in pairs:
-            if name == "commonName" and value:
-                return Principal(value, via="certificate")
+            if name == "commonName" and is_name(value):
+                return Principal(value, via=CERTIFICATE)
     return None

@@ -1,39 +1,40 @@
 """A gateway's agent that stays attached: `connect(attached(url))`, and `dragoman connect URL` for editors.
 
-The transport comes back by itself after a drop.  When it cannot, because the gateway was restarted, this dials
-anew, takes every session up where it was left, and sends again what was asked: a prompt is known by its key, so it
-is never run twice.
+The transport comes back by itself after a drop.  When it cannot, because the gateway was restarted or was away for
+long, `Returning` dials anew; this takes every session up where it was left, and sends again what was asked.  A
+prompt is known by its key, so it is never run twice, and one that was cancelled meanwhile is not run at all.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec import Raw, Struct
 
 from ..agent import App
 from ..connection import Connection
-from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, RpcError
-from ..proxy import Relayed, let_through, relayed
+from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
+from ..relaying import Pressure, Relayed, relayed
 from ..roles import AgentRole, RemoteClient
 from ..rpc import Method
-from ..transports import Transport
-from ..transports.addresses import Persistence
-from ..transports.remote import dial
-from ..transports.translating import TranslatingTransport
 from .records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, raw, session_of
+from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
+from .turns import CANCELLED
 
 log = logging.getLogger("dragoman")
 
-PATIENCE = 600.0  # seconds to try to come back
-STRANGERS = 64  # sessions, and updates of each, that are kept until their session is known
+MAX_EARLY = 4 * 1024 * 1024  # bytes of updates kept until the session they are of is known
 AGAIN = ("session/prompt", "session/list", "session/resume")  # what does no harm when it is asked twice
-OPENING = ("session/new", "session/load", "session/resume")
+MAKING = ("session/new", "session/fork")
+OPENING = (*MAKING, "session/load", "session/resume")
 KNOWN = ("session/load", "session/resume", "session/attach")  # what opens a session that has a name
+LEAVING = ("session/close", "session/delete", "session/detach", "session/archive")
 OURS = "_dragoman/"
 
 
@@ -45,22 +46,37 @@ class Followed(Struct):
     last: int = 0
 
 
+class Prompt(Struct, eq=False):
+    """A prompt of the client that has no answer yet."""
+
+    session: str
+    key: str
+    was_sent: bool = False
+    is_cancelled: bool = False
+
+
 class Attachment(AgentRole):
     """Stands between one client and a gateway, whichever wire leads to it at the moment."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], cwd: str | None, client: Connection) -> None:
-        self._url, self._headers, self._cwd, self._client = url, headers, cwd, client
+    def __init__(
+        self, url: str, headers: Mapping[str, str], cwd: str | None, patience: float, client: Connection
+    ) -> None:
+        self._cwd, self._client = cwd, client
         self._name = secrets.token_hex(12)  # what the gateway knows this client by
-        self._greeting: Raw | None = None
+        self._greeting = raw({})
         self._wants_ours = False
         self._comes_back = False  # whether the other end is one that sessions can be taken up with
         self._sessions: dict[str, Followed] = {}
-        self._strangers: dict[str, list[Raw]] = {}
-        self._remote: Connection | None = None
-        self._ready = asyncio.Event()
-        self._over: Exception | None = None
-        self._staying: asyncio.Task[None] | None = None
-        self._flows: set[asyncio.Task[None]] = set()
+        self._prompts: list[Prompt] = []
+        self._to_cancel: list[
+            tuple[str, str]
+        ] = []  # prompts that the gateway has perhaps, cancelled while it was away
+        self._early: dict[str, list[tuple[Connection, Raw]]] = {}  # updates of sessions that are just being opened
+        self._early_size = 0
+        self._pressures: WeakKeyDictionary[Connection, Pressure] = WeakKeyDictionary()
+        self._opening = 0  # requests under way that may open a session
+        self._gateway = Returning(url, headers, patience, prepare=self._prepare, take_up=self._take_all_up)
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
         return Relayed({"initialize": self._asking("initialize")}, self._asking), Relayed({}, self._telling)
@@ -71,10 +87,14 @@ class Attachment(AgentRole):
 
     def _telling(self, name: str) -> Method:
         def tell(params: Raw) -> None:
-            if self._remote:
-                self._remote.note(Method(name, Raw, is_request=False), params)
+            self._start(self._tell_gateway(name, params))  # after the requests before it, which have tasks, too
 
         return Method(name, Raw, is_request=False, handler=tell)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # From the client
 
@@ -82,210 +102,236 @@ class Attachment(AgentRole):
         found = members(params)
         if name == "initialize":
             return await self._initialize(found)
-        if name == "session/prompt" and PROMPT not in meta(found):
-            params = changed(found, {PROMPT: secrets.token_hex(12)})
+        if name == "session/prompt":
+            return await self._prompt(found)
         if name in OPENING and self._cwd:
             found = members(changed(found, cwd=self._cwd))
             params = raw(found)
         if name in KNOWN:
-            was_known = session_of(found) in self._sessions
-            self._follow(session_of(found), found, name)
+            return await self._open(name, found, params)
+        with self._may_open(name):
+            result = await self._relay(name, params)
+            if name in MAKING:
+                self._follow(session_of(members(result)), found)
+                self._place(session_of(members(result)), result)
+            elif name in LEAVING:
+                self._sessions.pop(session_of(found), None)
+            return result
+
+    async def _relay(self, name: str, params: Raw, prompt: Prompt | None = None) -> Raw:
+        """Have the gateway answer, over the next connection if one is lost in the middle."""
         while True:
-            remote = await self._connected()
+            remote = await self._gateway.connection(prompt.session if prompt else None)
+            if prompt:
+                prompt.was_sent = True
             try:
-                result: Raw = await relayed(self._client, remote, Method(name, Raw, Raw), params)
-                break
+                return await relayed(self._client, remote, Method(name, Raw, Raw), params)  # type: ignore[no-any-return]
+            except RequestCancelled:
+                raise
             except RpcError:
                 if not remote.closed:
-                    if name in KNOWN and not was_known:
-                        self._sessions.pop(session_of(found), None)
                     raise
                 if name not in AGAIN:
                     why = "the connection to the gateway was lost in the middle; try again"
                     raise InternalError(why, {"kind": "connection_lost"}) from None
-        if name == "session/new":
-            self._follow(session_of(members(result)), found)
-        elif name in ("session/close", "session/delete", "session/detach"):
-            self._sessions.pop(session_of(found), None)
-        return result
+                if prompt and prompt.is_cancelled:
+                    raise Withdrawn from None
+
+    async def _open(self, name: str, found: dict[str, Raw], params: Raw) -> Raw:
+        session = session_of(found)
+        before = self._sessions.get(session)
+        self._follow(session, found, name)
+        try:
+            result = await self._relay(name, params)
+            self._place(session, result)
+            return result
+        except RpcError:
+            if before is None:
+                self._sessions.pop(session, None)
+            raise
+
+    async def _prompt(self, found: dict[str, Raw]) -> Raw:
+        key = meta_value(found, PROMPT)
+        if not isinstance(key, str):
+            key = secrets.token_hex(12)
+            found = members(changed(found, {PROMPT: key}))
+        prompt = Prompt(session_of(found), key)
+        self._prompts.append(prompt)
+        try:
+            return await self._relay("session/prompt", raw(found), prompt)
+        except Withdrawn:
+            self._cancel_on_return(prompt)
+            return CANCELLED
+        except asyncio.CancelledError:  # the client withdrew the request
+            self._cancel_on_return(prompt)
+            raise
+        finally:
+            self._prompts.remove(prompt)
+
+    def _cancel_on_return(self, prompt: Prompt) -> None:
+        if prompt.was_sent and len(self._to_cancel) < MAX_WAITING:
+            self._to_cancel.append((prompt.session, prompt.key))
+
+    async def _tell_gateway(self, name: str, params: Raw) -> None:
+        with contextlib.suppress(Error):
+            if name == "session/cancel" and self._cancel(session_of(members(params))):
+                return
+            remote = await self._gateway.connection()
+            remote.note(Method(name, Raw, is_request=False), params)
+
+    def _cancel(self, session: str) -> bool:
+        """Cancel the prompts of a session, wherever they are; true when the gateway need not be told now."""
+        for prompt in self._prompts:
+            prompt.is_cancelled = prompt.is_cancelled or prompt.session == session
+        self._gateway.withdraw(session)
+        return self._gateway.remote is None or self._gateway.remote.closed is not None
+
+    @contextmanager
+    def _may_open(self, name: str) -> Iterator[None]:
+        """While a session may be opened whose id is not known yet, its updates are kept."""
+        opens = name in MAKING
+        self._opening += opens
+        try:
+            yield
+        finally:
+            self._opening -= opens
+            if not self._opening:
+                self._early, self._early_size = {}, 0
 
     def _follow(self, session: str, opening: dict[str, Raw], way: str = "") -> None:
         """From now on a session is the client's; what was told of it too early is told after the answer."""
         again = way if way == "session/attach" else "session/resume"
         self._sessions[session] = Followed({**opening, "sessionId": raw(session)}, again)
-        if early := self._strangers.pop(session, None):
-            self._client.after_answer(functools.partial(self._tell_late, early))
+        if early := self._early.pop(session, None):
+            self._client.after_answer(functools.partial(self._tell_late, session, early))
 
-    def _tell_late(self, early: list[Raw]) -> None:
-        for params in early:
-            self._update(params)
+    def _place(self, session: str, said: Raw) -> None:
+        """What an answer or an update says was told is not told when the session is taken up again."""
+        number = meta_value(members(said), SEQ)
+        if isinstance(number, int) and (followed := self._sessions.get(session)):
+            followed.last = max(followed.last, number)
+
+    def _tell_late(self, session: str, early: list[tuple[Connection, Raw]]) -> None:
+        for remote, params in early:
+            self._place(session, params)
+            self._tell_client(remote, "session/update", params)
 
     async def _initialize(self, found: dict[str, Raw]) -> Raw:
         capabilities = members(found.get("clientCapabilities", raw({})))
         self._wants_ours = "dragoman" in meta(capabilities)
         known = {**(meta_value(capabilities, "dragoman") or {}), "client": self._name}
+        known |= {} if self._wants_ours else {"plain": True}  # what only a gateway says would end here
         self._greeting = changed(found, clientCapabilities=changed(capabilities, {"dragoman": known}))
-        remote = await self._dial()
-        result = await self._greet(remote)
+        remote = await self._gateway.open()
+        try:
+            result = await ask(remote, "initialize", self._greeting, timeout=None)
+        except BaseException:
+            remote.hang_up()  # the client may greet again, on a connection of its own
+            raise
         offers = members(members(result).get("agentCapabilities", raw({})))
         self._comes_back = "dragoman" in meta(offers)
-        self._staying = asyncio.create_task(self._stay(remote), name="staying attached")
+        self._gateway.stay(comes_back=self._comes_back, over=lambda: self._start(self._hang_up()))
         return result
 
-    async def _greet(self, remote: Connection) -> Raw:
-        assert self._greeting is not None
-        try:
-            return await remote.call(Method("initialize", Raw, Raw), self._greeting)  # type: ignore[no-any-return]
-        except RpcError as exc:
-            raise RpcError.of(exc.code, exc.message, exc.data) from None
-        except Error as exc:
-            raise InternalError(str(exc)) from None
+    async def _hang_up(self) -> None:
+        await last_answers(self._client)
+        self._client.hang_up()
 
-    async def _connected(self) -> Connection:
-        while self._remote is None or self._remote.closed:
-            if self._over:
-                raise InternalError(str(self._over))
-            self._ready.clear()
-            await self._ready.wait()
-        return self._remote
+    # A new connection to the gateway
 
-    # The wire to the gateway
-
-    async def _dial(self) -> Connection:
-        try:
-            wire: Transport = await dial(self._url, headers=self._headers)
-        except AgentStartError as exc:
-            raise InternalError(str(exc)) from None
-        return self._start(wire)
-
-    def _start(self, wire: Transport) -> Connection:
-        remote = Connection(TranslatingTransport(wire, "agent"), quiet=True)
-
+    def _prepare(self, remote: Connection) -> None:
         def request(name: str) -> Method:
             handler = functools.partial(relayed, remote, self._client, Method(name, Raw, Raw))
             return Method(name, Raw, Raw, handler=handler)
 
         def notification(name: str) -> Method:
-            handler = self._update if name == "session/update" else functools.partial(self._tell, name)
+            is_update = name == "session/update"
+            handler = functools.partial(self._update if is_update else self._tell_client, remote, name)
             return Method(name, Raw, is_request=False, handler=handler)
 
         remote.answer_with(Relayed({}, request), Relayed({}, notification))
-        running = asyncio.create_task(remote.run(), name="gateway")
-        self._flows.add(running)
-        running.add_done_callback(self._flows.discard)
-        self._remote = remote
-        self._ready.set()
-        return remote
 
-    async def _stay(self, remote: Connection) -> None:
-        """Whenever the wire is gone for good, dial again and go on."""
-        try:
-            while True:
-                await _ended(remote)
-                if not self._comes_back:
-                    raise ConnectionClosed(str(remote.closed))
-                log.info("the gateway is gone (%s); trying to come back", remote.closed)
-                self._remote = None
-                remote = await Persistence(PATIENCE).persist(self._return)
-        except Exception as exc:
-            self._over = exc
-            log.error("the gateway cannot be reached any more: %s", exc)
-            self._ready.set()
-            self._client.hang_up()
-
-    async def _return(self) -> Connection:
-        try:
-            wire = await dial(self._url, headers=self._headers)
-        except AgentStartError as exc:
-            if isinstance(exc.__context__, OSError | TimeoutError):
-                raise ConnectionRefusedError(0, str(exc)) from None
-            raise
-        self._ready.clear()
-        remote = self._start(wire)
-        self._remote = None  # not for requests before its sessions are taken up
-        try:
-            await self._greet(remote)
-            for session, followed in list(self._sessions.items()):
-                await self._take_up(remote, session, followed)
-        except (InternalError, ConnectionClosed) as exc:
-            remote.hang_up()
-            raise ConnectionResetError(0, str(exc)) from None
-        self._remote = remote
-        self._ready.set()
-        return remote
+    async def _take_all_up(self, remote: Connection) -> None:
+        await ask(remote, "initialize", self._greeting)
+        for session, followed in list(self._sessions.items()):
+            await self._take_up(remote, session, followed)
+        while self._to_cancel:
+            session, key = self._to_cancel[0]
+            with contextlib.suppress(RpcError):  # it has ended, or never came
+                await ask(remote, "_dragoman/queue/cancel", raw({"sessionId": session, "_meta": {PROMPT: key}}))
+            if remote.closed:
+                raise remote.closed
+            del self._to_cancel[0]
 
     async def _take_up(self, remote: Connection, session: str, followed: Followed) -> None:
+        """Go on with a session; one that the gateway refuses is no longer open."""
         try:
-            params = changed(followed.opening, {AFTER: followed.last})
-            await remote.call(Method(followed.again, Raw, Raw), params)
+            await ask(remote, followed.again, changed(followed.opening, {AFTER: followed.last}))
         except RpcError as exc:
+            if remote.closed or isinstance(exc, Overloaded):
+                raise
             log.error("a session cannot be gone on with: %s", exc)
             self._sessions.pop(session, None)
 
     # From the gateway
 
-    def _update(self, params: Raw) -> None:
+    def _update(self, remote: Connection, name: str, params: Raw) -> None:
         found = members(params)
         session = session_of(found)
         followed = self._sessions.get(session)
         if followed is None:
-            if session in self._strangers or len(self._strangers) < STRANGERS:
-                early = self._strangers.setdefault(session, [])
-                if len(early) < STRANGERS:
-                    early.append(params)
+            self._update_unknown(session, remote, params)
             return
         number = meta_value(found, SEQ)
         if isinstance(number, int):
             if number <= followed.last:
                 return  # told already
             followed.last = number
-        self._tell("session/update", params)
+        self._tell_client(remote, name, params)
 
-    def _tell(self, name: str, params: Raw) -> None:
+    def _update_unknown(self, session: str, remote: Connection, params: Raw) -> None:
+        """Keep an update of a session that may be being opened; any other of a gateway's is of a closed one."""
+        if not self._opening:
+            if not self._comes_back:
+                self._tell_client(remote, "session/update", params)
+            return
+        self._early_size += len(params)
+        if self._early_size <= MAX_EARLY:
+            self._early.setdefault(session, []).append((remote, params))
+        else:
+            log.warning("more was told of sessions being opened than is kept")
+
+    def _tell_client(self, remote: Connection, name: str, params: Raw) -> None:
         if self._client.closed or (name.startswith(OURS) and not self._wants_ours):
             return
         self._client.note(Method(name, Raw, is_request=False), params)
-        if self._client.is_full and self._remote:
-            self._remote.hold()
-            flow = asyncio.create_task(let_through(self._remote, self._client))
-            self._flows.add(flow)
-            flow.add_done_callback(self._flows.discard)
+        if self._client.is_full:
+            self._pressures.setdefault(remote, Pressure(remote, self._client)).mind()
 
     async def close(self) -> None:
-        if self._staying:
-            self._staying.cancel()
-            await asyncio.wait([self._staying])
-        for flow in list(self._flows):
-            flow.cancel()
-        if self._flows:
-            await asyncio.wait(self._flows)
+        await self._gateway.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
-async def _ended(remote: Connection) -> None:
-    over = asyncio.Event()
-    before = remote.on_close
+def attached(
+    url: str, *, headers: Mapping[str, str] | None = None, cwd: str | None = None, patience: float = PATIENCE
+) -> App:
+    """The agent at a gateway as an app that survives drops and restarts.
 
-    def closed() -> None:
-        if before:
-            before()
-        over.set()
-
-    remote.on_close = closed
-    if not remote.closed:
-        await over.wait()
-
-
-def attached(url: str, *, headers: Mapping[str, str] | None = None, cwd: str | None = None) -> App:
-    """The agent at a gateway as an app that survives drops and restarts; `cwd` is where its sessions are there."""
-    return functools.partial(_attached, url, headers or {}, cwd)
+    `cwd` is where its sessions are there.  A request fails when the gateway is away for `patience` seconds.
+    """
+    return functools.partial(_attached, url, headers or {}, cwd, patience)
 
 
 @asynccontextmanager
 async def _attached(
-    url: str, headers: Mapping[str, str], cwd: str | None, client: RemoteClient
+    url: str, headers: Mapping[str, str], cwd: str | None, patience: float, client: RemoteClient
 ) -> AsyncIterator[Attachment]:
     assert isinstance(client.wire, Connection)
-    attachment = Attachment(url, headers, cwd, client.wire)
+    attachment = Attachment(url, headers, cwd, patience, client.wire)
     try:
         yield attachment
     finally:

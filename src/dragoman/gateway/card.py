@@ -6,6 +6,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..errors import InvalidParams
+from .introductions import BARE, Introduction
+from .principals import PrincipalName
 from .records import meta_value
 from .seat import Role
 
@@ -33,7 +35,7 @@ class Card(Struct, omit_defaults=True):
     """Whose a session is, where, with which agent, and what a client that loads it is told."""
 
     agent: str
-    principal: str
+    principal: PrincipalName
     cwd: str
     opening: Raw  # what it was opened with, to be opened again
     state: Raw = Raw(b"{}")  # what the agent answered: modes, options
@@ -43,6 +45,21 @@ class Card(Struct, omit_defaults=True):
     title: str | None = None
     roles: dict[str, Role] = {}  # of others than the owner
     detached: Detached = Detached()
+    bytes: int = 0  # of its log
+    introduction: Introduction = BARE  # what its agent was told of its clients
+    archived: bool = False
 
     def role_of(self, principal: str) -> Role | None:
         return "admin" if principal == self.principal else self.roles.get(principal)
+
+
+class Listed(Struct):
+    """As much of a card as a list of sessions shows."""
+
+    agent: str
+    principal: str
+    cwd: str
+    updated: float = 0.0
+    title: str | None = None
+    archived: bool = False
+    opening: Raw = Raw(b"{}")

@@ -1,115 +1,125 @@
-"""What a remote client may ask for when it opens a session: directories of its tenant's workspace, known programs.
+"""What a remote client may ask for when it opens a session: known programs, and addresses on the open network.
 
-A client on another machine can name any path and any command; what it names is not to be taken for granted.
+A client on another machine can name any command; what it names is not to be taken for granted.  Directories are
+looked at in `workspaces.py`.
 """
 
+import asyncio
 import hashlib
-import ipaddress
 import json
-import os
-from collections.abc import Collection, Sequence
-from urllib.parse import urlsplit
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from .. import destinations
 from ..errors import InvalidParams
+from ..host.display import visible
 from .limits import Limits, exceeded
 
-FORBIDDEN = ("/", "\\", "\0")  # in the name of a tenant, where it becomes a directory
+RESOLVE = 10.0  # seconds for a name
 
 
-class _Server(Struct):
-    command: str | None = None
-    args: Sequence[str] = ()
-    url: str | None = None
+class _Variable(Struct, forbid_unknown_fields=True):
+    name: str
+    value: str
+    meta: Raw | UnsetType = field(default=UNSET, name="_meta")
+
+
+class _Server(Struct, forbid_unknown_fields=True):
+    """An MCP server as it is passed on: with the members that were checked, and no others."""
+
+    name: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    command: str | UnsetType = UNSET
+    args: Sequence[str] | UnsetType | None = UNSET
+    env: Sequence[_Variable] | UnsetType | None = UNSET
+    url: str | UnsetType = UNSET
+    headers: Sequence[Raw] | UnsetType | None = UNSET
+    meta: Raw | UnsetType = field(default=UNSET, name="_meta")
+
+
+class _Kind(Struct):
     type: str | None = None
-    name: str = ""
 
 
 class _Opening(Struct, rename="camel"):
-    cwd: str
-    additional_directories: Sequence[str] = ()
-    mcp_servers: Sequence[_Server] = ()
+    mcp_servers: Sequence[Raw] = ()
 
 
 class Checks(Struct, frozen=True, kw_only=True):
-    """The rules; `workspace` is the directory sessions have to be in, `{principal}` in it is whose they are.
+    """The rules; `workspace` is the directory sessions have to be in (`workspaces.py`).
 
-    `commands` holds the hashes (`command_hash`) of the only MCP servers that may be started; `networks` says
-    whether MCP servers may be in private networks.
+    `commands` holds the hashes (`command_hash`) of the only MCP servers that may be started, each with the
+    arguments and the environment it may have; `networks` says whether MCP servers may be in private networks, and
+    reached without encryption.
     """
 
     workspace: str | None = None
     commands: Collection[str] = ()
     networks: bool = False
 
-    def opening(self, found: dict[str, Raw], principal: str, limits: Limits) -> str:
-        """Look at what a session is to be opened with; gives its directory, raises InvalidParams."""
+    def opening(self, found: dict[str, Raw], limits: Limits) -> None:
+        """Look at the MCP servers a session is to be opened with; raises InvalidParams.
+
+        The servers in `found` are written anew, so that the agent cannot read them in another way than they were
+        read here: a member that comes twice, or in another case.
+        """
+        if found.get("mcpServers") == Raw(b"null"):  # which an agent takes for none
+            found["mcpServers"] = Raw(b"[]")
         try:
             asked = msgspec.json.decode(msgspec.json.encode(found), type=_Opening)
+            kinds = [msgspec.json.decode(server, type=_Kind).type for server in asked.mcp_servers]
+            if "acp" in kinds:
+                raise InvalidParams("MCP servers in the client cannot be used through a gateway")
+            servers = [msgspec.json.decode(server, type=_Server) for server in asked.mcp_servers]
         except msgspec.DecodeError as exc:
             raise InvalidParams(str(exc)) from None
         if len(asked.mcp_servers) > limits.mcp_servers:
             raise exceeded("mcp_servers", limits.mcp_servers)
-        root = self.root(principal)
-        for path in (asked.cwd, *asked.additional_directories):
-            _check_directory(path, root)
-        for server in asked.mcp_servers:
+        for server in servers:
             self._check_server(server)
-        return asked.cwd
-
-    def root(self, principal: str) -> str | None:
-        """A tenant's own directory, which is made if need be."""
-        if self.workspace is None:
-            return None
-        if "{principal}" not in self.workspace:
-            return os.path.realpath(self.workspace)
-        if not principal or principal.startswith(".") or any(sign in principal for sign in FORBIDDEN):
-            raise InvalidParams("this principal can have no workspace")
-        root = self.workspace.replace("{principal}", principal)
-        os.makedirs(root, mode=0o700, exist_ok=True)
-        return os.path.realpath(root)
+        if servers:
+            found["mcpServers"] = Raw(msgspec.json.encode(servers))
 
     def _check_server(self, server: _Server) -> None:
-        if server.type == "acp":
-            raise InvalidParams("MCP servers in the client cannot be used through a gateway")
-        if server.command is not None:
-            if command_hash(server.command, server.args) not in self.commands:
-                raise InvalidParams(f"the MCP server {server.name!r} is none that may be started here")
-        elif server.url is None or not self._is_reachable(server.url):
-            raise InvalidParams(f"the MCP server {server.name!r} may not be reached from here")
+        if server.command is not UNSET and server.url is not UNSET:
+            raise InvalidParams(f"the MCP server {_shown(server)} has a command and an address; it can have one")
+        if server.command is not UNSET:
+            if server.type not in (UNSET, "stdio"):
+                raise InvalidParams(f"the MCP server {_shown(server)} has a command, yet is of another type")
+            variables = [(variable.name, variable.value) for variable in server.env or ()]
+            known_by = command_hash(server.command, server.args or (), variables)
+            if known_by not in self.commands:
+                raise InvalidParams(
+                    f"the MCP server {_shown(server)} may not be started here with these arguments and this "
+                    f"environment; whoever runs the gateway can allow it with --mcp-command {known_by}"
+                )
+        elif server.url is UNSET:
+            raise InvalidParams(f"the MCP server {_shown(server)} has neither a command nor an address")
 
-    def _is_reachable(self, url: str) -> bool:
-        try:
-            parts = urlsplit(url)
-            host = parts.hostname
-        except ValueError:
-            return False
-        if parts.scheme not in ("https", "http") or not host or not host.isascii() or host.strip() != host:
-            return False
-        if self.networks:
-            return True
-        try:
-            return ipaddress.ip_address(host).is_global
-        except ValueError:  # a name; one without a dot is local, and so is a number in disguise
-            last = host.rstrip(".").rpartition(".")[2]
-            local = last in ("localhost", "local", "internal", "home", "lan")
-            return "." in host.rstrip(".") and not local and not last.isdigit() and not last.startswith("0x")
+    async def reach(self, found: Mapping[str, Raw]) -> None:
+        """Look where the addresses of MCP servers lead; raises InvalidParams for one that may not be reached.
+
+        By now the servers have been read and written anew.
+        """
+        for server in msgspec.json.decode(found.get("mcpServers", b"[]"), type=list[_Server]):
+            if server.url is not UNSET and not self.networks:
+                try:
+                    async with asyncio.timeout(RESOLVE):
+                        await asyncio.to_thread(destinations.find, server.url)
+                except (destinations.Refused, TimeoutError) as exc:
+                    why = str(exc) or "its name is not resolved in time"
+                    raise InvalidParams(
+                        f"the MCP server {_shown(server)} may not be reached from here: {why}"
+                    ) from None
 
 
-def command_hash(command: str, args: Sequence[str]) -> str:
-    """What a program and its arguments are known by in an allow-list."""
-    return hashlib.sha256(json.dumps([command, *args]).encode()).hexdigest()
+def command_hash(command: str, args: Sequence[str] = (), env: Iterable[tuple[str, str]] = ()) -> str:
+    """What a program with its arguments and its environment is known by in an allow-list."""
+    exact = [command, list(args), sorted(map(list, env))]
+    return hashlib.sha256(json.dumps(exact).encode()).hexdigest()
 
 
-def _check_directory(path: str, root: str | None) -> None:
-    if "\0" in path or not os.path.isabs(path):
-        raise InvalidParams(f"not an absolute path: {path!r}")
-    if root is None:
-        return
-    real = os.path.realpath(path)
-    if real != root and not real.startswith(root.rstrip("/") + "/"):
-        raise InvalidParams(f"{path!r} is not in your workspace on this server, which is {root!r}")
-    if not os.path.isdir(real):
-        raise InvalidParams(f"there is no directory {path!r}")
+def _shown(server: _Server) -> str:
+    return visible(server.name, limit=80) if server.name else "without a name"

@@ -1,12 +1,14 @@
 """What a session needs of the gateway it is at."""
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .card import Card
 from .engine import Engine
 from .limits import Limits
 from .metrics import Metrics
 from .processes import Processes
+from .workspaces import Workspaces
 
 if TYPE_CHECKING:
     from .shared import Shared
@@ -17,9 +19,17 @@ class Desk(Protocol):
     limits: Limits
     metrics: Metrics
     processes: Processes
+    workspaces: Workspaces
+    is_draining: bool  # nothing new is begun
 
     async def save_card(self, id: str, card: Card) -> None:
         """Keep what is known of a session besides its log."""
 
     def let_go(self, shared: "Shared") -> None:
-        """Forget a session that can no longer be written to; it is opened anew when somebody wants it."""
+        """Close a session that is somebody else's by now."""
+
+    async def finish(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have something done to its end, also when whoever waits for it is cancelled."""
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Have something done that nobody waits for."""

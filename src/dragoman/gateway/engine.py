@@ -6,7 +6,7 @@ over many: nothing above this file knows.
 
 Rule 1: what `append` has returned from is durable, and in the order of its numbers.
 Rule 2: only the holder of the session's lease appends: an epoch that is not the newest is refused (`Fenced`).
-Rule 3: a record is read as it was written, byte for byte.
+Rule 3: a record is read as it was written, byte for byte, or it says that it is not; a number is never left out.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,6 +21,10 @@ Origin = Literal["agent", "client", "gateway"]
 
 class EngineFailure(Error):
     """The engine cannot keep its word just now; nothing was acknowledged."""
+
+
+class Damaged(EngineFailure):
+    """What was kept is not what was written."""
 
 
 class Fenced(Error):
@@ -47,6 +51,7 @@ class Record(Struct, frozen=True, gc=False):
     epoch: int
     time: float
     entry: Entry
+    is_whole: bool = True  # otherwise it is not what was written, and `entry` says nothing
 
 
 class Lease(Struct, frozen=True):
@@ -64,7 +69,40 @@ class Fact(Struct, frozen=True):
     revision: int
 
 
-class Engine(Protocol):
+class Reader(Protocol):
+    """What can be read of whatever keeps a gateway's sessions."""
+
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """The records after a number, in order; few enough to hold in memory."""
+
+    async def last(self, session: str) -> int:
+        """The number of a session's last record; 0 for none."""
+
+    async def doomed(self) -> Sequence[str]:
+        """The sessions whose deletion is under way, or was cut short."""
+
+    async def fact(self, kind: str, key: str) -> Fact | None:
+        """A small value; None when there is none.  Raises Damaged when it is not what was put."""
+
+    async def facts(
+        self, kind: str, prefix: str = "", *, after: str = "", limit: int | None = None
+    ) -> Mapping[str, Fact]:
+        """The small values of a kind whose key begins like this, in the order of their keys, after one of them.
+
+        The damaged ones are left out, and logged.
+        """
+
+    async def facts_of(self, kind: str, keys: Sequence[str]) -> Mapping[str, Fact]:
+        """The small values of a kind that have these keys, as far as there are any; damaged ones as in `facts`."""
+
+    def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
+        """Something large, in pieces."""
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+
+
+class Engine(Reader, Protocol):
     """What a gateway needs of whatever keeps its sessions."""
 
     async def append(self, lease: Lease, entries: Sequence[Entry], after: int) -> None:
@@ -73,17 +111,17 @@ class Engine(Protocol):
         Raises Fenced when the lease is not the newest one or `after` is not the last number.
         """
 
-    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """The records after a number, in order; few enough to hold in memory."""
-
-    async def last(self, session: str) -> int:
-        """The number of a session's last record; 0 for none."""
-
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
         """Have something called whenever a session's log has grown; gives what ends that."""
 
     async def forget(self, session: str) -> None:
-        """Delete a session's log, and what is beside it, for good."""
+        """Delete a session's log, and what is beside it, for good: in small steps, so that nobody waits for it."""
+
+    async def doom(self, session: str) -> None:
+        """Write down that a session is to be forgotten; `doomed` names it until it is."""
+
+    async def adopt(self, session: str, records: Sequence[Record], after: int) -> None:
+        """Write records of another engine as they are, numbered from `after` + 1; nobody holds the session."""
 
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
         """Take a lease nobody holds, with a new epoch; None while somebody does."""
@@ -94,12 +132,6 @@ class Engine(Protocol):
     async def release(self, lease: Lease) -> None:
         """Give a lease up."""
 
-    async def fact(self, kind: str, key: str) -> Fact | None:
-        """A small value; None when there is none."""
-
-    async def facts(self, kind: str, prefix: str = "") -> Mapping[str, Fact]:
-        """All small values of a kind whose key begins like this."""
-
     async def put_fact(self, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
         """Set a small value, if it is still of this revision if one is given (0: none yet); gives the new one."""
 
@@ -108,9 +140,3 @@ class Engine(Protocol):
 
     async def put_blob(self, session: str, data: bytes) -> str:
         """Keep something large beside a session's log, until that is forgotten; gives its name, its SHA-256."""
-
-    def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
-        """Something large, in pieces."""
-
-    async def close(self) -> None:
-        """Finish what is under way."""

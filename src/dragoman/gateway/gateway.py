@@ -9,23 +9,29 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Self
 
 import msgspec
 from msgspec import Raw
 
 from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
-from .card import Card, Detached
+from . import summary
+from .card import Card, Detached, Listed
 from .checks import Checks
-from .engine import Engine, EngineFailure, Fenced, Lease
+from .engine import Damaged, Engine, EngineFailure, Fenced, Lease
+from .introductions import Introduction
 from .limits import RETRY_AFTER, Limits, draining, exceeded
 from .logins import Logins
 from .metrics import Metrics
+from .principals import PrincipalName
 from .processes import Idleness, Processes
 from .records import changed, members, raw
+from .retention import Expiry, Retention, forget_session
 from .shared import Shared
 from .upstream import Hosted
+from .workers import Chores, Locks, owned
+from .workspaces import Workspaces
 
 log = logging.getLogger("dragoman")
 
@@ -34,6 +40,9 @@ RENEW_EVERY = 5.0
 IDLE = 1800.0  # seconds a session nobody sits at stays open
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
+
+
+_read_listed = msgspec.json.Decoder(Listed).decode
 
 
 class Gateway:
@@ -48,6 +57,8 @@ class Gateway:
         limits: Limits = Limits(),  # noqa: B008 - it cannot change
         checks: Checks = Checks(),  # noqa: B008
         detached: Detached = Detached(),  # noqa: B008
+        clock: Callable[[], float] = time.monotonic,
+        retention: Retention = Retention(),  # noqa: B008
     ) -> None:
         if not agents:
             raise ValueError("a gateway needs at least one agent")
@@ -56,34 +67,39 @@ class Gateway:
         self.default = default or next(iter(agents))
         self.metrics = Metrics()
         self.logins = Logins()
-        self.processes = Processes(agents, checks, limits, self.metrics, self._chore)
+        self._chores = Chores()
+        self.workspaces = Workspaces(checks.workspace)
+        self.processes = Processes(agents, self.workspaces, limits, self.metrics, self._chores, clock)
         self.live: dict[str, Shared] = {}
         self.is_draining = False
         self._owner = ""
         self._opening: Counter[str] = Counter()  # sessions on their way, by principal
-        self._idle = Idleness()
-        self._locks: dict[str, asyncio.Lock] = {}  # by session
-        self._chores: set[asyncio.Task[None]] = set()
+        self._idle = Idleness(clock)
+        self._locks = Locks()  # by session: to be opened, mended and deleted one after the other
+        self._closing: dict[str, asyncio.Task[None]] = {}
         self._renewing: asyncio.Task[None] | None = None
+        self.expiry = Expiry(engine, retention, self.live, self._delete, self.metrics)
 
     async def __aenter__(self) -> Self:
         name = await self.engine.fact("gateway", "owner")
         self._owner = name.value.decode() if name else secrets.token_hex(8)
         if name is None:
             await self.engine.put_fact("gateway", "owner", self._owner.encode())
-        self._renewing = asyncio.create_task(self._keep_up(), name="leases")
+        self.workspaces.hold()
+        self._begin_upkeep()
+        self.expiry.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._renewing
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
+        await self.expiry.end()
         await asyncio.gather(*(self.close(shared, is_last=True) for shared in list(self.live.values())))
-        while self._chores:
-            await asyncio.wait(self._chores)
+        await self._chores.ended()
         await self.processes.close()
-        while self._chores:
-            await asyncio.wait(self._chores)
+        await self._chores.ended()
+        self.workspaces.close()
 
     async def drain(self, patience: float) -> None:
         """Take nothing new, and give what runs some time to finish."""
@@ -94,60 +110,131 @@ class Gateway:
 
     # Sessions
 
-    async def new(self, agent: str, principal: str, found: dict[str, Raw]) -> tuple[Shared, Raw]:
+    async def new(
+        self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
+    ) -> tuple[Shared, Raw]:
         """Open a new session; gives it, and what its client is answered."""
+        card = await self._card(agent, principal, found, introduction)
+        return await self._chores.finish(self._begin(card, None), self._undo)
+
+    async def fork(self, source: Shared, found: dict[str, Raw]) -> tuple[Shared, Raw]:
+        """Open a copy of a session of its owner's; gives it, and what its client is answered."""
+        own = source.card
+        card = await self._card(own.agent, own.principal, found, own.introduction)
+        return await self._chores.finish(self._begin(card, source), self._undo)
+
+    async def _card(
+        self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
+    ) -> Card:
+        """What is to be kept of a session that somebody wants to open, if they may."""
         if self.is_draining:
             raise draining()
-        cwd = self.checks.opening(found, principal, self.limits)
-        if len(await self.engine.facts("seat", f"{principal}\n")) >= self.limits.kept:
-            raise exceeded("kept", self.limits.kept)
-        async with self._room_for_session(principal):
-            return await self._new(agent, principal, cwd, found)
-
-    async def _new(self, agent: str, principal: str, cwd: str, found: dict[str, Raw]) -> tuple[Shared, Raw]:
-        id = "sess_" + secrets.token_urlsafe(ID_BYTES)
-        now = time.time()
-        card = Card(
-            *(agent, principal, cwd, raw(found)), created=now, updated=now, detached=self.detached.asked_for(found)
+        self.checks.opening(found, self.limits)
+        cwd, now = self.workspaces.settle(found, principal), time.time()
+        await self.checks.reach(found)
+        await self._room_to_keep(principal)
+        opening = raw({name: value for name, value in found.items() if name != "sessionId"})
+        return Card(
+            *(agent, principal, cwd, opening),
+            created=now,
+            updated=now,
+            detached=self.detached.asked_for(found),
+            introduction=introduction,
         )
-        upstream = await self.processes.get(agent, principal, id)
-        shared = Shared(id, card, await self._lease(id), self)
-        try:
-            result = await shared.link.open(upstream)
-            card.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
-            await self.engine.put_fact("seat", f"{principal}\n{id}", b"")
-            await self.save_card(id, card)
-        except BaseException:
-            upstream.parties.pop(card.upstream, None)
-            await self.engine.forget(id)
-            raise
-        self._opened(shared)
-        return shared, changed(members(result), sessionId=id)
+
+    async def _room_to_keep(self, principal: str) -> None:
+        """Room for one more kept session, made by deleting what is beyond the retention if there is none."""
+        for is_last in (False, True):
+            if len(await self.engine.facts("seat", f"{principal}\n")) < self.limits.kept:
+                return
+            if is_last:
+                raise exceeded("kept", self.limits.kept)
+            await self.expiry.make_room(principal)
+
+    async def _undo(self, opened: tuple[Shared, Raw]) -> None:
+        """Delete a session whose client has gone before it knew of it."""
+        await self._delete(opened[0].id)
+
+    async def _begin(self, card: Card, source: Shared | None) -> tuple[Shared, Raw]:
+        async with self._room_for_session(card.principal):
+            id = "sess_" + secrets.token_urlsafe(ID_BYTES)
+            shared = Shared(id, card, await self._lease(id), self)
+            try:
+                result = await (self._opened_anew(shared) if source is None else self._forked(shared, source))
+                await self._keep(shared, result)
+            except BaseException:
+                await shared.link.close(is_told=True)
+                with contextlib.suppress(Error):
+                    await self.engine.forget(id)
+                raise
+            self._opened(shared)
+            return shared, changed(members(result), sessionId=id)
+
+    async def _opened_anew(self, shared: Shared) -> Raw:
+        card = shared.card
+        upstream = await self.processes.get(card.agent, card.principal, card.introduction, shared.id)
+        return await shared.link.open(upstream)
+
+    async def _forked(self, shared: Shared, source: Shared) -> Raw:
+        """Copy what was said so far, and have the agent go on from there in a session of its own."""
+        await shared.take_over(source)
+        upstream, id, result = await source.link.fork(members(shared.card.opening), shared)
+        await shared.link.adopt(upstream, id)
+        return result
+
+    async def _keep(self, shared: Shared, result: Raw) -> None:
+        card = shared.card
+        card.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
+        await self.engine.put_fact("seat", f"{card.principal}\n{shared.id}", b"")
+        await self.save_card(shared.id, card)
 
     async def find(self, id: str, principal: str) -> Shared:
-        """A session somebody has a part in, opened if need be; all others do not exist."""
+        """A session somebody has a part in, opened or mended if need be; all others do not exist."""
         shared = self.live.get(id)
-        if shared and shared.card.role_of(principal):
+        if shared and shared.is_sound and shared.card.role_of(principal):
             return shared
-        async with self._locks.setdefault(id, asyncio.Lock()):
-            fact = await self.engine.fact("session", id)
-            card = msgspec.json.decode(fact.value, type=Card) if fact else None
-            if card is None or card.role_of(principal) is None:
-                raise unknown(id)
-            if (shared := self.live.get(id)) and not shared.history.broken:
+        async with self._locks.hold(id):
+            await self._closed(id)
+            card = await self.known(id, principal)
+            if shared := self.live.get(id):
+                await self._mend(shared)
                 return shared
             return await self._open(id, card)
+
+    async def known(self, id: str, principal: str) -> Card:
+        """What is known of a session somebody has a part in, open or not."""
+        if shared := self.live.get(id):
+            card: Card | None = shared.card
+        else:
+            fact = await self.engine.fact("session", id)
+            card = msgspec.json.decode(fact.value, type=Card) if fact else None
+        if card is None or card.role_of(principal) is None:
+            raise unknown(id)
+        return card
+
+    async def _mend(self, shared: Shared) -> None:
+        """Have a session go on whose log could not be written."""
+        if shared.history.broken:
+            await shared.mend(await self._lease(shared.id))
 
     async def _open(self, id: str, card: Card) -> Shared:
         if self.is_draining:
             raise draining()
         async with self._room_for_session(card.principal):
             lease, last = await self._lease(id), await self.engine.last(id)
-            summary = await self.engine.fact("summary", id)
-            shared = Shared(id, card, lease, self, last=last, summary=summary.value if summary else None)
+            shared = Shared(id, card, lease, self, last=last, kept=await self._summaries(id))
             await shared.recover()
             self._opened(shared)
             return shared
+
+    async def _summaries(self, id: str) -> list[bytes]:
+        """What is kept of a session's log; it is made again from the log where all of it is lost."""
+        found = []
+        for kind in summary.KINDS:
+            with contextlib.suppress(Damaged):
+                fact = await self.engine.fact(kind, id)
+                found += [fact.value] if fact else []
+        return found
 
     def _opened(self, shared: Shared) -> None:
         self.live[shared.id] = shared
@@ -167,7 +254,7 @@ class Gateway:
             idle = next((shared for shared in own if shared.is_idle), None)
             if idle is None:
                 raise exceeded("sessions", self.limits.sessions)
-            await self.close(idle)
+            self._begin_close(idle)  # it is no longer open; how long its agent takes is its own affair
         self._opening[principal] += 1
         try:
             yield
@@ -176,24 +263,30 @@ class Gateway:
             if not self._opening[principal]:
                 del self._opening[principal]
 
-    async def cards(self, principal: str) -> list[tuple[str, Card]]:
+    async def listed(self, principal: str) -> list[tuple[str, Listed]]:
         """The sessions somebody has a part in, the latest first."""
         ids = [key.partition("\n")[2] for key in await self.engine.facts("seat", f"{principal}\n")]
-        facts = [(id, await self.engine.fact("session", id)) for id in ids]
-        found = [
-            (id, self.live[id].card if id in self.live else msgspec.json.decode(fact.value, type=Card))
-            for id, fact in facts
-            if fact
-        ]
-        return sorted(found, key=lambda pair: -pair[1].updated)
+        facts = await self.engine.facts_of("session", ids)
+        kept = {id: _read_listed(fact.value) for id, fact in facts.items()}
+        for id in kept.keys() & self.live.keys():
+            card = self.live[id].card
+            known = (card.agent, card.principal, card.cwd, card.updated, card.title, card.archived, card.opening)
+            kept[id] = Listed(*known)
+        return sorted(kept.items(), key=lambda found: (-found[1].updated, found[0]))
 
     async def save_card(self, id: str, card: Card) -> None:
         await self.engine.put_fact("session", id, msgspec.json.encode(card))
 
     async def _save(self, shared: Shared) -> None:
         shared.is_unsaved = False
+        shared.card.bytes = shared.summary.size
         await self.save_card(shared.id, shared.card)
-        await self.engine.put_fact("summary", shared.id, msgspec.json.encode(shared.summary))
+        newest, older = summary.KINDS
+        data, at = msgspec.json.encode(shared.summary), shared.summary.at
+        if at >= shared.checkpoint + summary.CHECKPOINT:
+            shared.checkpoint = at
+            await self.engine.put_fact(older, shared.id, data)
+        await self.engine.put_fact(newest, shared.id, data)
 
     async def share(self, shared: Shared, principal: str, role: str | None) -> None:
         """Give somebody else a part in a session."""
@@ -201,67 +294,111 @@ class Gateway:
             raise InvalidParams("a session is its owner's already")
         if role not in ("viewer", "editor", "admin", None):
             raise InvalidParams("role is viewer, editor, admin or null")
-        shared.share(principal, role)  # type: ignore[arg-type]
         key = f"{principal}\n{shared.id}"
-        await (self.engine.put_fact("seat", key, b"") if role else self.engine.drop_fact("seat", key))
-        await self.save_card(shared.id, shared.card)
+        if role is None:  # at once, whether that can be kept or not
+            shared.share(principal, None)
+            await self.save_card(shared.id, shared.card)
+            await self.engine.drop_fact("seat", key)
+        else:
+            roles: Any = {**shared.card.roles, principal: role}
+            await self.engine.put_fact("seat", key, b"")
+            await self.save_card(shared.id, msgspec.structs.replace(shared.card, roles=roles))
+            shared.share(principal, roles[principal])
 
-    async def delete(self, shared: Shared) -> None:
+    async def delete(self, id: str) -> None:
         """End a session and forget it for good."""
-        await self.close(shared)
-        for principal in (shared.card.principal, *shared.card.roles):
-            await self.engine.drop_fact("seat", f"{principal}\n{shared.id}")
-        for kind in ("session", "summary"):
-            await self.engine.drop_fact(kind, shared.id)
-        await self.engine.forget(shared.id)
+        await self.finish(self._delete(id))
+
+    async def _delete(self, id: str, unless_used_after: float | None = None) -> bool:
+        """Delete a session; false for one that was used since a moment, and is therefore kept."""
+        async with self._locks.hold(id):
+            if unless_used_after is not None and not await self._is_unused(id, unless_used_after):
+                return False
+            if shared := self.live.get(id):
+                self._begin_close(shared)
+            await self._closed(id)
+            await forget_session(self.engine, id)
+            return True
+
+    async def _is_unused(self, id: str, since: float) -> bool:
+        """Whether a session is as it was at a moment; asked with its lock held."""
+        if id in self.live or id in self._closing:
+            return False
+        fact = await self.engine.fact("session", id)
+        return fact is not None and msgspec.json.decode(fact.value, type=Card).updated <= since
 
     async def close(self, shared: Shared, *, is_last: bool = False) -> None:
         """End a session for everybody; it can be loaded again.  `is_last` when its agents end, too."""
+        await asyncio.shield(self._begin_close(shared, is_last=is_last))
+
+    def _begin_close(self, shared: Shared, *, is_last: bool = False) -> "asyncio.Task[None]":
+        """From now on nobody finds the session, and who wants to open it again waits until it is closed."""
         if self.live.get(shared.id) is shared:
             del self.live[shared.id]
             self.metrics.sessions.set(len(self.live))
-        await shared.close(is_last=is_last)
-        self.processes.end(shared.card.agent, shared.card.principal, shared.id)
-        with contextlib.suppress(EngineFailure):
-            await self._save(shared)
-            await self.engine.release(shared.history.lease)
+            self._closing[shared.id] = self._chores.start(self._end(shared, is_last))
+        return self._closing.get(shared.id) or self._chores.start(asyncio.sleep(0))
+
+    async def _end(self, shared: Shared, is_last: bool) -> None:
+        try:
+            await shared.close(is_last=is_last)
+            self.processes.end(shared.card.agent, shared.card.principal, shared.id)
+            with contextlib.suppress(EngineFailure, Fenced):
+                await self._save(shared)
+                await self.engine.release(shared.history.lease)
+        finally:
+            del self._closing[shared.id]
+
+    async def _closed(self, id: str) -> None:
+        """Wait until a session that is being closed is."""
+        if closing := self._closing.get(id):
+            await asyncio.wait([closing])
 
     def let_go(self, shared: Shared) -> None:
-        if self.live.get(shared.id) is shared:
-            del self.live[shared.id]
-            self._chore(shared.close())
+        self._begin_close(shared)
+
+    async def finish(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have something done to its end, also when whoever waits for it is cancelled."""
+        await self._chores.finish(work)
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have something done that nobody waits for."""
+        self._chores.start(work)
 
     # Leases, and what nobody needs
+
+    def _begin_upkeep(self, _: object = None) -> None:
+        """Look after everything for ever; a round that fails is followed by others."""
+        self._renewing = owned(self._keep_up(), "upkeep", self._begin_upkeep)
 
     async def _keep_up(self) -> None:
         while True:
             await asyncio.sleep(RENEW_EVERY)
-            for shared in list(self.live.values()):
-                try:
-                    await self.engine.renew(shared.history.lease, LEASE)
-                except Fenced as exc:
-                    log.error("session %s is somebody else's: %s", shared.id, exc)
-                    self.let_go(shared)
-                except EngineFailure as exc:
-                    log.error("%s", exc)
-                if shared.is_unsaved:
-                    with contextlib.suppress(EngineFailure):
-                        await self._save(shared)
-            await self._tidy()
+            await self.upkeep()
 
-    async def _tidy(self) -> None:
+    async def upkeep(self) -> None:
+        """Renew leases, save what is known of sessions, mend logs, and end what nobody needs."""
         for shared in list(self.live.values()):
+            try:
+                await self._look_after(shared)
+            except Fenced as exc:
+                log.error("session %s is somebody else's: %s", shared.id, exc)
+                self.let_go(shared)
+            except Error as exc:
+                log.error("session %s: %s", shared.id, exc)
             if self._idle.lasts(shared.id, IDLE, is_idle=shared.is_idle):
-                await self.close(shared)
+                self._begin_close(shared)
         self._idle.keep(self.live)
-        for unused in [id for id, lock in self._locks.items() if not lock.locked()]:
-            del self._locks[unused]
-        await self.processes.tidy()
+        self.processes.tidy()
 
-    def _chore(self, work: Coroutine[Any, Any, None]) -> None:
-        chore = asyncio.create_task(work)
-        self._chores.add(chore)
-        chore.add_done_callback(self._chores.discard)
+    async def _look_after(self, shared: Shared) -> None:
+        if shared.history.broken:
+            async with self._locks.hold(shared.id):
+                if self.live.get(shared.id) is shared:
+                    await self._mend(shared)
+        await self.engine.renew(shared.history.lease, LEASE)
+        if shared.is_unsaved:
+            await self._save(shared)
 
 
 def unknown(id: str) -> ResourceNotFound:

@@ -7,6 +7,9 @@ from ..errors import Overloaded
 RETRY_AFTER = 5  # seconds
 
 MIB = 1024 * 1024
+# What a limit counts, where its name does not say it, and what to do about it.
+_WORDS = {"kept": "kept sessions"}
+_ADVICE = {"kept": "; delete some, or have the gateway do it (dragoman serve --keep-days)"}
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -21,6 +24,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     prompt_bytes: int = 16 * MIB
     session_bytes: int = 1024 * MIB  # of one session's log
     turn_seconds: float = 3600.0
+    cancel_seconds: float = 30.0  # an agent has to stop when it is told to, before it is ended
     owner_seconds: float = 30.0  # a request waits for the client that owns the workspace to come back
     mcp_servers: int = 32  # of one session
     warn_lag: int = 2_000  # records a viewer may be behind before it is warned
@@ -35,7 +39,8 @@ def draining() -> Overloaded:
 
 def exceeded(limit: str, most: float) -> Overloaded:
     """The error of whoever wants more than a limit allows."""
+    what = _WORDS.get(limit, limit.replace("_", " "))
     return Overloaded(
-        f"no more than {most:g} {limit.replace('_', ' ')} are allowed here",
+        f"no more than {most:g} {what} are allowed here{_ADVICE.get(limit, '')}",
         {"kind": "quota", "limit": limit, "max": most, "retryAfter": RETRY_AFTER},
     )

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from .. import schema as s
-from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, RpcError
+from ..errors import ConnectionClosed, Error, InvalidParams, RpcError
+from ..places import Place
 from ..transcript import Message, ToolCallEntry, Transcript
 from .card import Card
 from .desk import Desk
@@ -17,12 +19,15 @@ from .history import History
 from .logs import records
 from .records import changed, members, raw, update_params
 from .upstream import Party, Upstream
+from .workspaces import directories_of
 
 log = logging.getLogger("dragoman")
 
 PRIMER = 32 * 1024  # characters of an earlier conversation told to an agent that has forgotten it
 STORY = 10_000  # records looked through for them
-CLOSE_TIMEOUT = 30.0
+
+
+Ready = tuple[Upstream, str, Sequence[Any]]  # an agent, what it calls the session, what it has to be reminded of
 
 
 class Link:
@@ -35,54 +40,72 @@ class Link:
         self._primer: list[Any] = []
         self._linking = asyncio.Lock()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether an agent has the session open."""
+        return self.upstream is not None and self.upstream.is_alive
+
     async def open(self, upstream: Upstream) -> Raw:
         """Have an agent open the session; gives what it answers."""
-        opening = members(self._card.opening)
-        id, result = await upstream.open("session/new", raw(opening), self._party)
-        self.upstream, self._card.upstream = upstream, id
-        await self._lend(upstream)
+        with self._places(upstream) as places:
+            id, result = await upstream.open("session/new", raw(members(self._card.opening)), self._party)
+            await self._use(upstream, id, places)
         return result
 
-    async def ready(self) -> tuple[Upstream, str, Sequence[Any]]:
+    async def ready(self) -> Ready:
         """The agent, started and told of the session again if need be; and what it has to be reminded of."""
         async with self._linking:
-            if self.upstream is None or not self.upstream.is_alive:
-                upstream = await self._desk.processes.get(self._card.agent, self._card.principal, self._id)
+            upstream = self.upstream
+            if upstream is None or not upstream.is_alive:
+                upstream = await self._process()
                 if not await self._is_gone_on_with(upstream):
                     await self.open(upstream)
                     self._primer = await self._reminder()
                 await self._desk.save_card(self._id, self._card)
-            assert self.upstream
-            primer, self._primer = self._primer, []
-            return self.upstream, self._card.upstream, primer
+            return upstream, self._card.upstream, self._primer
+
+    async def about(self, name: str, found: dict[str, Raw]) -> Raw:
+        """Ask the agent something about the session without opening it there."""
+        upstream = self.upstream
+        if upstream is None or not upstream.is_alive:
+            upstream = await self._process()
+        return await upstream.call(name, changed(found, sessionId=self._card.upstream))
+
+    async def fork(self, found: dict[str, Raw], party: Party) -> tuple[Upstream, str, Raw]:
+        """Have the agent open a copy of the session, which is another party's."""
+        upstream, id, _ = await self.ready()
+        return upstream, *await upstream.open("session/fork", changed(found, sessionId=id), party)
+
+    async def adopt(self, upstream: Upstream, id: str) -> None:
+        """Go on with a session that an agent has opened already."""
+        with self._places(upstream) as places:
+            await self._use(upstream, id, places)
+
+    async def _process(self) -> Upstream:
+        card = self._card
+        return await self._desk.processes.get(card.agent, card.principal, self._party.introduction(), self._id)
+
+    def reminded(self) -> None:
+        """The agent has been told what it had to be reminded of."""
+        self._primer = []
 
     async def forward(self, name: str, found: dict[str, Raw]) -> Raw:
         """Ask the agent something about this session."""
         upstream, id, _ = await self.ready()
-        try:
-            return await upstream.call(name, changed(found, sessionId=id))
-        except ConnectionClosed as exc:
-            raise InternalError(str(exc).partition("; its stderr")[0]) from None
+        return await upstream.call(name, changed(found, sessionId=id))
+
+    def tell(self, name: str, found: dict[str, Raw]) -> None:
+        """Tell the agent something about this session, if it has it open."""
+        if self.upstream and self.upstream.is_alive:
+            self.upstream.note(name, changed(found, sessionId=self._card.upstream))
 
     async def close(self, *, is_told: bool) -> None:
         """Let the agent go, and tell it so unless it ends anyway."""
         upstream, self.upstream = self.upstream, None
-        if upstream is None:
-            return
-        upstream.parties.pop(self._card.upstream, None)
-        if is_told and upstream.is_alive and upstream.offers.session_capabilities.close:
-            try:
-                async with asyncio.timeout(CLOSE_TIMEOUT):
-                    await self._close(upstream)
-            except (Error, TimeoutError) as exc:
-                log.info("an agent did not close a session: %s", exc)
-
-    async def _close(self, upstream: Upstream) -> None:
-        if upstream.host:
-            upstream.host.agent.offers = upstream.offers
-            await upstream.host.close_session(self._card.upstream)
-        else:
-            await upstream.call("session/close", raw({"sessionId": self._card.upstream}))
+        if upstream and is_told:
+            await upstream.release(self._card.upstream)
+        elif upstream:
+            upstream.forget(self._card.upstream)
 
     async def _is_gone_on_with(self, upstream: Upstream) -> bool:
         """Have an agent that can resume or load the session do so; false for one that cannot, or has forgotten."""
@@ -90,27 +113,50 @@ class Link:
         way = "session/resume" if offers.session_capabilities.resume else "session/load"
         if not id or not (offers.session_capabilities.resume or offers.load_session):
             return False
-        upstream.adopt(id, self._party)
-        self.is_swallowing = True
-        try:
-            await upstream.call(way, changed(members(self._card.opening), sessionId=id))
-        except RpcError as exc:
-            log.info("an agent cannot go on with a session: %s", exc)
-            upstream.parties.pop(id, None)
-            return False
-        finally:
-            self.is_swallowing = False
-        self.upstream = upstream
-        await self._lend(upstream)
+        with self._places(upstream) as places:
+            upstream.adopt(id, self._party)
+            self.is_swallowing = True
+            try:
+                await upstream.reopen(way, changed(members(self._card.opening), sessionId=id))
+            except RpcError as exc:
+                log.info("an agent cannot go on with a session: %s", exc)
+                upstream.parties.pop(id, None)
+                return False
+            except BaseException:
+                upstream.parties.pop(id, None)
+                raise
+            finally:
+                self.is_swallowing = False
+            await self._use(upstream, id, places)
         return True
 
-    async def _lend(self, upstream: Upstream) -> None:
+    @contextmanager
+    def _places(self, upstream: Upstream) -> Iterator[Sequence[Place]]:
+        """The session's directories, opened before the agent hears of them; none where its client lends them."""
+        card, workspaces = self._card, self._desk.workspaces
+        with ExitStack() as opened:
+            if not upstream.host:
+                yield ()
+                return
+            cwd, *further = directories_of(members(card.opening))
+            places = [opened.enter_context(workspaces.open(card.principal, cwd, card.cwd))]
+            yield places + [opened.enter_context(workspaces.open(card.principal, path)) for path in further]
+
+    async def _use(self, upstream: Upstream, id: str, places: Sequence[Place]) -> None:
+        """From now on an agent's session is this one; when it cannot be lent what it needs it is let go again."""
+        self.upstream, self._card.upstream = upstream, id
+        try:
+            await self._lend(upstream, places)
+        except BaseException:
+            self.upstream = None
+            self._desk.start(upstream.release(id))
+            raise
+
+    async def _lend(self, upstream: Upstream, places: Sequence[Place]) -> None:
         if upstream.host is None:
             return
-        opening = members(self._card.opening)
-        further = msgspec.json.decode(opening.get("additionalDirectories", b"[]"), type=list[str])
         try:
-            await upstream.host.lend(self._card.upstream, self._card.cwd, additional_directories=further)
+            await upstream.host.lend_places(self._card.upstream, places)
         except (RpcError, ConnectionClosed):
             raise
         except Error as exc:

@@ -4,7 +4,6 @@ Credentials (an API key, a token of OAuth 2, whatever an agent calls its own) ar
 stand in no log, no record and no error of ours.
 """
 
-import math
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from ..errors import AuthRequired
+from .principals import PerPrincipal, PrincipalName
 
 MAX_FAILURES = 3  # of one connection, after which it is ended
 EXPIRES = "expiresAt"
@@ -23,20 +23,21 @@ class Logins:
     """Until when each principal is logged in to each agent."""
 
     def __init__(self) -> None:
-        self._until: dict[tuple[str, str], float] = {}
+        self._until: PerPrincipal[str, float] = PerPrincipal()  # by agent
 
-    def note(self, agent: str, principal: str, result: Raw) -> None:
+    def note(self, agent: str, principal: PrincipalName, result: Raw) -> None:
         """An agent has let somebody in."""
-        self._until.pop((agent, principal), None)
+        self._until.drop(principal, agent)
         if (until := _expiry(msgspec.json.decode(result))) is not None:
-            self._until[agent, principal] = until
+            self._until.put(principal, agent, until)
 
-    def forget(self, agent: str, principal: str) -> None:
-        self._until.pop((agent, principal), None)
+    def forget(self, agent: str, principal: PrincipalName) -> None:
+        self._until.drop(principal, agent)
 
-    def check(self, agent: str, principal: str) -> None:
+    def check(self, agent: str, principal: PrincipalName) -> None:
         """Raise when a login has run out; without one it is for the agent to say."""
-        if time.time() >= self._until.get((agent, principal), math.inf):
+        until = self._until.find(principal, agent)
+        if until is not None and time.time() >= until:
             raise AuthRequired("the login to the agent has expired; authenticate again", {"kind": "expired"})
 
 

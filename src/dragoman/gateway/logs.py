@@ -4,12 +4,17 @@ An engine is given records it can hold many of at once; a frame that is larger i
 says where.  Who reads gets it back one record at a time, so that nobody holds more than one such frame.
 """
 
+import hashlib
+import logging
 from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from .engine import Engine, Entry, Lease, Record
+from .engine import Damaged, Engine, Entry, Lease, Reader, Record
+from .records import raw, update_frame
+
+log = logging.getLogger("dragoman")
 
 LARGE = 512 * 1024  # bytes
 _MARK = b'{"dragoman":"beside",'
@@ -23,11 +28,20 @@ class _Beside(Struct, tag_field="dragoman", tag="beside"):
 
 async def append(engine: Engine, lease: Lease, entries: Sequence[Entry], after: int) -> None:
     """Write records numbered from `after` + 1; durable when it returns."""
-    kept = [await _kept(engine, lease, entry) if len(entry.frame) > LARGE else entry for entry in entries]
+    kept = [await _kept(engine, lease.name, entry) for entry in entries]
     await engine.append(lease, kept, after)
 
 
-async def records(engine: Engine, session: str, after: int = 0) -> AsyncGenerator[Record, None]:
+async def adopt(engine: Engine, session: str, records: Sequence[Record], after: int) -> None:
+    """Write the records of another log as they are; nobody holds the session."""
+    kept = [
+        msgspec.structs.replace(record, entry=await _kept(engine, session, record.entry), is_whole=True)
+        for record in records
+    ]
+    await engine.adopt(session, kept, after)
+
+
+async def records(engine: Reader, session: str, after: int = 0) -> AsyncGenerator[Record, None]:
     """The records after a number, to the last one there is."""
     while page := await engine.read(session, after):
         for record in page:
@@ -35,20 +49,54 @@ async def records(engine: Engine, session: str, after: int = 0) -> AsyncGenerato
             yield await _whole(engine, session, record)
 
 
-async def record(engine: Engine, session: str, number: int) -> Record:
+async def record(engine: Reader, session: str, number: int) -> Record:
     """One record."""
     (found,) = await engine.read(session, number - 1, 1)
     return await _whole(engine, session, found)
 
 
-async def _kept(engine: Engine, lease: Lease, entry: Entry) -> Entry:
-    beside = _Beside(await engine.put_blob(lease.name, entry.frame))
+async def _kept(engine: Engine, session: str, entry: Entry) -> Entry:
+    """An entry as an engine is given it: what is large is kept beside the log."""
+    if len(entry.frame) <= LARGE:
+        return entry
+    beside = _Beside(await engine.put_blob(session, entry.frame))
     return msgspec.structs.replace(entry, frame=msgspec.json.encode(beside))
 
 
-async def _whole(engine: Engine, session: str, record: Record) -> Record:
-    if not record.entry.frame.startswith(_MARK):
+async def _whole(engine: Reader, session: str, record: Record) -> Record:
+    """A record with its frame, wherever that is; what cannot be read is told in its place, to everybody."""
+    frame: bytes | None = record.entry.frame if record.is_whole else None
+    if frame is not None and (name := blob_of(frame)):
+        frame = await _beside(engine, session, name)
+    if frame is None:
+        frame = damage_frame(session, record.number)
+        return msgspec.structs.replace(record, entry=Entry("gateway", frame), is_whole=False)
+    if frame is record.entry.frame:
         return record
-    name = msgspec.json.decode(record.entry.frame, type=_Beside).blob
-    frame = b"".join([piece async for piece in engine.blob(session, name)])
     return msgspec.structs.replace(record, entry=msgspec.structs.replace(record.entry, frame=frame))
+
+
+def blob_of(frame: bytes) -> str | None:
+    """The name of what is kept beside the log in the place of a frame."""
+    return msgspec.json.decode(frame, type=_Beside).blob if frame.startswith(_MARK) else None
+
+
+async def _beside(engine: Reader, session: str, name: str) -> bytes | None:
+    """A frame that was kept beside the log; None when it is no longer what it was."""
+    try:
+        frame = b"".join([piece async for piece in engine.blob(session, name)])
+    except Damaged:
+        return None
+    return frame if hashlib.sha256(frame).hexdigest() == name else None
+
+
+def damage_frame(session: str, number: int) -> bytes:
+    """What stands in the place of a record that cannot be read: words its viewers see, whatever the client."""
+    log.error("record %d of session %s is damaged", number, session)
+    text = f"[Damaged: record {number} of this session's log cannot be read.]"
+    update = {
+        "sessionUpdate": "agent_message_chunk",
+        "messageId": f"damaged-{number}",
+        "content": {"type": "text", "text": text},
+    }
+    return update_frame({"update": raw(update)}, session, number)

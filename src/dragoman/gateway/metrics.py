@@ -70,6 +70,7 @@ class Metrics:
         self.refusals = Counter("Requests refused, by why.", "reason")
         self.evictions = Counter("Viewers sent away because they did not keep up.")
         self.restarts = Counter("Agent processes started again after they died.")
+        self.expired = Counter("Sessions deleted because they were beyond the retention, by why.", "reason")
         self.appended = Counter("Records written to session logs.")
         self.append_seconds = Histogram("From handing records to the log until they are durable.")
         self.first_update_seconds = Histogram("From a prompt until its first update.")

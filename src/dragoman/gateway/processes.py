@@ -2,80 +2,90 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
-
-from msgspec import Raw
 
 from ..connecting import reach
 from ..errors import AgentStartError, InternalError
+from ..host.isolation import Isolation
+from ..host.terminals.sandbox import Sandbox
 from ..transports import Transport
-from .checks import Checks
-from .isolation import Isolation
+from .introductions import Introduction
 from .limits import Limits, draining, exceeded
 from .metrics import Metrics
+from .principals import PerPrincipal, PrincipalName
 from .upstream import Hosted, Upstream
+from .workers import Chores, Locks
+from .workspaces import Workspaces
 
 log = logging.getLogger("dragoman")
 
 IDLE = 60.0  # seconds an agent without sessions keeps running
 
-Place = tuple[str, str, str]  # whom a process serves: an agent's name, a principal, a session if it has its own
-Chore = Callable[[Coroutine[Any, Any, None]], None]
+# What a process of a principal serves: an agent's name, what that was told of its clients, a session of its own.
+Served = tuple[str, Introduction, str]
 
 
 class Processes:
-    """All of one gateway's; `chore` has something done that nobody waits for."""
+    """All of one gateway's; `chores` are what nobody waits for, `clock` tells how long nobody needed something."""
 
     def __init__(
-        self, agents: Mapping[str, Hosted], checks: Checks, limits: Limits, metrics: Metrics, chore: Chore
+        self,
+        agents: Mapping[str, Hosted],
+        workspaces: Workspaces,
+        limits: Limits,
+        metrics: Metrics,
+        chores: Chores,
+        clock: Callable[[], float],
     ) -> None:
         for name, hosted in agents.items():
             if hosted.isolated and (isinstance(hosted.target, str) or not isinstance(hosted.target, Sequence)):
                 raise ValueError(f"{name} is no command, so it cannot be isolated")
-            if hosted.isolated and checks.workspace is None:
+            if hosted.isolated and workspaces.pattern is None:
                 raise ValueError(f"{name} is to be isolated, but has no workspace to be isolated in")
-        self.running: dict[Place, Upstream] = {}
+            if hosted.isolated and not workspaces.is_per_principal:
+                raise ValueError(f"{name} is to be isolated, so the workspace has to have {{principal}} in it")
+        self.running: PerPrincipal[Served, Upstream] = PerPrincipal()
         self.is_draining = False
-        self._agents, self._checks, self._limits, self._metrics, self._chore = (
-            agents,
-            checks,
-            limits,
-            metrics,
-            chore,
-        )
-        self._starting: Counter[str] = Counter()  # by principal
-        self._died: set[Place] = set()  # whose last process ended by itself in the middle of something
-        self._idle = Idleness()
-        self._locks: dict[Place, asyncio.Lock] = {}
+        self.agents, self._workspaces, self._limits = agents, workspaces, limits
+        self._metrics, self._chores = metrics, chores
+        self._starting: Counter[PrincipalName] = Counter()
+        self._died: PerPrincipal[Served, bool] = (
+            PerPrincipal()
+        )  # whose last process ended in the middle of something
+        self._idle = Idleness(clock)
+        self._locks = Locks()
         self._isolations: dict[str, Isolation] = {}  # by agent
-        self._greetings: dict[str, dict[str, Raw]] = {}
+        self._sandbox = Sandbox()  # of commands; one for all agents, so that it is tried once
 
-    async def greeting(self, agent: str, principal: str) -> dict[str, Raw]:
-        """What an agent answers to `initialize`; it is started once to find out."""
-        if agent not in self._greetings:
-            self._greetings[agent] = (await self.get(agent, principal)).greeting
-        return self._greetings[agent]
+    async def any(self, agent: str, principal: PrincipalName, introduction: Introduction) -> Upstream:
+        """The newest of a principal's agents that was told this of its clients; one is started if none runs."""
+        for (name, told, _), upstream in reversed(self.running.of(principal).items()):
+            if (name, told) == (agent, introduction) and upstream.is_alive:
+                return upstream
+        return await self.get(agent, principal, introduction)
 
-    async def get(self, agent: str, principal: str, session: str = "") -> Upstream:
-        """A running agent of a principal, started if need be; of a session, if each has its own."""
-        place = agent, principal, session if self._agents[agent].process_per == "session" else ""
-        async with self._locks.setdefault(place, asyncio.Lock()):
-            found = self.running.get(place)
-            return found if found and found.is_alive else await self._start(place)
+    async def get(
+        self, agent: str, principal: PrincipalName, introduction: Introduction, session: str = ""
+    ) -> Upstream:
+        """A running agent that was told this of its clients, started if need be; a session may have its own."""
+        served = agent, introduction, session if self.agents[agent].process_per == "session" else ""
+        async with self._locks.hold((principal, served)):
+            self._idle.used((principal, served))  # what it is needed for has no party yet
+            found = self.running.find(principal, served)
+            return found if found and found.is_alive else await self._start(principal, served)
 
-    async def _start(self, place: Place) -> Upstream:
-        agent, principal, _ = place
+    async def _start(self, principal: PrincipalName, served: Served) -> Upstream:
+        agent, introduction, _ = served
         if self.is_draining:
             raise draining()
-        own = sum(owner == principal for _, owner, _ in self.running) + self._starting[principal]
-        if own >= self._limits.processes:
-            raise exceeded("processes", self._limits.processes)
-        upstream = Upstream(self._agents[agent], self._way_to(agent, principal), self._ended)
+        await self._make_room(principal)
+        way = self._way_to(agent, principal)
+        hosted = self.agents[agent]
+        upstream = Upstream(agent, hosted, principal, introduction, way, self._ended, self._sandbox)
         self._starting[principal] += 1
         try:
             await upstream.start()
@@ -84,51 +94,60 @@ class Processes:
             raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
         finally:
             self._starting -= Counter([principal])  # which forgets those who start none
-        self.running[place] = upstream
-        if place in self._died:
-            self._died.discard(place)
+        self.running.put(principal, served, upstream)
+        if self._died.drop(principal, served):
             self._metrics.restarts.add()
         self._metrics.processes.add(1)
         return upstream
 
-    def _way_to(self, agent: str, principal: str) -> AbstractAsyncContextManager[Transport]:
+    async def _make_room(self, principal: PrincipalName) -> None:
+        """Room for one more process, made by ending one that has no session if there is none."""
+        while len(own := self.running.of(principal)) + self._starting[principal] >= self._limits.processes:
+            idle = next((upstream for upstream in own.values() if upstream.is_idle), None)
+            if idle is None:
+                raise exceeded("processes", self._limits.processes)
+            await self._chores.finish(idle.close())
+
+    def _way_to(self, agent: str, principal: PrincipalName) -> AbstractAsyncContextManager[Transport]:
         """What starts or reaches an agent."""
-        hosted = self._agents[agent]
+        hosted = self.agents[agent]
         if not hosted.isolated:
-            return reach(hosted.target, env=hosted.env)
-        root = self._checks.root(principal)
-        assert root and isinstance(hosted.target, Sequence)  # as `__init__` has made sure
-        isolation = self._isolations.setdefault(agent, Isolation(hosted.visible))
-        return isolation.reach(hosted.target, root, hosted.env)
+            return reach(hosted.target, cwd=hosted.cwd, env=hosted.env, inherit_env=hosted.env is None)
+        assert isinstance(hosted.target, Sequence)  # as `__init__` has made sure
+        if agent not in self._isolations:
+            self._isolations[agent] = Isolation(hosted.visible, hosted.network)
+        return self._isolations[agent].reach(
+            hosted.target, functools.partial(self._workspaces.root, principal), hosted.env
+        )
 
     def _ended(self, upstream: Upstream) -> None:
-        for place, found in list(self.running.items()):
+        for principal, served, found in self.running.entries():
             if found is upstream:
-                del self.running[place]
+                self.running.drop(principal, served)
                 if upstream.parties_lost:
-                    self._died.add(place)
+                    self._died.put(principal, served, True)
                 self._metrics.processes.add(-1)
-                self._chore(upstream.close())
+                self._chores.start(upstream.close())
 
-    def end(self, agent: str, principal: str, session: str) -> None:
+    def end(self, agent: str, principal: PrincipalName, session: str) -> None:
         """End the process of a session that had its own."""
-        place = agent, principal, session
-        self._died.discard(place)
-        if own := self.running.get(place):
-            self._chore(own.close())
+        for served in [served for served in self._died.of(principal) if served[::2] == (agent, session)]:
+            self._died.drop(principal, served)
+        for served, own in self.running.of(principal).items():
+            if served[::2] == (agent, session):
+                self._chores.start(own.close())
 
-    async def tidy(self) -> None:
+    def tidy(self) -> None:
         """End what nobody has needed for a while."""
-        for place, upstream in list(self.running.items()):
-            if self._idle.lasts(place, IDLE, is_idle=not upstream.parties):
-                await upstream.close()
-        self._idle.keep(self.running)
-        for unused in [place for place, lock in self._locks.items() if not lock.locked()]:
-            del self._locks[unused]
+        running = {(principal, served): upstream for principal, served, upstream in self.running.entries()}
+        for place, upstream in running.items():
+            if self._idle.lasts(place, IDLE, is_idle=not upstream.is_needed):
+                self._chores.start(upstream.close())
+        self._idle.keep(running)
 
     async def close(self) -> None:
         """End them all."""
-        await asyncio.gather(*(upstream.close() for upstream in list(self.running.values())))
+        await asyncio.gather(*(upstream.close() for _, _, upstream in self.running.entries()))
         for isolation in self._isolations.values():
             with contextlib.suppress(OSError):
                 await isolation.close()
@@ -137,7 +156,8 @@ class Processes:
 class Idleness:
     """Since when nobody has needed something."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._since: dict[Hashable, float] = {}
 
     def lasts(self, key: Hashable, most: float, *, is_idle: bool) -> bool:
@@ -145,7 +165,12 @@ class Idleness:
         if not is_idle:
             self._since.pop(key, None)
             return False
-        return time.monotonic() - self._since.setdefault(key, time.monotonic()) > most
+        now = self._clock()
+        return now - self._since.setdefault(key, now) > most
+
+    def used(self, key: Hashable) -> None:
+        """Somebody needs it just now."""
+        self._since.pop(key, None)
 
     def keep(self, keys: Collection[Hashable]) -> None:
         """Forget all but these."""

@@ -32,6 +32,14 @@ def members(params: Raw) -> dict[str, Raw]:
         raise InvalidParams("the parameters have to be an object") from None
 
 
+def optional(found: dict[str, Raw], name: str) -> dict[str, Raw]:
+    """The members of a member; none when it is missing, null or anything but an object."""
+    try:
+        return _read_members(found.get(name, b"{}"))
+    except msgspec.DecodeError:
+        return {}
+
+
 def text(found: dict[str, Raw], name: str) -> str | None:
     """A member that has to be a string, if it is there."""
     if name not in found:
@@ -51,10 +59,7 @@ def session_of(found: dict[str, Raw]) -> str:
 
 def meta(found: dict[str, Raw]) -> dict[str, Raw]:
     """The members of `_meta`; none when it is anything but an object."""
-    try:
-        return _read_members(found.get("_meta", b"{}"))
-    except msgspec.DecodeError:
-        return {}
+    return optional(found, "_meta")
 
 
 def meta_value(found: dict[str, Raw], name: str) -> Any:

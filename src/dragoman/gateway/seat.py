@@ -15,19 +15,25 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Raw
 
+from .. import schema as s
 from ..connection import Connection
 from ..errors import Error
 from ..rpc import Method, Reply
 from .engine import Engine, Entry
+from .fitting import Fit
 from .history import History
+from .introductions import Introduction
 from .limits import Limits
 from .logs import records
-from .records import update_params
+from .records import Ended, raw, read_own, update_params
+from .workers import owned
 
 log = logging.getLogger("dragoman")
 
 Role = Literal["viewer", "editor", "admin"]
 RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
+
+MAX_WAITERS = 10_000  # of one seat, for records that it has not been told
 
 UPDATE = Method("session/update", Raw, is_request=False)
 
@@ -46,6 +52,8 @@ class Visitor(Protocol):
     connection: Connection
     client: str  # what tells this client from others of the same principal, also when it comes back
     knows_us: bool  # whether it wants to hear what only we say
+    introduction: Introduction
+    offers: s.ClientCapabilities
 
     @property
     def name(self) -> str:
@@ -53,6 +61,9 @@ class Visitor(Protocol):
 
     def lends(self, method: str) -> bool:
         """Whether it answers requests for its files or terminals."""
+
+    def left(self, session: str, seat: "Seat") -> None:
+        """A seat of its is no more."""
 
 
 class Seat:
@@ -68,6 +79,7 @@ class Seat:
         *,
         most: Role = "admin",
         after: int,
+        fit: Fit,
         limits: Limits,
         evict: "Callable[[Seat], None]",
         echo_until: int = 0,
@@ -76,6 +88,7 @@ class Seat:
         self.most = most  # it wants to be no more than this, whatever its principal is
         self.role = role
         self.cursor = after
+        self.fit = fit  # what the client can take
         self.asks: dict[str, int] = {}  # questions put to this client, by the id of the request
         self._history, self._engine = history, engine
         self._limits = limits
@@ -84,9 +97,10 @@ class Seat:
         self._pump: asyncio.Task[None] | None = None
         self._is_open = False
         self._kept_up = math.inf  # when it last had been told everything
-        self._is_warned = False
+        self._warned = -math.inf  # when it was last told that it lags
         self._left = False
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self.owed: dict[str, Callable[[Ended], None]] = {}  # by prompt, what gives this client its outcome
+        self._waiters: list[tuple[int, Callable[[], None]]] = []  # what is done once a record has been told
 
     @property
     def role(self) -> Role:
@@ -105,7 +119,7 @@ class Seat:
         """Begin to tell."""
         if not self._left:
             self._is_open = True
-            self._catch_up()
+            self.catch_up()
 
     def offer(self, first: int, entries: Sequence[Entry]) -> None:
         """Records have become durable, the first with this number."""
@@ -116,20 +130,46 @@ class Seat:
                 if self.visitor.connection.is_full:
                     break
                 self._tell(number, entry)
-        self._catch_up()
+        self.catch_up()
         self._watch_lag()
 
     async def reached(self, number: int) -> None:
         """Wait until the client has been told everything up to a record, or has left."""
         if self.cursor < number and not self._left:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((number, reached))
+            self._waiters.append((number, lambda: None if reached.done() else reached.set_result(None)))
             await reached
 
     def notify(self, name: str, params: dict[str, Any]) -> None:
-        """Tell the client what is no part of the conversation, if it understands."""
+        """Tell the client what is of the gateway, if it understands."""
         if self.visitor.knows_us and not self._left:
             self._note(Method(name, Any, is_request=False), {"sessionId": self.session, **params})
+
+    def after(self, number: int, do: Callable[[], None]) -> None:
+        """Do something once the client has been told everything up to a record, unless it leaves before that."""
+        if self._left:
+            return
+        if self.cursor >= number:
+            do()
+            return
+        self._waiters.append((number, lambda: None if self._left else do()))
+        if len(self._waiters) > MAX_WAITERS:
+            self._lose()
+
+    def pass_on(self, number: int, name: str, params: Raw) -> None:
+        """Tell the client what its agent told behind a record."""
+        method = Method(name, Raw, is_request=False)
+        self.after(number, lambda: self._note(method, params))
+
+    def show(self, params: Raw, *, is_history: bool = False) -> None:
+        """Tell the client an update, as far as it can take it."""
+        if not self._left and (shown := self.fit.update(params, is_history=is_history)) is not None:
+            self._note(UPDATE, shown)
+
+    def show_alone(self, update: dict[str, Any]) -> None:
+        """Tell this client what no other is told, and no log keeps."""
+        if not self._left:
+            self._note(UPDATE, raw({"sessionId": self.session, "update": update}))
 
     def put(self, ask: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
         """Ask the client something."""
@@ -145,13 +185,15 @@ class Seat:
     def leave(self) -> None:
         """Stop telling."""
         self._left, self._is_open = True, False
+        self.visitor.left(self.session, self)
         if self._pump:
             self._pump.cancel()
         self._wake()
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Read on in the log, if there is more."""
         if self._pump is None and self.cursor < self._history.durable and self._is_open:
-            self._pump = asyncio.create_task(self._read_on(), name="catching up")
+            self._pump = owned(self._read_on(), "catching up", lambda exc: self._lose())
         elif self.cursor == self._history.durable:
             self._kept_up = time.monotonic()
 
@@ -164,11 +206,10 @@ class Seat:
                         if connection.is_full:
                             await connection.room()
                         self._tell(record.number, record.entry)
-            self._kept_up, self._is_warned = time.monotonic(), False
+            self._kept_up = time.monotonic()
         except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
             log.info("a viewer is left behind: %s", exc)
-            self._is_open = False
-            self._evict(self)
+            self._lose()
         finally:
             self._pump = None
             self._wake()
@@ -176,33 +217,44 @@ class Seat:
     def _tell(self, number: int, entry: Entry) -> None:
         self.cursor = number
         own = entry.client == self.visitor.client and entry.principal == self.visitor.name
-        if (params := update_params(entry.frame)) is not None and not (own and number > self._echo_until):
-            self._note(UPDATE, params)
+        if (params := update_params(entry.frame)) is None:
+            self._tell_outcome(entry.frame)
+        elif not (own and number > self._echo_until):
+            self.show(params, is_history=number <= self._echo_until)
         if self._waiters:
             self._wake()
+
+    def _tell_outcome(self, frame: bytes) -> None:
+        """Answer a prompt of this client's at its place: after what was told of it, before what comes then."""
+        if self.owed and isinstance(ended := read_own(frame), Ended) and ended.prompt in self.owed:
+            self.owed.pop(ended.prompt)(ended)
 
     def _note(self, method: Method, params: Any) -> None:
         try:
             self.visitor.connection.note(method, params)
         except Error as exc:
             log.info("a viewer is gone: %s", exc)
-            self._is_open = False
-            self._evict(self)
+            self._lose()
+
+    def _lose(self) -> None:
+        """It cannot be told any more; it will come back for the rest."""
+        self._is_open = False
+        self._evict(self)
 
     def _watch_lag(self) -> None:
         behind = self._history.durable - self.cursor
         if behind < self._limits.warn_lag or self._kept_up == math.inf:  # it is still being told what was before
             return
-        if not self._is_warned:
-            self._is_warned = True
+        now = time.monotonic()
+        # Told once each time it falls behind, and not again at once where it hovers about the limit.
+        if self._warned < self._kept_up and now - self._warned > self._limits.lag_seconds:
+            self._warned = now
             self.notify("_dragoman/lagging", {"behind": behind, "most": self._limits.evict_lag})
-        if behind >= self._limits.evict_lag and time.monotonic() - self._kept_up > self._limits.lag_seconds:
-            self._is_open = False
-            self._evict(self)
+        if behind >= self._limits.evict_lag and now - self._kept_up > self._limits.lag_seconds:
+            self._lose()
 
     def _wake(self) -> None:
         reached = [waiter for waiter in self._waiters if self.cursor >= waiter[0] or self._left]
         self._waiters = [waiter for waiter in self._waiters if waiter not in reached]
-        for _, future in reached:
-            if not future.done():
-                future.set_result(None)
+        for _, go_on in reached:
+            go_on()

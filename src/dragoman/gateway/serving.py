@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import fcntl
 import ipaddress
 import json
 import logging
 import os
+import shutil
 import signal
 import ssl
 import time
@@ -18,7 +18,10 @@ from typing import Literal
 from msgspec import Struct
 
 from .. import directories
+from ..destinations import PUBLIC_ONLY
 from ..errors import Error
+from ..host.boundaries import Own, Writable, overlap, own_things
+from ..host.processes import Launch
 from ..transports.certificates import reload_certificate
 from .admin import admin_socket
 from .admission import Admission, Signed
@@ -26,15 +29,19 @@ from .card import Detached
 from .checks import Checks
 from .gateway import Gateway, running
 from .limits import Limits
+from .offline import only_one
+from .retention import Retention
 from .sqlite import SqliteEngine
+from .supervision import VARIABLES, supervised
 from .tokens import TokenFile, add_token
 from .upstream import Hosted
 from .web import Web, local_names
+from .workspaces import Workspaces
 
 log = logging.getLogger("dragoman")
 
 LOCAL_TOKEN = "local.token"  # the token of whoever runs the gateway, in its directory
-KEPT_BACK = ("DRAGOMAN_TOKEN",)  # of our environment from agents
+KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES)  # of our environment from agents
 
 
 class Order(Struct, kw_only=True):
@@ -55,13 +62,18 @@ class Order(Struct, kw_only=True):
     mcp_commands: Sequence[str] = ()
     limits: Limits = Limits()
     detached: Detached = Detached()
+    retention: Retention = Retention()
     level: Literal["process", "power"] = "power"
     drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop
 
 
-def environment() -> dict[str, str]:
-    """What an agent's process gets of our environment: no token of ours."""
-    return {name: value for name, value in os.environ.items() if name not in KEPT_BACK}
+def environment(launch: Launch) -> dict[str, str]:
+    """What an agent's process gets: its own settings, and of our environment no token of ours.
+
+    Our own agents are told to keep to the public internet: what is private here is not their clients'.
+    """
+    given = {PUBLIC_ONLY: "1", **launch.environment}
+    return {name: value for name, value in given.items() if name not in KEPT_BACK or name in launch.env}
 
 
 def state_directory() -> Path:
@@ -75,9 +87,11 @@ async def serve(order: Order, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is something to read again
     async with serving(order, stopping.set) as (gateway, url):
-        ready(url)
-        await stopping.wait()
+        async with supervised():
+            ready(url)
+            await stopping.wait()
         log.info("stopping: nothing new is taken")
         await gateway.drain(order.drain)
 
@@ -86,12 +100,18 @@ async def serve(order: Order, ready: Callable[[str], None]) -> None:
 async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple[Gateway, str]]:
     """A gateway that is being served, and its URL."""
     check_exposure(order)
-    order.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _only_one(order.state):
-        tls = _tls(order)
+    tls = _tls(order)
+    with _state_of(order.state) as keep:
         checks = Checks(workspace=order.workspace, commands=frozenset(order.mcp_commands))
         engine = SqliteEngine(order.state, order.level)
-        gateway = Gateway(engine, order.agents, limits=order.limits, checks=checks, detached=order.detached)
+        gateway = Gateway(
+            engine,
+            order.agents,
+            limits=order.limits,
+            checks=checks,
+            detached=order.detached,
+            retention=order.retention,
+        )
         try:
             web = Web(gateway, _admission(order, gateway), origins=order.origins)
         except BaseException:
@@ -99,6 +119,7 @@ async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple
             raise
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
+            check_apart(order, gateway.workspaces)
             try:
                 from ..transports.server import listening
 
@@ -108,10 +129,10 @@ async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple
             except OSError as exc:
                 raise Error(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
             web.hosts |= _names(order, server.port)
-            if tls and order.tls:
-                _reload_on_hangup(tls, order.tls)
+            _reload_on_hangup(tls, order.tls)
             await stack.enter_async_context(admin_socket(gateway, order.state, stop))
             await stack.enter_async_context(web.watching())
+            keep()
             yield gateway, server.url(websocket=True)
 
 
@@ -127,6 +148,20 @@ def check_exposure(order: Order) -> None:
         )
 
 
+def check_apart(order: Order, workspaces: Workspaces) -> None:
+    """Refuse to put anything of the gateway's where sandboxes write or can see it."""
+    walled = [agent for agent in order.agents.values() if agent.sandbox or agent.isolated]
+    if not walled or workspaces.pattern is None:
+        return
+    files = [order.state, *([order.tokens] if order.tokens else ()), *(order.tls or ())]
+    own = own_things(*(Own(os.path.realpath(path), "a file of the gateway", "keep it elsewhere") for path in files))
+    visible = [path for agent in walled for path in agent.visible]
+    others = Own(workspaces.top, "where everybody's workspace is")
+    why = overlap([Writable(workspaces.real_pattern)], (), own) or overlap((), visible, [*own, others])
+    if why:
+        raise Error(f"the sandbox would not hold: {why}")
+
+
 def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -135,17 +170,27 @@ def is_loopback(host: str) -> bool:
 
 
 @contextlib.contextmanager
-def _only_one(directory: Path) -> Iterator[None]:
-    """Hold the directory: two gateways that write the same logs would both be wrong."""
-    fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+def _state_of(directory: Path) -> Iterator[Callable[[], None]]:
+    """The directory of a gateway, made if need be and held; a failure before `keep` leaves nothing new in it."""
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = set(os.listdir(directory))
+    is_kept = False
+
+    def keep() -> None:
+        nonlocal is_kept
+        is_kept = True
+
+    with only_one(directory):
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Error(f"another gateway uses {directory}; stop it, or give this one another --state") from None
-        yield
-    finally:
-        os.close(fd)
+            yield keep
+        except BaseException:
+            if not is_kept:
+                for path in (directory / name for name in set(os.listdir(directory)) - before):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                for path in made:
+                    path.rmdir()
+            raise
 
 
 def _admission(order: Order, gateway: Gateway) -> Admission:
@@ -190,12 +235,16 @@ def _tls(order: Order) -> ssl.SSLContext | None:
     return context
 
 
-def _reload_on_hangup(context: ssl.SSLContext, files: tuple[str, str]) -> None:
-    """SIGHUP reads the certificate again, for new connections; those that are open stay."""
+def _reload_on_hangup(context: ssl.SSLContext | None, files: tuple[str, str] | None) -> None:
+    """SIGHUP reads the certificate again, for new connections; those that are open stay, with or without one."""
 
     def reload() -> None:
+        if context is None or files is None:
+            log.info("there is no certificate to read again; tokens and keys are read when they change")
+            return
         try:
             reload_certificate(context, *files)
+            log.info("the certificate was read again")
         except OSError as exc:
             log.error("the new certificate cannot be used: %s", exc)
 
@@ -222,4 +271,4 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)  # in ASCII: what a peer said is in it, and a terminal may show it

@@ -3,6 +3,7 @@
 It is the fold of the records up to one of them: made again when it is lost, gone on with from where it is.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -11,6 +12,8 @@ from msgspec import Raw, Struct
 from .engine import Entry
 from .records import Answered, Asked, Ended, Prompted, is_update, raw, read_own
 
+KINDS = ("summary", "checkpoint")  # of facts: the newest, and an older one should that be damaged or refused
+CHECKPOINT = 50_000  # records after which the older one is made anew
 MAX_OUTCOMES = 4096  # prompts whose outcome is found by their key; of more the oldest is forgotten
 
 
@@ -42,15 +45,16 @@ class Summary(Struct):
     asks: dict[str, Asked] = {}
     tools: dict[str, int] = {}  # calls that have begun and not ended
     ended: dict[str, int] = {}  # where in the log the outcome of each prompt stands
+    commands: int = 0  # where the commands that there are were told last
 
     @staticmethod
-    def read(data: bytes | None, last: int) -> "Summary":
-        """One that was kept, or the beginning of a new one where there is none that can be gone on with."""
-        try:
-            found = msgspec.json.decode(data or b"{}", type=Summary)
-        except msgspec.DecodeError:
-            return Summary()
-        return found if found.at <= last else Summary()
+    def read(kept: Iterable[bytes], last: int) -> "Summary":
+        """The newest of those that were kept and can be gone on with, or the beginning of a new one."""
+        found = [Summary()]
+        for data in kept:
+            with contextlib.suppress(msgspec.DecodeError):
+                found.append(msgspec.json.decode(data, type=Summary))
+        return max((one for one in found if one.at <= last), key=lambda one: one.at)
 
     def add(self, first: int, entries: Sequence[Entry]) -> None:
         """Go on with records, the first of which has this number."""
@@ -61,6 +65,8 @@ class Summary(Struct):
                 self._add_own(number, entry.frame)
             elif b'"tool_call' in entry.frame:  # of most a look at the bytes is enough
                 self._add_tool(number, entry.frame)
+            elif b'"available_commands_update"' in entry.frame:
+                self._add_commands(number, entry.frame)
 
     def _add_own(self, number: int, frame: bytes) -> None:
         match read_own(frame):
@@ -75,6 +81,11 @@ class Summary(Struct):
                 self.asks[asked.ask] = asked
             case Answered(ask=ask):
                 self.asks.pop(ask, None)
+
+    def _add_commands(self, number: int, frame: bytes) -> None:
+        with contextlib.suppress(msgspec.DecodeError):
+            if _glance(frame).params.update.session_update == "available_commands_update":
+                self.commands = number
 
     def _add_tool(self, number: int, frame: bytes) -> None:
         try:

@@ -24,7 +24,13 @@ Scope = Literal["use", "admin"]
 
 PREFIX = "dgm_"  # a token that leaked is known for one, by whoever scans for such things
 BYTES = 32
+MAX_NAME = 256  # characters of a principal's name
 MAX_TOKEN = 512  # characters of what somebody presents; a longer one is not even hashed
+
+
+def is_name(name: object) -> bool:
+    """Whether a principal can be called this: some letters, all of which can be seen."""
+    return isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name.strip() == name
 
 
 class TokenFileError(Error):
@@ -75,6 +81,10 @@ class TokenFile:
             raise TokenFileError(f"{self.path} cannot be read: {exc.strerror}") from None
         except msgspec.DecodeError as exc:
             raise TokenFileError(f"{self.path} is no token file: {exc}") from None
+        if nameless := [grant.name for grant in grants if not is_name(grant.principal)]:
+            raise TokenFileError(
+                f"{self.path} is no token file: {nameless[0]!r} lets in a principal without a name"
+            )
         self._grants = {grant.sha256: grant for grant in grants}
         self._seen = seen
 
@@ -105,8 +115,8 @@ def add_token(
     expires: float | None = None,
 ) -> str:
     """Make a token and add it to a file, which is made if need be; gives the token, which is nowhere else."""
-    if not name.strip() or not principal.strip():
-        raise TokenFileError("a token wants a name and a principal")
+    if not name.strip() or not is_name(principal):
+        raise TokenFileError("a token wants a name and a principal, in letters that can be seen")
     file = Path(path)
     grants = TokenFile(file).grants if file.exists() else []
     if any(grant.name == name for grant in grants):

@@ -11,59 +11,35 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, RpcError
+from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, ResourceNotFound, RpcError
 from .asks import Asks
 from .desk import Desk
 from .history import History
-from .limits import exceeded
-from .logs import record
-from .records import (
-    PROMPT,
-    Ended,
-    Problem,
-    Prompted,
-    changed,
-    meta_value,
-    own_frame,
-    raw,
-    read_own,
-    update_frame,
-)
+from .limits import draining, exceeded
+from .link import Link, Ready
+from .outcomes import Outcomes, Turn, interruption
+from .records import PROMPT, Ended, Problem, Prompted, changed, meta_value, own_frame, raw, update_frame
 from .seat import Visitor
 from .summary import Summary
 from .tracing import TRACE, describe, onward, span
 from .upstream import Upstream
+from .workers import owned
 
 log = logging.getLogger("dragoman")
 
 MAX_KEY = 200
 CANCELLED = raw({"stopReason": "cancelled"})
-LAST_WORDS = 10.0  # seconds for an agent that was told to stop
-
-Ready = Callable[[], Awaitable[tuple[Upstream, str, Sequence[Any]]]]
-
-
-class Turn:
-    """One prompt from when it was accepted to its outcome."""
-
-    def __init__(self, key: str, found: dict[str, Raw], visitor: Visitor) -> None:
-        self.key, self.found = key, found
-        self.principal, self.client = visitor.name, visitor.client
-        self.outcome: asyncio.Future[tuple[int, Ended]] = asyncio.get_running_loop().create_future()
-        self.is_cancelled = self.is_ended = False
-        self.number = 0  # of the record that says it was accepted
-        self.began = time.monotonic()
-        self.is_answered = False  # something was heard of it
+CLOSING = 5.0  # seconds a turn has to end when its session is closed
 
 
 class Turns:
-    """Takes prompts and runs them in order; `ready` leads to the agent, `moved` is called when the queue has."""
+    """Takes prompts and runs them in order; `link` leads to the agent, `moved` is called when the queue has."""
 
     def __init__(
         self,
@@ -73,65 +49,79 @@ class Turns:
         asks: Asks,
         desk: Desk,
         *,
-        ready: Ready,
+        link: Link,
         moved: Callable[[], None],
     ) -> None:
         self.running: Turn | None = None
+        self.outcomes = Outcomes(session, history, desk.engine, desk.metrics)
         self._session, self._history, self._summary, self._asks = session, history, summary, asks
-        self._engine, self._limits, self._metrics = desk.engine, desk.limits, desk.metrics
-        self._ready, self._moved = ready, moved
+        self._desk, self._limits, self._metrics = desk, desk.limits, desk.metrics
+        self._link, self._moved = link, moved
         self._queue: deque[Turn] = deque()
-        self._open: dict[str, Turn] = {}
         self._worker: asyncio.Task[None] | None = None
-        self._upstream: tuple[Upstream, str] | None = None
-        self._announcing: set[asyncio.Task[None]] = set()
+        self._starting: asyncio.Future[Ready] | None = None  # the agent, before a turn has it
+        self._upstream: tuple[Upstream, str] | None = None  # where the running turn is known
+        self._is_closed = False
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._open)
+        return bool(self.outcomes.open) or self.running is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the turn that runs is to end: nobody is asked anything on its behalf."""
+        return self.running is not None and self.running.cancelled.is_set()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the turn that runs has its outcome already: nothing that is still said of it is heard."""
+        return self.running is not None and self.running.is_ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session is being closed and no turn runs any more: nothing more is heard."""
+        return self._is_closed and self.running is None
+
+    def is_of(self, visitor: Visitor) -> bool:
+        """Whether the turn that runs was asked for by this client."""
+        running = self.running
+        return running is not None and (running.principal, running.client) == (visitor.name, visitor.client)
 
     @property
     def waiting(self) -> list[Turn]:
         return list(self._queue)
 
-    async def prompt(self, key: str, found: dict[str, Raw], visitor: Visitor) -> tuple[int, Ended]:
+    def prompt(self, key: str, found: dict[str, Raw], visitor: Visitor) -> "asyncio.Future[tuple[int, Ended]]":
         """Have a prompt answered: where its outcome stands in the log, and what it is."""
-        turn = self._open.get(key)
-        if turn is None and (number := self._summary.ended.get(key)):
-            return number, await self._outcome(number)
-        turn = turn or self._accept(key, found, visitor)
-        return await asyncio.shield(turn.outcome)
+        if turn := self.outcomes.open.get(key):
+            return turn.outcome
+        if (number := self._summary.ended.get(key)) is not None:
+            return owned(self.outcomes.read(number), "outcome", lambda exc: None)
+        return self._accept(key, found, visitor).outcome
 
     def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> Turn:
+        if self._is_closed:
+            raise ResourceNotFound("Session not found", {"sessionId": self._session})
+        if self._desk.is_draining:
+            raise draining()
         if len(self._queue) >= self._limits.queue:
             raise exceeded("queue", self._limits.queue)
         _content(found)
         prompted = Prompted(key)
         turn = Turn(key, found, visitor)
         turn.number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
-        self._open[key] = turn
+        self.outcomes.open[key] = turn
         self._queue.append(turn)
         self._moved()
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._work(), name="turns")
+        self._go_on()
         return turn
-
-    async def _outcome(self, number: int) -> Ended:
-        ended = read_own((await record(self._engine, self._session, number)).entry.frame)
-        assert isinstance(ended, Ended)
-        return ended
-
-    async def finished(self) -> None:
-        """Wait until no prompt runs or waits."""
-        while self._open:
-            await asyncio.wait([turn.outcome for turn in self._open.values()])
 
     # Cancelling
 
     def cancel(self, visitor: Visitor) -> None:
         """Cancel the turn that runs, and what this client has waiting."""
-        for turn in list(self._open.values()):
-            if (turn.principal, turn.client) == (visitor.name, visitor.client) and turn is not self.running:
+        for turn in list(self._queue):
+            if (turn.principal, turn.client) == (visitor.name, visitor.client):
                 self._drop(turn)
         if self.running:
             self._stop(self.running)
@@ -145,7 +135,7 @@ class Turns:
 
     def cancel_one(self, key: str) -> bool:
         """Cancel one prompt, waiting or running; false when there is none."""
-        turn = self._open.get(key)
+        turn = self.outcomes.open.get(key)
         if turn is None:
             return False
         if turn is self.running:
@@ -154,30 +144,61 @@ class Turns:
             self._drop(turn)
         return True
 
-    def _drop(self, turn: Turn) -> None:
+    def _drop(self, turn: Turn, ended: Ended | None = None) -> None:
         if turn in self._queue:  # else it has just ended
             self._queue.remove(turn)
-            self._end(turn, Ended(turn.key, CANCELLED))
+            self.outcomes.end(turn, ended or Ended(turn.key, CANCELLED))
             self._moved()
 
     def _stop(self, turn: Turn) -> None:
-        turn.is_cancelled = True
+        turn.cancelled.set()
         self._asks.cancel_all()
         if self._upstream:
             upstream, id = self._upstream
             upstream.note("session/cancel", raw({"sessionId": id}))
 
-    async def close(self) -> None:
-        """End what runs and what waits: nobody is going to do it here."""
+    # The end
+
+    async def finished(self) -> None:
+        """Wait until no prompt runs or waits."""
+        await self.outcomes.all_told()
+
+    async def close(self, *, is_last: bool) -> None:
+        """End what runs and what waits: cancelled with its session, interrupted with the gateway (`is_last`)."""
+        self._is_closed = True
+        if not is_last:
+            self.cancel_all()
+            if self._worker:
+                await asyncio.wait([self._worker], timeout=CLOSING)
+        for turn in list(self._queue):
+            self._drop(turn, _cut_short(turn))
         if self._worker:
             self._worker.cancel()
             await asyncio.wait([self._worker])
-        while self._queue:
-            self._end(self._queue.popleft(), Ended("", error=interruption("the gateway stopped"), interrupted=True))
-        if self._announcing:
-            await asyncio.wait(self._announcing)
+        if self._starting:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        await self.outcomes.all_told()
+
+    async def settle_broken(self) -> None:
+        """The log has broken: nothing more is run, and every prompt is told its outcome."""
+        self._queue.clear()
+        if self.running:
+            self._stop(self.running)
+        await self.outcomes.settle_broken()
 
     # Running
+
+    def _go_on(self) -> None:
+        if self._worker is None and self._queue:
+            self._worker = owned(self._work(), "turns", self._died)
+
+    def _died(self, exc: Exception) -> None:
+        """Give the turn that was running its outcome, and go on with the others."""
+        turn, self.running, self._upstream, self._worker = self.running, None, None, None
+        if turn:
+            self.outcomes.end(turn, Ended(turn.key, error=_failure(exc)))
+        self._go_on()
 
     async def _work(self) -> None:
         try:
@@ -187,63 +208,94 @@ class Turns:
                 with span("turn", {"dragoman.session": self._session}, _trace(turn.found)):
                     ended = await self._run(turn)
                     describe(outcome=ended.outcome)
-                self._upstream = self.running = None
-                self._end(turn, ended)
-            self._moved()
-        finally:
-            self._worker = None
+                self.running = None
+                self.outcomes.end(turn, ended)
+        except asyncio.CancelledError:  # the session or the gateway ends in the middle of a turn
+            if self.running:
+                await self._wind_up()
+                self.outcomes.end(self.running, _cut_short(self.running))
+            self.running = None
+            raise
+        self._worker = None
+        self._moved()
 
     async def _run(self, turn: Turn) -> Ended:
         try:
             return Ended(turn.key, await self._ask_agent(turn))
         except ConnectionClosed as exc:
-            return await self._interrupt(turn, str(exc).partition("; its stderr")[0])
-        except asyncio.CancelledError:
-            self._end(turn, await self._interrupt(turn, "the gateway stopped"))
-            raise
+            await self._wind_up()
+            why = str(exc).partition("; its stderr")[0]
+            return Ended(turn.key, error=interruption(why), interrupted=True)
         except RpcError as exc:
             return Ended(turn.key, error=Problem.of(exc))
         except Error as exc:  # the agent does not start, the log cannot be written
             return Ended(turn.key, error=Problem.of(InternalError(str(exc))))
+        except Exception as exc:
+            log.exception("a turn of session %s failed", self._session)
+            await self._wind_up()
+            return Ended(turn.key, error=_failure(exc))
 
     async def _ask_agent(self, turn: Turn) -> Raw:
         await self._history.settled(turn.number)
-        upstream, id, primer = await self._ready()
-        self._upstream = upstream, id
-        if turn.is_cancelled:
+        if turn.cancelled.is_set():
             return CANCELLED
+        if (ready := await self._ready(turn)) is None:
+            return CANCELLED
+        upstream, id, primer = ready
         blocks = _content(turn.found)
         for block in blocks:
-            chunk = {"sessionId": raw(""), "update": raw({"sessionUpdate": "user_message_chunk", "content": block})}
-            self._tell("client", chunk, turn.principal, turn.client)
+            update = raw({"sessionUpdate": "user_message_chunk", "content": block})
+            self._tell("client", {"sessionId": raw(""), "update": update}, turn.principal, turn.client)
         await self._history.settled()
-        if turn.is_cancelled:  # the agent was told so before it knew of the turn
+        if turn.cancelled.is_set():  # the agent never knows of it
             return CANCELLED
         found = {**turn.found, "prompt": raw([*primer, *blocks])} if primer else turn.found
-        asking = asyncio.ensure_future(upstream.call("session/prompt", changed(found, onward(), sessionId=id)))
+        self._link.reminded()
+        return await self._answered(turn, upstream, id, changed(found, onward(), sessionId=id))
+
+    async def _ready(self, turn: Turn) -> Ready | None:
+        """The agent; None when the turn is cancelled before, while the agent goes on to start for the next one."""
+        if self._starting is None or self._starting.done():  # how it went then does not count by now
+            self._starting = asyncio.ensure_future(self._link.ready())
+            self._starting.add_done_callback(_look)
+        await _first(self._starting, turn, None)
+        if turn.cancelled.is_set():
+            return None
+        started, self._starting = self._starting, None
+        return started.result()
+
+    async def _answered(self, turn: Turn, upstream: Upstream, id: str, params: Raw) -> Raw:
+        """What the agent answers to a prompt; an agent that does not stop when it is told to is ended."""
+        asking = upstream.ask("session/prompt", params)
+        self._upstream = upstream, id  # from here on to cancel is to tell the agent
         try:
-            await asyncio.sleep(0)  # now it is on its way
-            if turn.is_cancelled:
-                self._stop(turn)
-            await asyncio.wait([asking], timeout=self._limits.turn_seconds)
+            await _first(asking, turn, self._limits.turn_seconds)
+            is_late = not turn.cancelled.is_set()
             if not asking.done():
-                self._stop(turn)
-                await asyncio.wait([asking], timeout=LAST_WORDS)
-                raise exceeded("turn_seconds", self._limits.turn_seconds)
+                if is_late:
+                    self._stop(turn)
+                await asyncio.wait([asking], timeout=self._limits.cancel_seconds)
+                if not asking.done():
+                    log.error("an agent did not stop in %g s; it is ended", self._limits.cancel_seconds)
+                    await self._desk.finish(upstream.close())
+                if is_late:
+                    raise exceeded("turn_seconds", self._limits.turn_seconds)
+                if not asking.done() or isinstance(asking.exception(), ConnectionClosed):
+                    await self._wind_up()
+                    return CANCELLED
             return asking.result()
         finally:
+            self._upstream = None
             asking.cancel()
-            with contextlib.suppress(Exception, asyncio.CancelledError):
-                await asking
+            _look(asking)  # another outcome may have come first
 
-    async def _interrupt(self, turn: Turn, why: str) -> Ended:
+    async def _wind_up(self) -> None:
         """The agent is gone in the middle: say so of everything that was under way, and run nothing again."""
         self._asks.cancel_all()
         with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
             await self._history.settled()
             for failure in self._summary.failures():
                 self._tell("gateway", failure)
-        return Ended(turn.key, error=interruption(why), interrupted=True)
 
     def _tell(self, origin: Any, found: dict[str, Raw], principal: str = "", client: str = "") -> None:
         self._history.add(origin, lambda number: update_frame(found, self._session, number), principal, client)
@@ -254,34 +306,21 @@ class Turns:
             self.running.is_answered = True
             self._metrics.first_update_seconds.observe(time.monotonic() - self.running.began)
 
-    def _end(self, turn: Turn, ended: Ended) -> None:
-        """Write an outcome down; whoever waits hears of it once it is durable."""
-        ended.prompt = turn.key
-        if turn.is_ended:
-            return
-        turn.is_ended = True
-        self._metrics.turns.add(1, ended.outcome)
-        self._metrics.turn_seconds.observe(time.monotonic() - turn.began)
-        try:
-            number = self._history.add("gateway", lambda _: own_frame(ended))
-        except Error as exc:
-            self._open.pop(turn.key, None)
-            turn.outcome.set_exception(InternalError(str(exc)))
-            turn.outcome.exception()
-            return
-        announcing = asyncio.create_task(self._announce(turn, number, ended), name="outcome")
-        self._announcing.add(announcing)
-        announcing.add_done_callback(self._announcing.discard)
 
-    async def _announce(self, turn: Turn, number: int, ended: Ended) -> None:
-        try:
-            await self._history.settled(number)
-            turn.outcome.set_result((number, ended))
-        except Error as exc:
-            turn.outcome.set_exception(InternalError(f"the outcome could not be kept: {exc}"))
-            turn.outcome.exception()  # nobody may be waiting
-        finally:
-            self._open.pop(turn.key, None)
+async def _first(waited_for: "asyncio.Future[Any]", turn: Turn, seconds: float | None) -> None:
+    """Wait until something is done, or the turn is cancelled, or time is over."""
+    stopping = asyncio.ensure_future(turn.cancelled.wait())
+    both: set[asyncio.Future[Any]] = {waited_for, stopping}
+    try:
+        await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+
+
+def _look(done: "asyncio.Future[Any]") -> None:
+    """Take note of how something went that perhaps nobody waits for any more."""
+    if not done.cancelled():
+        done.exception()
 
 
 def key_of(found: dict[str, Raw], visitor: Visitor) -> str:
@@ -299,8 +338,16 @@ def owner(principal: str) -> str:
     return principal.replace("%", "%25").replace("/", "%2F") + "/"
 
 
-def interruption(why: str) -> Problem:
-    return Problem(-32603, f"the turn was interrupted: {why}", {"kind": "turn_interrupted"})
+def _cut_short(turn: Turn) -> Ended:
+    """How a turn ends that is ended with its session, by whoever closes that, or with the gateway."""
+    if turn.cancelled.is_set():
+        return Ended(turn.key, CANCELLED)
+    return Ended(turn.key, error=interruption("the gateway stopped"), interrupted=True)
+
+
+def _failure(exc: Exception) -> Problem:
+    """What is told of a turn that failed for a reason of ours; the log has the rest."""
+    return Problem(-32603, f"the gateway failed: {type(exc).__name__}", {"kind": "gateway_failure"})
 
 
 def _trace(found: dict[str, Raw]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import re
 from collections.abc import AsyncIterator, Collection, MutableMapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from .gateway import Gateway
 from .limits import RETRY_AFTER
 from .metrics import TYPE
 from .tokens import TokenFileError
+from .workers import owned
 
 log = logging.getLogger("dragoman")
 
@@ -32,6 +34,7 @@ WRONG = (400, 413, 501)  # what a request with a wrong frame is answered
 ABUSIVE = 1008  # the code a WebSocket is closed with then
 REVOKED = 4401  # the code a WebSocket is closed with when its credential is no longer good
 ROOT = "/acp"
+HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,200}")  # what may be shown of a header
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
@@ -54,17 +57,29 @@ class Web:
         self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, connections=most, **options)
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
         self._errors = Damping(ERRORS)
+        self._watching: asyncio.Task[None] | None = None
+        self._watching_keys: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Live connections are looked at again and again: who is no longer let in is sent away."""
-        watch = asyncio.create_task(self._watch(), name="revocations")
+        self._begin_watch()
+        self._begin_watch_of_keys()
         try:
             yield
         finally:
-            watch.cancel()
-            await asyncio.wait([watch])
+            assert self._watching and self._watching_keys
+            self._watching.cancel()
+            self._watching_keys.cancel()
+            await asyncio.wait([self._watching, self._watching_keys])
             await self._endpoint.close()
+
+    def _begin_watch(self, _: object = None) -> None:
+        """A look that fails is followed by others."""
+        self._watching = owned(self._watch(), "revocations", self._begin_watch)
+
+    def _begin_watch_of_keys(self, _: object = None) -> None:
+        self._watching_keys = owned(self._watch_keys(), "issuer's keys", self._begin_watch_of_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -103,7 +118,7 @@ class Web:
         named = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"host"]
         if len(named) != 1 or named[0].lower() not in self.hosts:
             self.gateway.metrics.refusals.add(1, "host")
-            raise Refused(421, "this server does not go by that name")
+            raise Refused(421, _not_ours(named))
         pages = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"origin"]
         if pages and (len(pages) > 1 or pages[0] not in self.origins):
             self.gateway.metrics.refusals.add(1, "origin")
@@ -176,6 +191,19 @@ class Web:
                 if not self.admission.still_holds(_whose(wire)):
                     self.gateway.metrics.refusals.add(1, "revoked")
                     wire.end("the credential is no longer good", REVOKED)
+
+    async def _watch_keys(self) -> None:
+        """Look at an issuer's keys, which may take long, beside what must not wait for it."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY)
+            await self.admission.refresh_keys()
+
+
+def _not_ours(named: list[str]) -> str:
+    """Why a request under another name is refused, and what makes the name ours."""
+    if len(named) != 1 or not HOST.fullmatch(named[0]):
+        return "this gateway does not answer to that Host header"
+    return f"this gateway does not answer to the name {named[0]}; it does when started with --host {named[0]}"
 
 
 def _whose(wire: AcceptedTransport) -> Principal:

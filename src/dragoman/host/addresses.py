@@ -1,15 +1,15 @@
 """Where an address leads, and whether everybody who reads it would agree."""
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ..destinations import PORTS, is_host, read_origin
 from .display import scripts, visible
 
-_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+MAX_URL = 65_536  # characters
+MAX_HOST = 253
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
@@ -30,27 +30,8 @@ class Origin(Struct, frozen=True):
 
 def origin(url: str) -> Origin | None:
     """Where a URL leads; None when two programs might not agree on it."""
-    if re.search(r"[\x00-\x20\x7f\\]", url) or not url.isascii():
-        return None
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").removesuffix("."), parts.port
-    except ValueError:
-        return None
-    if parts.username is not None or parts.password is not None or not is_host(host):
-        return None
-    return Origin(parts.scheme, host, port or _PORTS.get(parts.scheme))
-
-
-def is_host(host: str) -> bool:
-    """Whether this is a host name, or an IP address as it is always written."""
-    labels = host.split(".")
-    if ":" not in host and not _NUMBER.fullmatch(labels[-1]):
-        return all(_LABEL.fullmatch(label) for label in labels)
-    try:
-        return str(ipaddress.ip_address(host)) == host
-    except ValueError:
-        return False
+    found = read_origin(url) if len(url) <= MAX_URL else None
+    return None if found is None else Origin(*found)
 
 
 def host_pattern(text: str, *, exact: bool) -> Origin | None:
@@ -68,18 +49,22 @@ def host_pattern(text: str, *, exact: bool) -> Origin | None:
         return None
     if exact:
         scheme = scheme or "https"
-        port = port or _PORTS.get(scheme)
+        port = port or PORTS.get(scheme)
     return Origin(scheme, host, port)
 
 
 def host_warning(url: str) -> str | None:
     """What is misleading about the host a URL, or a bare host name, leads to; None when nothing is."""
+    if len(url) > MAX_URL:
+        return f"this address is longer than {MAX_URL} characters"
     try:
         parts = urlsplit(url if "//" in url else f"//{url}")
         host, port_is_legal = parts.hostname or "", parts.port is None or parts.port >= 0
     except ValueError:
         return "this is no address a browser and a program would read alike"
     shown = visible(host)
+    if len(host) > MAX_HOST:
+        return f"a host's name has at most {MAX_HOST} characters"
     if not host or not port_is_legal or re.search(r"[\s\\\x00-\x20\x7f]", url):
         return "this is no address a browser and a program would read alike"
     if parts.username is not None or parts.password is not None:

@@ -1,10 +1,13 @@
 """Files of our own that several processes share: taking turns, and replacing one so that no crash spoils it."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
+import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 PATIENCE = 5.0  # seconds another process may hold a file
@@ -21,6 +24,38 @@ def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.001)
+
+
+@contextlib.contextmanager
+def opened(path: Path, *, follow: bool = False, dir_fd: int | None = None) -> Iterator[tuple[int, os.stat_result]]:
+    """Something open for reading, and what it is; nothing waits, whether it is a file or a pipe or a directory."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
+    try:
+        yield fd, os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
+def content(fd: int, most: int) -> bytes:
+    """What an open file holds, `most` bytes of it."""
+    data = b""
+    while len(data) < most and (more := os.read(fd, most - len(data))):
+        data += more
+    return data
+
+
+def plain_content(path: str | Path, most: int) -> bytes:
+    """All of a plain file, links followed.
+
+    Raises OSError for a pipe or a device, which might never end, and for a file of more than `most` bytes.
+    """
+    with opened(Path(path), follow=True) as (fd, status):
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "this is not a plain file", str(path))
+        data = content(fd, most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"this is longer than {most:,} bytes", str(path))
+    return data
 
 
 def replace(path: Path, content: bytes) -> None:

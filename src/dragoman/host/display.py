@@ -6,14 +6,17 @@ characters it is made of are written out themselves where the text has them.  So
 whole are alike.
 """
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 LIMIT = 4000  # characters shown of one text
 COMMAND_LIMIT = 16_000
 MAX_RUN = 8  # blanks in a row; more could push the rest out of sight
 MAX_INDENT = 40  # the same at the start of a line, where code has them
+MAX_DEPTH = 100  # of values in values
 MAX_MARKS = 4  # accents on one letter
 
 # Python calls these printable, yet nothing, or nothing of their own, is seen: joiners, Hangul and Khmer fillers,
@@ -28,6 +31,9 @@ _SUSPECT = re.compile(r" {9}|\\u\{")
 _BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 _LEFT_OUT = "⟨… "
+LEFT_OUT = f"{_LEFT_OUT}the rest is left out …⟩"
+
+T = TypeVar("T")
 
 
 def visible(text: str, *, limit: int = LIMIT, lines: bool = False) -> str:
@@ -45,6 +51,31 @@ def visible(text: str, *, limit: int = LIMIT, lines: bool = False) -> str:
     if sum(len(shown) for shown, _ in pieces) <= limit:
         return "".join(shown for shown, _ in pieces)
     return _elided(pieces, pieces, limit, len(text))
+
+
+def shortened(value: object, limit: int = LIMIT) -> tuple[object, bool]:
+    """A JSON value with no more of its texts and members than can be shown, and whether all of it is there."""
+    room, is_whole = limit, True
+
+    def cut(value: object, depth: int) -> object:
+        nonlocal room, is_whole
+        room -= 1
+        if isinstance(value, str):
+            kept = value[: max(room, 0)]
+            room -= len(kept)
+            is_whole = is_whole and len(kept) == len(value)
+            return kept
+        if not isinstance(value, dict | list | tuple):
+            return value
+        items = list(itertools.islice(value.items() if isinstance(value, dict) else value, max(room, 0)))
+        is_whole = is_whole and len(items) == len(value) and depth < MAX_DEPTH
+        if depth >= MAX_DEPTH:
+            return None
+        if isinstance(value, dict):
+            return {str(cut(name, depth + 1)): cut(member, depth + 1) for name, member in items}
+        return [cut(item, depth + 1) for item in items]
+
+    return cut(value, 0), is_whole
 
 
 def is_elided(shown: str) -> bool:
@@ -125,23 +156,29 @@ def shown_command(
     limit: int = COMMAND_LIMIT,
 ) -> str:
     """A command as it will be run: its words, then a line each for a shell that reads it, variables, directory."""
-    shown = [_joined([quoted(word, limit=limit // 2) for word in argv], limit)]
+    shown = [_joined(argv, lambda word: quoted(word, limit=limit // 2), limit)]
     if shell:
         shown.append("read by a shell, which may run any number of programs")
-    if settings := [f"{quoted(name)}={quoted(value)}" for name, value in env]:
-        shown.append(f"with {_joined(settings, limit)}")
+    if settings := list(env):
+        shown.append(f"with {_joined(settings, lambda pair: f'{quoted(pair[0])}={quoted(pair[1])}', limit)}")
     if cwd is not None:
         shown.append(f"in {quoted(cwd)}")
     return "\n".join(shown)
 
 
-def _joined(words: list[str], limit: int) -> str:
+def _joined(words: Sequence[T], show: Callable[[T], str], limit: int) -> str:
     """Words in a row; where they are too many, those in the middle are left out, the last never."""
-    if sum(map(len, words)) + len(words) <= limit:
-        return " ".join(words)
-    start, _ = _fill(((word, 1) for word in words[:-1]), limit // 4)
-    end, _ = _fill(((word, 1) for word in reversed(words[len(start) :])), limit // 4)
-    end = end or [words[-1]]
+    shown, room = [], limit
+    for word in words:
+        shown.append(show(word))
+        if (room := room - len(shown[-1]) - 1) < 0:
+            break
+    else:
+        return " ".join(shown)
+    start, _ = _fill(((word, 1) for word in shown[: len(words) - 1]), limit // 4)
+    others = itertools.islice(reversed(words), len(words) - len(start))
+    end, _ = _fill(((show(word), 1) for word in others), limit // 4)
+    end = end or [show(words[-1])]
     if missing := len(words) - len(start) - len(end):
         start.append(f"{_LEFT_OUT}{missing} words left out …⟩")
     return " ".join([*start, *reversed(end)])

@@ -11,6 +11,8 @@ What a session was lent is taken back when it is closed, and everything is when 
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import logging
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -20,25 +22,26 @@ from typing import Any, Literal, Unpack
 from ..client import SessionOptions
 from ..connection import Connection
 from ..errors import Error, RemoteProtocolError
+from ..places import Path, Place, open_place
 from ..session import Session
 from .audit.chain import seal_path
 from .audit.log import AuditLog, default_path
+from .boundaries import Own, Writable, overlap, own_things
 from .files.handles import Overlay, Save
 from .files.workspace import Exemption, Workspace
+from .isolation import Isolation
 from .lending import Lender
 from .loans import Loan
 from .permissions.approvals import ApprovalStore
 from .permissions.engine import Permissions, Preset
-from .permissions.questions import Asker
-from .permissions.rules import Rules, user_file, workspace_file
+from .permissions.questions import Asker, Question
+from .permissions.rules import Rules, user_file
 from .terminals.limits import Limits
 from .terminals.running import Terminals
 from .terminals.sandbox import Sandbox
 from .terminals.terminal import Terminal
 
 log = logging.getLogger("dragoman")
-
-Path = str | os.PathLike[str]
 
 
 class Host(Lender):
@@ -48,7 +51,8 @@ class Host(Lender):
     read besides.  `asker` puts a question to the user and gives the id of the option they chose; without one nobody
     is asked, which means no.  `store` remembers what was allowed for longer; False: nothing is.  `audit` is where
     everything is written down, by default the user's log; False: nowhere.  `sandbox` runs commands in bubblewrap or
-    not at all.  `agent_name` is the name the user knows the agent by.  `state` is a directory for all that outlives
+    not at all; `isolation` is where the agent itself is started, whose protected paths are not changed for it.
+    `agent_name` is the name the user knows the agent by.  `state` is a directory for all that outlives
     the host, by default the user's own.  The rest is for the parts: `limits` and `inherit` for `Terminals`;
     `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`, `timeout` and `arming` for
     `Permissions`.
@@ -63,6 +67,7 @@ class Host(Lender):
         audit: Path | AuditLog | Literal[False] | None = None,
         store: Path | ApprovalStore | Literal[False] | None = None,
         sandbox: Sandbox | bool | None = None,
+        isolation: Isolation | None = None,
         agent_name: str = "",
         state: Path | None = None,
         limits: Limits = Limits(),  # noqa: B008 - it cannot change
@@ -76,15 +81,22 @@ class Host(Lender):
         arming: float = 0.0,
     ) -> None:
         super().__init__()
+        if asker is not None and not callable(asker):
+            raise TypeError(f"asker= is an `async def` that is given a question, and not {asker!r}")
+        for name, words in (("inherit", inherit), ("exceptions", exceptions), ("protected", protected)):
+            if isinstance(words, str | os.PathLike):
+                raise TypeError(f"{name}= is a list: write {name}=[{words!r}]")
         self._state = state
         self.audit = _audit_log(audit, state)
         self.store = _approval_store(store, state)
         ours: list[Path] = [self.audit.path, seal_path(self.audit.path)] if self.audit else []
         ours += [] if state is None else [state]
+        self._ours = ours
+        cage = Sandbox() if sandbox is True else sandbox or None
         self.permissions = Permissions(
             preset,
             Rules.load(user_file()) if rules is None else rules,
-            asker,
+            None if asker is None else functools.partial(self._ask_unless_cancelled, asker),
             self.store,
             audit=self._record,
             agent=agent_name,
@@ -92,8 +104,8 @@ class Host(Lender):
             timeout=timeout,
             arming=arming,
         )
-        cage = Sandbox() if sandbox is True else sandbox or None
         self.terminals = Terminals(limits=limits, sandbox=cage, inherit=inherit)
+        self.isolation = isolation
         self._exceptions = tuple(exceptions)
         self._overlay, self._save, self._relative = overlay, save, relative
         self._loans = {}
@@ -107,36 +119,43 @@ class Host(Lender):
     # Sessions
 
     async def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
-        with self._offer(cwd, options) as loan:
+        with _opened(cwd, options) as places, self._offer(places) as loan:
             session = await super().new_session(cwd, **options)
             self._lend_new(session.id, loan)
         return session
 
     async def fork_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
-        with self._offer(cwd, options) as loan:
+        with _opened(cwd, options) as places, self._offer(places) as loan:
             session = await super().fork_session(session_id, cwd, **options)
             self._lend_new(session.id, loan)
         return session
 
     async def load_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
-        async with self._lent(session_id, cwd, options):
-            return await super().load_session(session_id, cwd, **options)
+        with _opened(cwd, options) as places:
+            async with self._lent(session_id, places):
+                return await super().load_session(session_id, cwd, **options)
 
     async def resume_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
-        async with self._lent(session_id, cwd, options):
-            return await super().resume_session(session_id, cwd, **options)
+        with _opened(cwd, options) as places:
+            async with self._lent(session_id, places):
+                return await super().resume_session(session_id, cwd, **options)
 
     async def lend(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> None:
         """Lend directories to a session that is known by its id alone, such as a subagent's."""
-        async with self._lent(session_id, cwd, options):
+        with _opened(cwd, options) as places:
+            await self.lend_places(session_id, places)
+
+    async def lend_places(self, session_id: str, places: Sequence[Place]) -> None:
+        """Lend directories that were opened already, the cwd first; they stay the caller's to close."""
+        async with self._lent(session_id, places):
             pass
 
     async def close_session(self, session_id: str) -> None:
-        async with self._taken_back(session_id):
+        async with self.reclaiming(session_id):
             await super().close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        async with self._taken_back(session_id):
+        async with self.reclaiming(session_id):
             await super().delete_session(session_id)
 
     def rules_of(self, session_id: str) -> Rules:
@@ -149,16 +168,27 @@ class Host(Lender):
     def withdraw_questions(self, session_id: str) -> None:
         self.permissions.cancel(session_id)
 
+    async def _ask_unless_cancelled(self, asker: Asker, question: Question) -> str | None:
+        """Put a question to the user, unless the turn it is about was cancelled and is only winding up."""
+        if self.is_cancelled(question.session_id):
+            return None
+        chosen = asker(question)
+        if not inspect.isawaitable(chosen):
+            raise TypeError("the asker must be `async def`: it is awaited")
+        return await chosen
+
     # Lending
 
     @contextlib.contextmanager
-    def _offer(self, cwd: Path, options: SessionOptions) -> Iterator[Loan]:
-        """Open what a session is to be lent; it is closed again should the session not come about."""
-        rules = Rules.load(None, workspace_file(cwd), self.store.trusts if self.store else None)
+    def _offer(self, places: Sequence[Place]) -> Iterator[Loan]:
+        """What a session is to be lent; it is closed again should the session not come about."""
+        cwd, *further = places
+        self._check_apart(places)
+        rules = Rules.of_workspace(cwd, self.store.trusts if self.store else None)
         try:
             workspace = Workspace(
                 cwd,
-                options.get("additional_directories") or (),
+                further,
                 self._exceptions,
                 overlay=self._overlay,
                 save=self._save,
@@ -166,13 +196,20 @@ class Host(Lender):
                 state=self._state,
             )
         except OSError as exc:
-            raise Error(f"{exc.filename or cwd} cannot be lent to an agent: {exc.strerror}") from exc
+            raise Error(f"{exc.filename or cwd.path} cannot be lent to an agent: {exc.strerror}") from exc
         loan = Loan(workspace, rules, self.permissions)
         try:
             yield loan
         except BaseException:
             loan.end()
             raise
+
+    def _check_apart(self, places: Sequence[Place]) -> None:
+        """Refuse to lend, with a sandbox, a directory in which something of ours lies."""
+        if cage := self.terminals.sandbox:
+            own = own_things(*(Own(os.fspath(path), "a file of this host") for path in self._ours))
+            if why := overlap([Writable(place.path) for place in places], cage.read_only, own):
+                raise Error(f"{places[0].path} cannot be a workspace with a sandbox: {why}")
 
     def _lend(self, session_id: str, loan: Loan) -> None:
         loan.session_id = session_id
@@ -185,10 +222,10 @@ class Host(Lender):
         self._lend(session_id, loan)
 
     @asynccontextmanager
-    async def _lent(self, session_id: str, cwd: Path, options: SessionOptions) -> AsyncIterator[None]:
+    async def _lent(self, session_id: str, places: Sequence[Place]) -> AsyncIterator[None]:
         """Lend to a session before the agent hears of it; should that fail, everything is as it was."""
         before = self._loans.get(session_id)
-        with self._offer(cwd, options) as loan:
+        with self._offer(places) as loan:
             self._lend(session_id, loan)
             try:
                 yield
@@ -202,7 +239,7 @@ class Host(Lender):
             await before.close()
 
     @asynccontextmanager
-    async def _taken_back(self, session_id: str) -> AsyncIterator[None]:
+    async def reclaiming(self, session_id: str) -> AsyncIterator[None]:
         """Permit nothing more and end all commands; when the agent has had its say, take back the rest."""
         self.permissions.close_session(session_id)
         started = [terminal for terminal in self.terminals.of(session_id) if terminal.pid]
@@ -286,6 +323,18 @@ class Host(Lender):
         chore.add_done_callback(self._chores.discard)
         chore.add_done_callback(lambda done: done.cancelled() or done.exception())
         return chore
+
+
+@contextlib.contextmanager
+def _opened(cwd: Path, options: SessionOptions) -> Iterator[Sequence[Place]]:
+    """The directories of a session, opened once: what has their names later is not lent."""
+    with contextlib.ExitStack() as opened:
+        paths = (cwd, *(options.get("additional_directories") or ()))
+        try:
+            places = [opened.enter_context(open_place(path, os.O_DIRECTORY)) for path in paths]
+        except OSError as exc:
+            raise Error(f"{exc.filename or cwd} cannot be lent to an agent: {exc.strerror}") from exc
+        yield places
 
 
 def _audit_log(audit: Path | AuditLog | Literal[False] | None, state: Path | None) -> AuditLog | None:

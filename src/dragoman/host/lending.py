@@ -5,7 +5,6 @@ Every method begins with the session: one that has been lent nothing is refused 
 
 import asyncio
 import importlib.util
-import os
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -15,15 +14,18 @@ import msgspec
 
 from .. import schema as s
 from ..client import Client
-from ..errors import Error, MethodNotFound, Overloaded, ResourceNotFound, RpcError
+from ..errors import Error, InvalidParams, MethodNotFound, Overloaded, ResourceNotFound, RpcError
+from ..places import Place
 from ..roles import ClientRole, extension
 from .answers import check_fits, fitting
 from .files import extensions as x
 from .files.errors import Refused, answering
-from .files.paths import path_of
 from .files.workspace import Permit, Workspace
+from .isolation import Isolation
 from .loans import Loan
+from .operations import FileDelete, FileWrite, Operation
 from .permissions.engine import Permissions
+from .processes import MissingFiles
 from .terminals import extensions as t
 from .terminals.running import Terminals, execution
 from .terminals.terminal import Size, Terminal, checked_size
@@ -40,6 +42,8 @@ class Lender(Client):
 
     permissions: Permissions
     terminals: Terminals
+    missing_files: MissingFiles = "error"  # how an agent is answered that reads a file which is not there
+    isolation: Isolation | None
     _loans: dict[str, Loan]
 
     def terminal_started(self, terminal: Terminal) -> None:
@@ -59,13 +63,24 @@ class Lender(Client):
     # Permission
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        self._loan(params.session_id)
-        return await self.permissions.answer(params)
+        loan = self._loan(params.session_id)
+        return await loan.answer(loan.calls.completed(params))
+
+    def update(self, params: s.SessionNotification) -> None:
+        if isinstance(params.update, s.ToolCall | s.ToolCallUpdate) and params.session_id in self._loans:
+            frame = self.connection.frame
+            self._loans[params.session_id].calls.hear(params.update, len(frame) if isinstance(frame, bytes) else 0)
+        super().update(params)
 
     # Files
 
     async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
-        response = await self._in_files(Workspace.read_text_file, params)
+        try:
+            response = await self._in_files(Workspace.read_text_file, params)
+        except ResourceNotFound as exc:
+            if self.missing_files == "empty" and isinstance(exc.data, dict) and "uri" in exc.data:
+                return s.ReadTextFileResponse(content="")
+            raise
         check_fits(response.content, params.path)
         return response
 
@@ -104,8 +119,20 @@ class Lender(Client):
 
     async def _in_files(self, method: Callable[[Workspace, Any, Permit], Awaitable[T]], params: Any) -> T:
         loan = self._loan(params.session_id)
+
+        async def permit(operation: Operation, diff: s.Diff | None = None) -> None:
+            changed = operation.path if isinstance(operation, FileWrite | FileDelete) else None
+            if changed and self.isolation and self.isolation.protects(changed):
+                raise InvalidParams(
+                    f"{changed} is protected, and cannot be changed while the agent runs in a sandbox",
+                    {"kind": "not_permitted"},
+                )
+            await loan.permit(operation, diff)
+            if changed:
+                await self.terminals.make_way(changed)
+
         async with loan.use() as workspace:
-            return await method(workspace, params, loan.permit)
+            return await method(workspace, params, permit)
 
     @extension(WATCHING)
     async def watch(self, params: x.WatchRequest) -> x.WatchResponse:
@@ -227,31 +254,29 @@ class Lender(Client):
         async with loan.use() as workspace:
             named = params.cwd or workspace.directories[0]
             with workspace.directory(named) as directory:
-                path, fd = directory.path, directory.open()
-            try:
+                place = Place(directory.open(), directory.path)
+            with place:
                 operation = execution(
                     params.command,
                     params.args,
-                    cwd=path,
+                    cwd=place.path,
                     env=[(variable.name, variable.value) for variable in params.env],
                     interactive=size is not None,
                 )
                 await loan.permit(operation)
                 with answering(named):
-                    if path_of(fd) not in (path, None):  # moved meanwhile: it is no longer what was allowed
+                    if place.now() != place.path:  # moved meanwhile: it is no longer what was allowed
                         raise Refused("changed")
                 terminal = await self.terminals.create(
                     params.session_id,
                     operation,
-                    directory=fd,
-                    roots=workspace.descriptors,
+                    directory=place,
+                    roots=workspace.places,
                     output_byte_limit=params.output_byte_limit,
                     timeout=timeout,
                     size=size,
                     apart=apart,
                 )
-            finally:
-                os.close(fd)
         self._started(terminal)
         return terminal
 

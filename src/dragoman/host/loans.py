@@ -1,14 +1,13 @@
 """What one session has been lent: its files, and the permission to use them."""
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 from ..errors import InvalidParams, RequestCancelled
-from ..schema import Diff
-from .diffs import unified
+from ..schema import Diff, RequestPermissionRequest, RequestPermissionResponse
+from .calls import Calls
 from .files.workspace import Workspace
 from .operations import Operation
 from .permissions.engine import Permissions
@@ -28,6 +27,7 @@ class Loan:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._users = 0
         self._ended = self._closed = False
+        self.calls = Calls()
         self.watches = Chores()
         self.pushes = Chores()
 
@@ -39,7 +39,7 @@ class Loan:
             operation,
             workspace=cwd,
             directories=further,
-            detail=functools.partial(unified, diff) if diff else "",
+            detail=diff or "",
         )
         if decision.cancelled:
             raise RequestCancelled("the turn was cancelled", {"kind": "cancelled"})
@@ -47,6 +47,11 @@ class Loan:
             raise InvalidParams(
                 "this is not permitted; ask the user, or do something else", {"kind": "not_permitted"}
             )
+
+    async def answer(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
+        """The answer to the agent's own question."""
+        cwd, *further = self.workspace.directories
+        return await self._permissions.answer(params, workspace=cwd, directories=further)
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Workspace]:

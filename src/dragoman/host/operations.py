@@ -1,5 +1,6 @@
 """What a host is about to do for an agent, exactly: the only thing a permission is decided on."""
 
+import functools
 import hashlib
 from typing import Any
 
@@ -8,7 +9,7 @@ import msgspec
 from ..schema.base import Bare
 
 
-class _Operation(Bare):
+class _Operation(Bare, dict=True, gc=True):
     @property
     def kind(self) -> str:
         """One of `KINDS`."""
@@ -21,6 +22,10 @@ class _Operation(Bare):
 
     def fingerprint(self) -> str:
         """Equal for equal operations only: an approval holds for this and nothing else."""
+        return self._fingerprint
+
+    @functools.cached_property
+    def _fingerprint(self) -> str:
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
 
 

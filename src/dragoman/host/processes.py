@@ -8,9 +8,11 @@ An agent that dies is not started again by itself: what it was doing may be half
 is, and `start` starts it again, with the same host if that is wanted.
 """
 
+import difflib
+import functools
+import importlib.util
 import os
 import shlex
-import shutil
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -20,13 +22,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ..directories import config_directory
+from ..directories import config_directory, home_directory
 from ..errors import AgentStartError
+from ..places import open_place
+from ..programs import find_program, is_inside, own_command, own_environment, own_places
 from ..schema.base import Bare
+from .disk import plain_content
 
 if TYPE_CHECKING:
     from ..client import Client
+    from .isolation import Isolation
 
+RUNNERS = ("npx", "pnpx", "bunx", "uvx", "pipx")
+MAX_FILE = 1024 * 1024  # bytes of agents.toml
+START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
+MissingFiles = Literal["error", "empty"]
 TransportName = Literal["stdio", "http", "websocket", "sse"]
 
 
@@ -41,7 +51,9 @@ class Launch(Bare, kw_only=True):
     transport: TransportName | None = None
     name: str = ""
     title: str = ""
+    needs: str = ""
     install: str = ""
+    missing: MissingFiles = "error"  # how it is answered when it reads a file that is not there
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
@@ -53,19 +65,52 @@ class Launch(Bare, kw_only=True):
     @property
     def argv(self) -> list[str]:
         """The program as it will be started."""
-        if self.command == "dragoman":  # ours: this very installation, wherever it is
-            return [sys.executable, "-m", "dragoman", *self.args]
-        return [self.command, *self.args]
+        if self._is_ours:
+            return own_command("dragoman", *self.args)
+        return [(self.name and _outside(self.command)) or self.command, *self.args]
 
     @property
     def is_installed(self) -> bool:
-        """Whether the program can be found; an address always counts."""
-        return bool(self.url) or shutil.which(self.argv[0]) is not None
+        """Whether the program can be found, and what it needs; an address always counts."""
+        if self.lacks_extra:
+            return False
+        if self.url or self._is_ours or not self.name:
+            return bool(self.url) or _is_program(self.argv[0])
+        return _outside(self.command) is not None
+
+    @property
+    def lacks_extra(self) -> bool:
+        """Whether it is an agent of ours whose libraries are not installed."""
+        return self._is_ours and bool(self.needs) and importlib.util.find_spec(self.needs) is None
 
     @property
     def environment(self) -> dict[str, str]:
         """What the agent's process gets: ours, since it is the user's own program, and its own settings."""
-        return {**os.environ, **self.env}
+        return {**(own_environment() if self._is_ours else os.environ), **self.env}
+
+    @property
+    def directory(self) -> str | None:
+        """Where to start the program; None for the current directory.
+
+        Runners of packages look for them in the current directory first, which a repository may have filled.
+        """
+        runs_packages = self.name and os.path.basename(self.command) in RUNNERS
+        return str(home_directory()) if runs_packages else None
+
+    @property
+    def places(self) -> Sequence[str]:
+        """What the program consists of, where that is known: an agent of ours needs its installation."""
+        return [*own_places(), os.path.realpath(sys.base_prefix)] if self._is_ours else []
+
+    @property
+    def _is_ours(self) -> bool:
+        return self.command == "dragoman"
+
+    def check(self) -> None:
+        """Raise AgentStartError for an agent with a name whose program only the current directory has."""
+        if self.name and not self.is_installed and _is_program(self.command):
+            told = "only the current directory has it, and a name leads to no program there. Give its path instead"
+            raise AgentStartError(f"cannot start {self.command!r}: {told}")
 
     def described(self) -> str:
         """Where it leads, in one line."""
@@ -73,17 +118,28 @@ class Launch(Bare, kw_only=True):
 
 
 def known_agents(user_file: Path | None = None) -> dict[str, Launch]:
-    """All agents that have a name, the user's own winning over those shipped."""
+    """All agents that have a name, the user's own winning over those shipped; without those of `broken_agents`."""
+    return {name: agent for name, agent in _named(user_file).items() if isinstance(agent, Launch)}
+
+
+def broken_agents(user_file: Path | None = None) -> dict[str, AgentStartError]:
+    """The names in the user's file whose tables say nothing that can be started, and why."""
+    return {name: wrong for name, wrong in _named(user_file).items() if isinstance(wrong, AgentStartError)}
+
+
+def _named(user_file: Path | None) -> "dict[str, Launch | AgentStartError]":
     shipped = Path(__file__).with_name("agents.toml")
     own = user_file or config_directory() / "agents.toml"
-    return {**_read(shipped), **(_read(own) if own.exists() else {})}
+    return {**_read(shipped), **(_read(own) if os.path.lexists(own) else {})}
 
 
 def find_agent(wanted: str, user_file: Path | None = None) -> Launch:
     """An agent by its name, its address, or the command that starts it."""
-    agents = known_agents(user_file)
-    if wanted in agents:
-        return agents[wanted]
+    named = _named(user_file).get(wanted)
+    if isinstance(named, AgentStartError):
+        raise named
+    if named:
+        return named
     if "://" in wanted.partition(" ")[0]:
         return Launch(url=wanted, title=wanted)
     try:
@@ -100,16 +156,39 @@ def start(
     client: "Client | None" = None,
     *,
     cwd: str | os.PathLike[str] | None = None,
+    dialect: str | None = None,
+    start_timeout: float | None = START_TIMEOUT,
+    isolation: "Isolation | None" = None,
 ) -> "AbstractAsyncContextManager[Client]":
-    """Reach an agent by its name, its command or its launch configuration, and shake hands, as `connect` does."""
+    """Reach an agent by its name, its command or its launch configuration, and shake hands, as `connect` does.
+
+    With an `isolation` it runs in a sandbox around `cwd`.
+    It has `start_timeout` seconds for that: one that `npx` or `uvx` has to fetch first takes longer than others.
+    """
     if isinstance(agent, Mapping):
         agent = launch_from(agent)
     launch = find_agent(agent) if isinstance(agent, str) else agent
-    from ..connecting import connect  # which names of agents can do without
+    from ..connecting import connect, connect_over  # which names of agents can do without
 
+    launch.check()
+    if isolation:
+        if launch.url:
+            raise AgentStartError(f"{launch.described()} runs elsewhere, so it cannot be put into a sandbox here")
+        open_root = functools.partial(open_place, cwd or ".", os.O_DIRECTORY)
+        at_home = launch.directory is not None
+        way = isolation.reach(launch.argv, open_root, launch.environment, at_home=at_home)
+        return connect_over(way, client, dialect=dialect, start_timeout=start_timeout)
     if launch.url:
-        return connect(launch.url, client, headers=launch.headers)
-    return connect(launch.argv, client, cwd=cwd, env=launch.environment)
+        return connect(launch.url, client, headers=launch.headers, dialect=dialect, start_timeout=start_timeout)
+    return connect(
+        launch.argv,
+        client,
+        cwd=launch.directory or cwd,
+        env=launch.environment,
+        inherit_env=False,
+        dialect=dialect,
+        start_timeout=start_timeout,
+    )
 
 
 def launch_from(config: Mapping[str, Any], name: str = "") -> Launch:
@@ -120,17 +199,42 @@ def launch_from(config: Mapping[str, Any], name: str = "") -> Launch:
         raise AgentStartError(f"agent {name!r}: {exc}" if name else f"not a launch configuration: {exc}") from None
 
 
-def _read(file: Path) -> dict[str, Launch]:
+def _outside(command: str) -> str | None:
+    """Where a program is that a name of ours stands for: not in a repository that happens to be on the PATH."""
+    if "/" in command:
+        return command if os.access(command, os.X_OK) else None
     try:
-        table = tomllib.loads(file.read_text())
+        here = os.getcwd()
+    except FileNotFoundError:
+        return find_program(command)
+    return find_program(command, *([] if is_inside(str(home_directory()), here) else [here]))
+
+
+def _is_program(name: str) -> bool:
+    return os.access(name, os.X_OK) if "/" in name else find_program(name) is not None
+
+
+def _read(file: Path) -> "dict[str, Launch | AgentStartError]":
+    """What a file says of each name; a table that is no good spoils no other."""
+    try:
+        tables = tomllib.loads(plain_content(file, MAX_FILE).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise AgentStartError(f"cannot read {file}: {exc}") from None
-    agents = {}
-    for name, config in table.items():
-        if not isinstance(config, dict):
-            raise AgentStartError(f"{file}: {name} must be a table, like [{name}] with a command")
+    agents: dict[str, Launch | AgentStartError] = {}
+    for name, config in tables.items():
         try:
-            agents[name] = launch_from(config, name)
+            agents[name] = _checked(name, config)
         except AgentStartError as exc:
-            raise AgentStartError(f"{file}: {exc}") from None
+            agents[name] = AgentStartError(f"{file}: {exc}")
     return agents
+
+
+def _checked(name: str, config: object) -> Launch:
+    if not isinstance(config, dict):
+        raise AgentStartError(f"{name} must be a table, like [{name}] with a command")
+    keys = [key for key in Launch.__struct_fields__ if key != "name"]
+    if unknown := sorted(config.keys() - set(keys)):
+        near = difflib.get_close_matches(unknown[0], keys, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(keys)}"
+        raise AgentStartError(f"agent {name!r} has the unknown key {unknown[0]!r}; {hint}")
+    return launch_from(config, name)

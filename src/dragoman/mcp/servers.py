@@ -1,32 +1,25 @@
-"""One connection to an MCP server, owned by a task of its own: opened and closed there, used from anywhere.
-
-The library that speaks MCP is loaded when the first server is connected to.
-"""
+"""MCP servers of a session: their tools and calls, over one connection that is made again when it is lost."""
 
 import asyncio
-import tempfile
+import json
+import logging
+import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 from msgspec import Struct
 
-from .. import __version__
 from .. import schema as s
-from ..errors import Error
 from ..turn import AgentSession
+from .connections import CONNECT, Connection, Failure, one_line, shortened
 from .questions import Questions
-from .wires import streams
 
-INSTALL = "pip install 'dragoman[mcp]'"
-CONNECT = 30.0  # seconds a server may take to be ready
+log = logging.getLogger("dragoman")
+
 CALL = 600.0  # seconds a tool may take
 MAX_TOOLS = 500
 MAX_PAGES = 20
-LAST_WORDS = 500  # letters of a server's stderr that are told when it fails
-
-
-class Failure(Error):
-    """A server cannot be reached, or a call of its tool failed; one line says why."""
+LONGEST_PAUSE = 60.0  # seconds before a server that was lost again and again is tried once more
 
 
 class ToolInfo(Struct, frozen=True):
@@ -47,7 +40,11 @@ class Content(Struct, frozen=True):
 
 
 class Server:
-    """A server that is connected; `close` lets go of it."""
+    """A server as a session has it.
+
+    A connection that is lost is made again with the next call, at once for the first time and after a growing pause
+    when no call worked in between.  A call that may have had an effect is not made again.
+    """
 
     def __init__(self, config: s.McpServer, session: AgentSession) -> None:
         self.name = config.name
@@ -55,84 +52,100 @@ class Server:
         self._config = config
         self._session = session
         self._questions = Questions(config.name, session)
-        self._library: Any = None  # its client, while connected
-        self._closing = asyncio.Event()
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._owner: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self._mending = asyncio.Lock()
+        self._losses = 0  # since the last call that worked
+        self._not_before = 0.0
+        self._is_stale = False  # the server said that its tools changed
+        self._is_closed = False
 
     async def start(self) -> None:
         """Connect and learn the server's tools; raises Failure."""
-        self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
+        if self._is_closed:  # while the connection before was being closed
+            raise Failure(f"the MCP server {self.name!r} is gone")
+        connection = Connection(self._config, self._session, self._questions, self._note_change)
+        self._connection = connection  # from now on `close` ends it
+        await connection.open()
         try:
             async with asyncio.timeout(CONNECT):
-                await asyncio.shield(self._ready)
-        except TimeoutError:
-            await self.close()
-            raise Failure(f"the MCP server {self.name!r} does not answer") from None
-        except BaseException:
-            await self.close()
-            raise
+                self.tools = await connection.use(_tools)
+        except BaseException as exc:
+            await connection.close()
+            if isinstance(exc, Failure) or not isinstance(exc, Exception):
+                raise
+            raise Failure(f"the MCP server {self.name!r} does not tell its tools: {one_line(exc)}") from exc
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection is known to be there; one that is not is made again with the next call."""
+        return self._connection is not None and not self._connection.is_lost
+
+    def _note_change(self) -> None:
+        self._is_stale = True
+
+    async def refresh(self) -> None:
+        """Learn the tools anew if the server said that they changed."""
+        connection = self._connection
+        if not self._is_stale or connection is None or connection.is_lost:
+            return
+        self._is_stale = False
+        try:
+            async with asyncio.timeout(CONNECT):
+                self.tools = await connection.use(_tools)
+        except Exception as exc:  # those that are known will do; a call shows what is the matter
+            log.debug("the MCP server %r does not tell its tools: %s", self.name, one_line(exc))
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> list[Content]:
         """Call a tool; raises Failure with what the server said when it failed."""
-        if self._library is None:
-            raise Failure(f"the MCP server {self.name!r} is gone")
-        asking = asyncio.ensure_future(self._library.call_tool(tool, dict(arguments), read_timeout_seconds=CALL))
-        assert self._owner
-        try:
-            with self._questions.welcome():
-                await asyncio.wait([asking, self._owner], return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise Failure(f"the MCP server {self.name!r} hung up")
-            answer = asking.result()
-        except (Failure, asyncio.CancelledError):
-            raise
-        except Exception as exc:
-            raise Failure(f"{self.name}/{tool} failed: {_line(exc)}") from exc
-        finally:
-            asking.cancel()
+        for is_last in (False, True):
+            connection = await self._connected()
+            try:
+                answer = await connection.use(
+                    lambda client: client.call_tool(tool, dict(arguments), read_timeout_seconds=CALL)
+                )
+                break
+            except asyncio.CancelledError:
+                raise
+            except Exception as exc:
+                if connection.was_refused and not is_last:
+                    continue
+                if isinstance(exc, Failure):
+                    raise
+                raise Failure(f"{self.name}/{tool} failed: {one_line(exc)}") from exc
+        self._losses = 0
         content = [_content(block) for block in answer.content]
         if answer.is_error:
-            raise Failure(" ".join(piece.text for piece in content if piece.text) or f"{tool} failed")
+            raise Failure(shortened(" ".join(piece.text for piece in content if piece.text)) or f"{tool} failed")
+        if answer.structured_content is not None and not any(piece.text for piece in content):
+            content.append(Content(json.dumps(answer.structured_content, ensure_ascii=False, indent=1)))
         return content
 
     async def close(self) -> None:
         """Hang up; a server that was started here ends."""
-        self._closing.set()
-        if self._owner:
-            if not self._ready.done():  # it waits for the server, not for us
-                self._owner.cancel()
-            await asyncio.wait([self._owner])
+        self._is_closed = True
+        if self._connection:
+            await self._connection.close()
 
-    async def _own(self) -> None:
-        """Hold the connection open from its beginning to its end, in one task."""
-        with tempfile.TemporaryFile("w+", errors="replace") as stderr:
-            try:
-                # In a thread: the library takes a second to load.
-                library = await asyncio.to_thread(_load)
-                async with library(**self._settings(stderr)) as client:
-                    self.tools = await _tools(client)
-                    self._library = client
-                    self._ready.set_result(None)
-                    await self._closing.wait()
-            except asyncio.CancelledError:
-                raise
-            except BaseException as exc:
-                if not self._ready.done():
-                    self._ready.set_exception(Failure(_why(self.name, exc, stderr)))
-            finally:
-                self._library = None
-
-    def _settings(self, stderr: IO[str]) -> Mapping[str, Any]:
-        from mcp_types import Implementation
-
-        asked = {"elicitation_callback": self._questions.ask, "message_handler": self._questions.hear}
-        return {
-            "server": streams(self._config, self._session, stderr),
-            "client_info": Implementation(name="dragoman", version=__version__),
-            "cache": None,
-            **(asked if self._questions.can_be_asked else {}),
-        }
+    async def _connected(self) -> Connection:
+        """The connection, made again if it is lost; raises Failure."""
+        async with self._mending:
+            connection = self._connection
+            if connection is None or self._is_closed:
+                raise Failure(f"the MCP server {self.name!r} is gone")
+            if not connection.is_lost:
+                return connection
+            if (pause := self._not_before - time.monotonic()) > 0:
+                raise Failure(
+                    f"the MCP server {self.name!r} is gone; it is tried again in {pause:.0f} s at the earliest"
+                )
+            self._losses += 1
+            self._not_before = time.monotonic() + min(
+                LONGEST_PAUSE, 2.0 ** (self._losses - 1) if self._losses > 1 else 0
+            )
+            await connection.close()
+            await self.start()
+            assert self._connection
+            return self._connection
 
 
 async def connected(config: s.McpServer, session: AgentSession) -> Server:
@@ -140,12 +153,6 @@ async def connected(config: s.McpServer, session: AgentSession) -> Server:
     server = Server(config, session)
     await server.start()
     return server
-
-
-def _load() -> Any:
-    from mcp.client.client import Client
-
-    return Client
 
 
 async def _tools(client: Any) -> list[ToolInfo]:
@@ -180,18 +187,3 @@ def _content(block: Any) -> Content:
             return Content(f"{block.name}: {block.uri}")
         case kind:
             return Content(f"({kind})")
-
-
-def _why(name: str, exc: BaseException, stderr: IO[str]) -> str:
-    if isinstance(exc, ImportError):
-        return f"the library that speaks MCP is not installed ({exc.name}): {INSTALL}"
-    stderr.seek(0)
-    said = " ".join(stderr.read()[-LAST_WORDS:].split())
-    return f"the MCP server {name!r} cannot be used: {_line(exc)}{f'; it said: {said}' if said else ''}"
-
-
-def _line(exc: BaseException) -> str:
-    """An exception in one line; of a group the first that says something."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
-    return (str(exc) or type(exc).__name__).splitlines()[0][:300]

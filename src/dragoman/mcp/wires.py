@@ -1,42 +1,90 @@
 """How each kind of MCP server is reached: the two streams the library speaks through."""
 
+import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 from .. import schema as s
+from ..destinations import PUBLIC_ONLY
+from ..places import open_place
+from ..programs import search_path
 from ..turn import AgentSession
+from .answers import MAX_MESSAGE, settled
 from .over_acp import relayed
+from .processes import process_streams
+
+NOT_FOUND = 404
+SESSION = "mcp-session-id"  # a header
+
+
+class Loss:
+    """Whether a connection is lost."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.last_words: list[str] = []  # of a process
+        self.refused = False  # the server knew nothing of it, so that it did nothing it was asked
+
+    def set(self) -> None:
+        self.event.set()
+
+    def is_set(self) -> bool:
+        return self.event.is_set()
+
+    async def heed(self, response: Any) -> None:
+        """An HTTP answer: a server that has forgotten its session says 404."""
+        if response.status_code == NOT_FOUND and SESSION in response.request.headers:
+            self.refused = True
+            self.set()
 
 
 @contextlib.asynccontextmanager
-async def streams(config: s.McpServer, session: AgentSession, stderr: IO[str]) -> AsyncIterator[tuple[Any, Any]]:
-    """A way to a server: a process of ours, an address, or the client itself."""
+async def streams(config: s.McpServer, session: AgentSession, loss: Loss) -> AsyncIterator[tuple[Any, Any]]:
+    """A way to a server: a process of ours, an address, or the client itself; `loss` is told when it ends."""
     match config:
         case s.McpServerStdio(command=command, args=args, env=env):
-            from mcp.client.stdio import StdioServerParameters, stdio_client
-
-            variables = {variable.name: variable.value for variable in env}
-            started = StdioServerParameters(command=command, args=list(args), env=variables, cwd=session.cwd)
-            async with stdio_client(started, errlog=stderr) as pair:  # type: ignore[arg-type]
-                yield pair
+            variables = {"PATH": search_path(), **{variable.name: variable.value for variable in env}}
+            with open_place(session.cwd, os.O_DIRECTORY) as place:
+                async with process_streams(
+                    [command, *args], place.working_directory, variables, loss.set, loss.last_words
+                ) as pair:
+                    yield pair
         case s.McpServerHttp(url=url, headers=headers):
             from mcp.client.streamable_http import streamable_http_client
-            from mcp.shared._httpx_utils import create_mcp_http_client
 
-            async with (
-                create_mcp_http_client(headers=_headers(headers)) as http,
-                streamable_http_client(url, http_client=http) as pair,
-            ):
-                yield pair
+            from .bodies import bound
+
+            async with _client_factory()(headers={"accept-encoding": "identity", **_headers(headers)}) as http:
+                http.event_hooks = {"response": [*http.event_hooks["response"], loss.heed, bound]}
+                async with streamable_http_client(url, http_client=http, max_sse_event_size=MAX_MESSAGE) as pair:
+                    yield pair
         case s.McpServerSse(url=url, headers=headers):
             from mcp.client.sse import sse_client
 
-            async with sse_client(url, headers=_headers(headers)) as pair:
-                yield pair
+            async with (
+                sse_client(url, headers=_headers(headers), httpx_client_factory=_client_factory()) as (
+                    incoming,
+                    outgoing,
+                ),
+                settled(incoming, loss.set) as read,
+            ):
+                yield read, outgoing
         case s.McpServerAcp(server_id=id):
             async with relayed(session.client, id) as pair:
                 yield pair
+
+
+def _client_factory() -> Any:
+    """What makes the client of an address: in an agent that a gateway hosts, one for the public internet alone."""
+    if os.environ.get(PUBLIC_ONLY):
+        from .public import public_client
+
+        return public_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    return create_mcp_http_client
 
 
 def _headers(headers: Sequence[s.HttpHeader]) -> dict[str, str]:

@@ -55,10 +55,10 @@ class Reviewer(Agent):
         if self._desk:
             await self._desk.close()
 
-    async def answer(self, turn: Turn, *, only_looks: bool = False) -> None:
+    async def answer(self, turn: Turn, *, only_looks: bool = False) -> s.StopReason | None:
         """Answer a prompt; `only_looks`: without changing a file or running code of the project."""
         from .desk import Desk  # with the first prompt: none of it is needed to answer `initialize`
 
         if self._desk is None:
             self._desk = Desk()
-        await self._desk.answer(turn, only_looks=only_looks)
+        return await self._desk.answer(turn, only_looks=only_looks)

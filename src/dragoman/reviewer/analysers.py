@@ -1,21 +1,24 @@
 """The analysers of a review: our own checks by topic, and the linters that are there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
+from typing import Literal
 
 from msgspec import Struct
 
 from ..schema import ToolKind
-from .checks import data, leftovers, python, secrets, shell, text, yaml
+from .checks import data, grammars, leftovers, python, secrets, shell, text, yaml
 from .commands import Commands
 from .findings import Check, Finding, Source
-from .linters import Tool, findings_of, shell_syntax, tools_for
+from .linters import Tool, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
 
 BATCH = 25  # files checked between two looks at whether the turn was cancelled
 MOST_FINDINGS = 200  # of one check in one file
 
+# How much an analyser knows of a file: what any text may have, its language's syntax, or mistakes made in it.
+Depth = Literal["text", "syntax", "mistakes"]
 Look = Callable[[Progress], Awaitable[list[Finding]]]
 
 
@@ -27,6 +30,8 @@ class Analyser(Struct, frozen=True):
     sources: Sequence[Source]
     look: Look
     tool: Tool | None = None  # the linter it asks
+    depth: Depth = "mistakes"
+    unread: Sequence[str] = ()  # files that it turned out not to be able to read
 
 
 class Topic(Struct, frozen=True):
@@ -43,11 +48,19 @@ def _is_python(source: Source) -> bool:
 
 
 def _is_data(source: Source) -> bool:
-    return source.path.endswith((".json", ".toml", ".yaml", ".yml"))
+    return source.path.endswith((".json", ".toml")) or yaml.is_known(source)
 
 
 def _anything(source: Source) -> bool:
     return True
+
+
+def _debuggers(source: Source) -> Iterator[Finding]:
+    """Debuggers by the best means there are: trees of whole files, lines of others."""
+    if source.is_fragment or not _is_python(source):
+        return leftovers.debuggers(source)
+    found = python.debuggers(source)
+    return leftovers.debuggers(source) if found is None else found
 
 
 NOTES = Topic("Notes to oneself", _anything, (leftovers.notes,), line_by_line=True)
@@ -55,7 +68,7 @@ NOTES = Topic("Notes to oneself", _anything, (leftovers.notes,), line_by_line=Tr
 
 def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
     """Our own checks; those a better linter makes as well stand back for it."""
-    python_checks = (python.python_syntax,) if has_ruff else (python.python_syntax, python.python_rules)
+    python_checks = () if has_ruff else (python.python_syntax, python.python_rules)
     shell_rules = shell.rules_beside_shellcheck if has_shellcheck else shell.shell_rules
     return (
         Topic("Python", _is_python, python_checks),
@@ -69,7 +82,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
         Topic(
             "Leftovers",
             _anything,
-            (leftovers.merge_markers, leftovers.debuggers, leftovers.notes),
+            (leftovers.merge_markers, _debuggers, leftovers.notes),
             line_by_line=True,
         ),
         Topic(
@@ -86,7 +99,9 @@ def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> li
     tools = tools_for(cwd, sources)
     programs = {tool.linter.program for tool in tools}
     own = topics(has_ruff="ruff" in programs, has_shellcheck="shellcheck" in programs)
-    found = [analyser for topic in own if (analyser := of_topic(topic, sources, cwd, commands))]
+    found = [analyser for topic in own if topic.checks and (analyser := of_topic(topic, sources, cwd, commands))]
+    if (others := _of_grammars(sources, cwd, commands)) is not None:
+        found.append(others)
     return [*found, *(_of_tool(tool, sources, commands) for tool in tools)]
 
 
@@ -102,16 +117,44 @@ def of_topic(topic: Topic, sources: Sequence[Source], cwd: str, commands: Comman
             found += await shell_syntax(commands, cwd, wanted)
         return found
 
-    return Analyser(topic.name, "search", wanted, look)
+    return Analyser(topic.name, "search", wanted, look, depth="text" if topic.line_by_line else "mistakes")
+
+
+def _of_grammars(sources: Sequence[Source], cwd: str, commands: Commands) -> Analyser | None:
+    wanted = [source for source in sources if not source.is_fragment and grammars.has_grammar(source)]
+    if not wanted:
+        return None
+    unread: list[str] = []
+
+    async def look(progress: Progress) -> list[Finding]:
+        found, left = await parsed(commands, cwd, wanted)
+        unread[:] = left
+        return found
+
+    return Analyser("Syntax", "execute", wanted, look, depth="syntax", unread=unread)
 
 
 def _of_tool(tool: Tool, sources: Sequence[Source], commands: Commands) -> Analyser:
     wanted = [source for source in sources if source.path.endswith(tool.linter.suffixes)]
 
     async def look(progress: Progress) -> list[Finding]:
-        return await findings_of(tool, commands, wanted)
+        found = await findings_of(tool, commands, wanted)
+        return await asyncio.to_thread(_with_better_places, found, wanted)
 
     return Analyser(tool.linter.name, "execute", wanted, look, tool)
+
+
+def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
+    """Findings with Python's own word on files that cannot be parsed: it names the bracket that was not closed."""
+    broken = {finding.path for finding in found if finding.code == "syntax-error"}
+    own = {
+        finding.path: finding
+        for source in sources
+        if source.path in broken and _is_python(source)
+        for finding in python.python_syntax(source)
+    }
+    told = [finding for finding in found if finding.code != "syntax-error" or finding.path not in own]
+    return [*told, *own.values()]
 
 
 async def checked(checks: Sequence[Check], sources: Sequence[Source], progress: Progress) -> list[Finding]:

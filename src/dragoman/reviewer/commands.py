@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -13,6 +11,7 @@ from msgspec import Struct
 from ..errors import Error
 from ..host.terminals.children import Child, Keeper, Order, StartError
 from ..host.terminals.environment import environment
+from ..programs import beside_python, find_program, search_path
 
 TIMEOUT = 120.0  # seconds
 MOST_OUTPUT = 32 * 1024 * 1024  # bytes kept of each stream; what follows is read and dropped
@@ -48,7 +47,8 @@ class Commands:
     ) -> Result:
         """Run a program in a directory; raises CommandError when it cannot be started or takes too long."""
         name = os.path.basename(argv[0])
-        order = Order(argv=list(argv), env=list(environment((env or {}).items()).items()))
+        given = {"PATH": search_path(None, cwd), **(env or {})}
+        order = Order(argv=list(argv), env=list(environment(given.items()).items()))
         run = _Run(self._keeper, order, cwd, stdin)
         try:
             async with asyncio.timeout(timeout):
@@ -150,10 +150,4 @@ class _Stream:
 
 def program_named(name: str, cwd: str) -> str | None:
     """Where a program is: beside our own interpreter or on the path, but never in the project under review."""
-    beside = os.path.join(os.path.dirname(sys.executable), name)
-    if os.access(beside, os.X_OK):
-        return beside
-    path = shutil.which(name)
-    if path is None or not os.path.isabs(path):
-        return None
-    return None if os.path.realpath(path).startswith(os.path.realpath(cwd) + os.sep) else path
+    return beside_python(name) or find_program(name, cwd)

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
+from ..errors import Error, InvalidParams
+from ..schema import StopReason
 from ..turn import Turn
 from . import report
 from .analysers import NOTES, of_topic
-from .changes import NoRepository
 from .commands import CommandError, Commands, program_named
 from .explanations import own_explanation, page_of
 from .findings import Finding
 from .fixes import offer, repairs
+from .git import RepositoryError
 from .project import Project, Refused
 from .prompts import Request, codes_in, understood
 from .review import Outcome, Review, counted
@@ -48,17 +50,31 @@ class Desk:
         """End the programs that still run."""
         await self._commands.close()
 
-    async def answer(self, turn: Turn, *, only_looks: bool = False) -> None:
-        """Do what a prompt asks for; `only_looks`: no file is changed and no code of the project is run."""
+    async def answer(self, turn: Turn, *, only_looks: bool = False) -> StopReason | None:
+        """Do what a prompt asks for; `only_looks`: no file is changed and no code of the project is run.
+
+        A prompt that is not understood is refused, so that nobody takes it for done.  Raises InvalidParams, whose
+        message says why, when there is nothing that can be reviewed.
+        """
         state = turn.session.state
         if not state.get(SAID):
             state[SAID] = True
             await turn.say(WHAT_IT_IS)
         request = understood(turn.prompt, turn.session.cwd)
+        if request.unknown:
+            named = ", ".join(f"{word!r}" for word in request.unknown[:5])
+            why = f"{named} is no file here, no code of a finding and no revision behind `diff`"
+            raise InvalidParams(f"That cannot be reviewed: {why}.", {"kind": "not_understood"})
+        refusal: BaseException | None = None
         try:
             await self._do(turn, request, only_looks)
-        except* (Refused, NoRepository) as group:
-            await turn.say(f"That cannot be reviewed: {_first(group)}.\n")
+        except* (Refused, RepositoryError) as group:
+            refusal = _first(group)
+        if refusal:
+            kind = refusal.kind if isinstance(refusal, RepositoryError) else "no_such_file"
+            why = str(refusal).rstrip(".")
+            raise InvalidParams(f"That cannot be reviewed: {why}.", {"kind": kind}) from refusal
+        return "refusal" if request.verb == "unknown" else None
 
     async def _do(self, turn: Turn, request: Request, only_looks: bool) -> None:
         match request.verb:
@@ -104,7 +120,8 @@ class Desk:
             return
         found = await repairs(outcome, codes_in(request.words), project, self._commands)
         if not found:
-            await turn.say("There is nothing I can repair safely.\n\n" + report.told(outcome))
+            words = report.told(outcome, offers_repairs=False)
+            await turn.say(f"There is nothing I can repair safely.\n\n{words}")
             return
         mended = await offer(turn, project, found)
         if not mended.written:
@@ -176,19 +193,17 @@ async def _title(turn: Turn, request: Request, project: Project) -> None:
 
 
 def _nothing_there(request: Request, project: Project) -> str:
-    empty = {
-        "staged": "Nothing is staged.",
-        "changes": "Nothing has changed.",
-        "diff": "The diff adds nothing.",
-    }
+    empty = {"staged": "Nothing is staged.", "changes": "Nothing has changed.", "diff": "The diff adds nothing."}
     word = empty.get(request.extent, "There is no text file to look at.")
+    if project.skipped and request.extent in ("staged", "changes"):
+        word = "There are no new lines to review."
     remarks = "".join(f"\n- Note: {remark}." for remark in project.skipped[:20])
     return f"{word}{remarks}\n"
 
 
-def _first(group: BaseExceptionGroup[Exception]) -> str:
-    """The words of the first exception in a group of groups."""
+def _first(group: BaseExceptionGroup[Error]) -> BaseException:
+    """The first exception in a group of groups."""
     exc: BaseException = group
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
-    return str(exc).rstrip(".")
+    return exc

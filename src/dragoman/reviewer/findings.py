@@ -16,11 +16,26 @@ class Source(Struct, frozen=True):
 
     path: str  # relative to the session's directory, or the name something came with
     text: str
-    is_saved: bool = True  # the file on the disk says the same, so programs that read it see what we see
+    is_saved: bool = True  # the file on the disk says the same in UTF-8, so programs that read it see what we see
     is_fragment: bool = False  # a file of which only some lines are known, the rest left blank
     lines: frozenset[int] | None = None  # the lines under review; None: all of them
-    encoding_error: int = 0  # the first line that is not UTF-8
+    encoding_error: int = 0  # the first line that cannot be decoded
     size: int = 0  # bytes on the disk
+    encoding: str = ""  # that the file names, where it is not UTF-8
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether the text says all that the bytes say."""
+        return not self.is_fragment and not self.encoding_error
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file, if it is repairable."""
+        return self.encoded(self.text)
+
+    def encoded(self, text: str) -> bytes:
+        """A text as this file would have it; raises UnicodeEncodeError."""
+        return text.encode(self.encoding or "utf-8")
 
 
 class Finding(Struct, frozen=True, order=True):

@@ -1,21 +1,25 @@
 """Repairs that do not change what a file means: made here, shown as diffs, written when the user says so."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import schema as s
+from ..comparing import compared
 from ..errors import ConnectionClosed, Error
 from ..turn import Turn
 from .analysers import checked, topics
-from .checks.data import is_json, without_trailing_commas
-from .checks.shell import is_shell, with_plain_equals
+from .checks.data import is_json, trailing_commas
+from .checks.shell import double_equals, is_shell
 from .commands import CommandError, Commands
+from .drafts import ByteRange, Draft, Lines, Places, Range, in_bytes, spliced, trimmed
 from .findings import Finding, Source, in_lines
 from .linters import Tool, tools_for
+from .outputs import Edit, ruff_repairs
 from .project import Project, unseen
 from .review import Outcome, counted
 
@@ -27,12 +31,23 @@ OPTIONS = (
 )
 
 
+MOST_PASSES = 20  # of Ruff over one file
+
+
 class Repair(Struct, frozen=True):
-    """A file before and after."""
+    """The ranges of a file that are replaced, for some findings."""
 
     source: Source
-    text: str
+    ranges: Sequence[ByteRange]
     findings: Sequence[Finding]  # what it mends
+
+    @property
+    def content(self) -> bytes:
+        return spliced(self.source.content, self.ranges)
+
+    @property
+    def text(self) -> str:
+        return self.content.decode(self.source.encoding or "utf-8")
 
 
 class Mended(Struct, frozen=True):
@@ -42,23 +57,30 @@ class Mended(Struct, frozen=True):
     left: int
 
 
-def _without_mark(source: Source) -> str:
-    return source.text.removeprefix("\ufeff")
+def _mark(source: Source) -> Iterator[Range]:
+    if source.text.startswith("\ufeff"):
+        yield Range(0, 1, "")
 
 
-def _with_plain_line_ends(source: Source) -> str:
-    return source.text.replace("\r\n", "\n") if is_shell(source) else source.text
+def _carriage_returns(source: Source) -> Iterator[Range]:
+    if is_shell(source):
+        yield from (Range(found.start(), found.start() + 1, "") for found in re.finditer("\r\n", source.text))
 
 
-def _without_commas(source: Source) -> str:
-    return without_trailing_commas(source.text) if is_json(source.path) else source.text
+def _commas(source: Source) -> Iterator[Range]:
+    if is_json(source.path):
+        yield from (Range(at, at + 1, "") for at in trailing_commas(source.text))
 
 
-OWN: dict[str, Callable[[Source], str]] = {
-    "byte-order-mark": _without_mark,
-    "json-trailing-comma": _without_commas,
-    "shell-crlf": _with_plain_line_ends,
-    "shell-equals-in-sh": with_plain_equals,
+def _equals(source: Source) -> Iterator[Range]:
+    return (Range(start, end, "=") for start, end in double_equals(source))
+
+
+OWN: dict[str, Callable[[Source], Iterator[Range]]] = {
+    "byte-order-mark": _mark,
+    "json-trailing-comma": _commas,
+    "shell-crlf": _carriage_returns,
+    "shell-equals-in-sh": _equals,
 }
 
 
@@ -73,49 +95,104 @@ async def repairs(outcome: Outcome, codes: Sequence[str], project: Project, comm
     found = []
     for source in outcome.sources:
         mended = by_path.get(source.path, ())
-        if mended and not source.is_fragment and project.is_inside(source.path):
-            text = await _repaired(source, mended, ruff, commands)
-            if text != source.text and not await _is_worse(source, text):
-                found.append(Repair(source, text, mended))
+        if mended and source.is_repairable and project.is_writable(source):
+            draft = await _repaired(source, mended, ruff, commands)
+            if (ranges := in_bytes(source, draft)) and not await _is_worse(source, draft.text):
+                found.append(Repair(source, ranges, mended))
     return found
 
 
-async def _repaired(source: Source, mended: Sequence[Finding], ruff: Tool | None, commands: Commands) -> str:
-    codes = {finding.code for finding in mended}
+async def _repaired(source: Source, mended: Sequence[Finding], ruff: Tool | None, commands: Commands) -> Draft:
+    draft = Draft(source.text)
     for code, mend in OWN.items():
-        if code in codes:
-            source = replace(source, text=mend(source))
-    for_ruff = sorted(codes - OWN.keys())
+        meant = [finding for finding in mended if finding.code == code]
+        if meant:
+            draft = draft.edited(_near(meant, draft.text, mend(replace(source, text=draft.text))))
+    for_ruff = [finding for finding in mended if finding.code not in OWN]
     if ruff and for_ruff and source.path.endswith(ruff.linter.suffixes):
-        return await _ruff_fixed(source, for_ruff, ruff, commands)
-    return source.text
+        return await _ruff_fixed(source, draft, for_ruff, ruff, commands)
+    return draft
 
 
-async def _ruff_fixed(source: Source, codes: Sequence[str], ruff: Tool, commands: Commands) -> str:
-    words = (
-        "--fix-only",
-        "--no-unsafe-fixes",
-        "--fixable",
-        ",".join(codes),
-        "--stdin-filename",
-        f"./{source.path}",
-        "-",
-    )
-    settings = [word for word in ruff.linter.arguments(ruff) if word not in ("--no-fix", "--output-format", "json")]
+def _near(findings: Sequence[Finding], text: str, ranges: Iterable[Range]) -> list[Range]:
+    """The ranges in the lines of findings; all, if one of these is about the whole file."""
+    if any(finding.is_whole for finding in findings):
+        return list(ranges)
+    wanted = {finding.line for finding in findings}
+    lines = Lines(text)
+    return [found for found in ranges if wanted.issuperset(lines.touched(found.start, found.end))]
+
+
+async def _ruff_fixed(
+    source: Source, draft: Draft, mended: Sequence[Finding], ruff: Tool, commands: Commands
+) -> Draft:
+    """The draft after Ruff's edits for these findings, and for no other of the same kind."""
+    wanted = {(finding.line, finding.code, finding.message) for finding in mended}
+    lines = None if source.lines is None else source.lines | {finding.line for finding in mended}
+    offered = await _offered(source.path, draft.text, ruff, commands)
+    for _ in range(MOST_PASSES):  # edits of one statement exclude each other
+        meant = [edits for found, edits in offered if edits and _key(found) in wanted]
+        others = {edits for found, edits in offered if _key(found) not in wanted}
+        after, done = _edited(draft, [edits for edits in dict.fromkeys(meant) if edits not in others], lines)
+        if not done:
+            break
+        # Lines have moved: what is left is known by its words, if it alone has these.
+        told = Counter((found.code, found.message) for found, _ in offered)
+        left = wanted - {_key(found) for found, edits in offered if edits in done}
+        words = {(code, message) for _, code, message in left if told[code, message] == 1}
+        before, offered = offered, await _offered(source.path, after.text, ruff, commands)
+        if _errors(found for found, _ in offered) - _errors(found for found, _ in before):
+            break
+        draft = after
+        wanted = {_key(found) for found, _ in offered if (found.code, found.message) in words}
+    return draft
+
+
+def _key(finding: Finding) -> tuple[int, str, str]:
+    return finding.line, finding.code, finding.message
+
+
+async def _offered(path: str, text: str, ruff: Tool, commands: Commands) -> list[tuple[Finding, tuple[Edit, ...]]]:
+    """What Ruff finds in a text, with the edits it offers."""
+    words = [*ruff.linter.arguments(ruff), "--stdin-filename", f"./{path}", "-"]
     try:
-        result = await commands.run([ruff.path, *settings, *words], cwd=ruff.cwd, stdin=source.text.encode())
-        return result.stdout.decode() if result.code == 0 and result.stdout else source.text
-    except (CommandError, UnicodeDecodeError):
-        return source.text
+        result = await commands.run([ruff.path, *words], cwd=ruff.cwd, stdin=text.encode())
+    except CommandError:
+        return []
+    return list(ruff_repairs(result.stdout)) if result.code == 0 else []
+
+
+def _edited(
+    draft: Draft, repairs: Sequence[tuple[Edit, ...]], wanted: frozenset[int] | None
+) -> tuple[Draft, set[tuple[Edit, ...]]]:
+    """The draft after as many repairs as touch neither each other nor other lines, and which these are."""
+    places, lines = Places(draft.text), Lines(draft.original)
+    taken: list[Range] = []
+    done: set[tuple[Edit, ...]] = set()
+    for edits in repairs:
+        ranges = [
+            trimmed(draft.text, places.offset(edit.start), places.offset(edit.end), edit.content) for edit in edits
+        ]
+        touched = [lines.touched(draft.origin(one.start), draft.origin(one.end)) for one in ranges]
+        is_wanted = wanted is None or all(wanted.issuperset(some) for some in touched)
+        if is_wanted and all(one.end <= a or one.start >= b for one in ranges for a, b, _ in taken):
+            taken += ranges
+            done.add(edits)
+    return draft.edited(taken), done
 
 
 async def _is_worse(source: Source, text: str) -> bool:
     """Whether a file has an error it did not have: then the repair is none."""
-    own = [topic for topic in topics(has_ruff=True, has_shellcheck=False) if topic.wants(source)]
+    own = [topic for topic in topics(has_ruff=False, has_shellcheck=False) if topic.wants(source)]
     checks = [check for topic in own for check in topic.checks]
     before = await checked(checks, [source], unseen)
     after = await checked(checks, [replace(source, text=text)], unseen)
-    return {f.code for f in after if f.severity == "error"} > {f.code for f in before if f.severity == "error"}
+    return bool(_errors(after) - _errors(before))
+
+
+def _errors(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
+    """How often each error is told: one more of a kind is a new one, wherever lines have moved."""
+    return Counter((finding.code, finding.message) for finding in findings if finding.severity == "error")
 
 
 async def offer(turn: Turn, project: Project, found: Sequence[Repair]) -> Mended:
@@ -153,8 +230,7 @@ async def _as_written(project: Project, repair: Repair) -> Source:
 def _moved(lines: frozenset[int], before: str, after: str) -> frozenset[int]:
     """Where lines have gone; those that took the place of others are under review as well."""
     found: set[int] = set()
-    changes = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
-    for kind, start, end, new_start, new_end in changes:
+    for kind, start, end, new_start, new_end in compared(before.split("\n"), after.split("\n")):
         if kind == "equal":
             found |= {number - start + new_start for number in range(start + 1, end + 1) if number in lines}
         else:
@@ -167,9 +243,9 @@ async def _written(project: Project, repair: Repair) -> str | None:
     source = repair.source
     try:
         current = await project.read(source.path)
-        if current is None or current.text != source.text:
+        if current is None or (current.text, current.encoding) != (source.text, source.encoding):
             return "The file is no longer what was reviewed; run /fix again."
-        await asyncio.shield(project.write(source.path, source.text, repair.text))
+        await asyncio.shield(project.write(source, repair.content))
     except ConnectionClosed:
         raise
     except Error as exc:

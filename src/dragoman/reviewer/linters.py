@@ -5,19 +5,25 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..host.disk import plain_content
+from ..programs import own_command
 from . import outputs
 from .checks.shell import interpreter, is_shell
 from .commands import CommandError, Commands, Result, program_named
 from .findings import Finding, Source
+from .parsing import Parsed
 
 PER_COMMAND = 500  # files named in one command
+PORTION = 16 * 1024 * 1024  # characters of the files that one process parses
 SHELLS_AT_ONCE = 4
+MAX_SETTINGS = 1024 * 1024  # bytes of a project's settings
 # Where a project says nothing about Ruff: mistakes, not taste.
 RULES = (
-    "E711,E712,E713,E714,E721,E722,E9,F,W605,PLE,T100,B002,B003,B005,B006,B012,B014,B015,B016,B017,B018,B020,B021,"
+    "E711,E712,E713,E714,E721,E722,E9,F,W605,PLE,B002,B003,B005,B006,B012,B014,B015,B016,B017,B018,B020,B021,"
     "B022,B023,B025,B029,B030,B031,B032,B033,B035,B039,S102,S307,S501,S506,S602,S604,S605,S608,ASYNC210,ASYNC251"
 )
 
@@ -30,8 +36,7 @@ class Linter(Struct, frozen=True):
     suffixes: tuple[str, ...]
     arguments: Callable[["Tool"], Sequence[str]]
     reading: outputs.Reading
-    settings: tuple[str, ...] = ()  # files that have to be there for it to apply; none: it applies by itself
-    rivals: tuple[tuple[str, str], ...] = ()  # settings of others a project has chosen in its stead
+    settings: tuple[tuple[str, str], ...] = ()  # of which one has to be there; none: it applies by itself
     takes_files: bool = True  # else it looks at the whole project
     from_stdin: Sequence[str] = ()  # how it is given a text that is not saved, before the file's name
     runs_project_code: bool = False  # so the user is asked first
@@ -64,10 +69,7 @@ def _ruff(tool: Tool) -> Sequence[str]:
 
 
 def _ty(tool: Tool) -> Sequence[str]:
-    # What is not installed here may well be where the project runs.
-    configured = tool.is_configured(("ty.toml", ""), ("pyproject.toml", "ty"))
-    own = () if configured else ("--ignore", "unresolved-import")
-    return ("check", "--output-format", "gitlab", "--no-progress", "--exit-zero", "--project", tool.cwd, *own)
+    return ("check", "--output-format", "gitlab", "--no-progress", "--exit-zero", "--project", tool.cwd)
 
 
 def _bandit(tool: Tool) -> Sequence[str]:
@@ -77,17 +79,15 @@ def _bandit(tool: Tool) -> Sequence[str]:
 
 
 PYTHON = (".py", ".pyi")
-TYPE_CHECKERS = (
-    *(("mypy.ini", ""), (".mypy.ini", ""), ("pyproject.toml", "mypy")),
-    *(("pyrightconfig.json", ""), ("pyproject.toml", "pyright"), ("pyproject.toml", "basedpyright")),
-)
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
-ESLINT = tuple(f"eslint.config.{kind}" for kind in ("js", "mjs", "cjs", "ts")) + tuple(
-    f".eslintrc{kind}" for kind in ("", ".js", ".cjs", ".json", ".yml", ".yaml")
+ESLINT = (
+    *((f"eslint.config.{kind}", "") for kind in ("js", "mjs", "cjs", "ts")),
+    *((f".eslintrc{kind}", "") for kind in ("", ".js", ".cjs", ".json", ".yml", ".yaml")),
 )
 LINTERS = (
     Linter("Ruff", "ruff", PYTHON, _ruff, outputs.ruff, from_stdin=("--stdin-filename",)),
-    Linter("ty", "ty", PYTHON, _ty, outputs.ty, rivals=TYPE_CHECKERS),
+    # Of code that was not written for a type checker, most that one says is no mistake.
+    Linter("ty", "ty", PYTHON, _ty, outputs.ty, settings=(("ty.toml", ""), ("pyproject.toml", "ty"))),
     Linter("ShellCheck", "shellcheck", (".sh", ".bash"), lambda _: ("-f", "json1"), outputs.shellcheck),
     Linter("Bandit", "bandit", (".py",), _bandit, outputs.bandit),
     Linter(
@@ -106,7 +106,7 @@ LINTERS = (
         (".ts", ".tsx"),
         lambda _: ("--noEmit", "--pretty", "false", "--project", "."),
         outputs.tsc,
-        settings=("tsconfig.json",),
+        settings=(("tsconfig.json", ""),),
         takes_files=False,
         runs_project_code=True,
         good_codes=(0, 1, 2),
@@ -117,7 +117,7 @@ LINTERS = (
         (".rs",),
         lambda _: ("check", "--quiet", "--offline", "--message-format", "json"),
         outputs.cargo,
-        settings=("Cargo.toml",),
+        settings=(("Cargo.toml", ""),),
         takes_files=False,
         runs_project_code=True,
         good_codes=(0, 101),
@@ -128,7 +128,7 @@ LINTERS = (
         (".go",),
         lambda _: ("vet", "-json", "./..."),
         outputs.go_vet,
-        settings=("go.mod",),
+        settings=(("go.mod", ""),),
         takes_files=False,
         runs_project_code=True,
         in_stderr=True,
@@ -143,8 +143,7 @@ def tools_for(cwd: str, sources: Sequence[Source]) -> list[Tool]:
         Tool(linter, path, cwd)
         for linter in LINTERS
         if any(source.path.endswith(linter.suffixes) and not source.is_fragment for source in sources)
-        and (not linter.settings or is_configured(cwd, *((name, "") for name in linter.settings)))
-        and not is_configured(cwd, *linter.rivals)
+        and (not linter.settings or is_configured(cwd, *linter.settings))
         and (path := _project_program(linter, cwd) or program_named(linter.program, cwd))
     ]
 
@@ -164,9 +163,8 @@ def _has_settings(path: str, table: str) -> bool:
     if not table:
         return os.path.exists(path)
     try:
-        with open(path, "rb") as file:
-            return table in tomllib.load(file).get("tool", {})
-    except (OSError, ValueError, AttributeError):
+        return table in tomllib.loads(plain_content(path, MAX_SETTINGS).decode()).get("tool", {})
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return False
 
 
@@ -218,6 +216,43 @@ def _placed(findings: Sequence[Finding], cwd: str, known: set[str]) -> Iterator[
             yield replace(finding, path=path)
 
 
+async def parsed(commands: Commands, cwd: str, sources: Sequence[Source]) -> tuple[list[Finding], list[str]]:
+    """Have grammars read files, in processes of their own; the findings, and the files that could not be read."""
+    found: list[Finding] = []
+    unread: list[str] = []
+    waiting = list(_portions(sources))
+    while waiting:
+        portion = waiting.pop()
+        given = msgspec.json.encode([(source.path, source.text) for source in portion])
+        try:
+            result = await commands.run(own_command("dragoman.reviewer.parsing"), cwd=cwd, stdin=given)
+            answer = msgspec.json.decode(result.stdout, type=Parsed)
+        except (CommandError, msgspec.DecodeError):
+            if len(portion) > 1:  # one of them is to blame
+                middle = len(portion) // 2
+                waiting += [portion[:middle], portion[middle:]]
+            else:
+                unread.append(portion[0].path)
+        else:
+            found += answer.findings
+            unread += answer.unread
+    return found, unread
+
+
+def _portions(sources: Sequence[Source]) -> Iterator[list[Source]]:
+    """The files in portions that one process can be given."""
+    portion: list[Source] = []
+    letters = 0
+    for source in sources:
+        if portion and (letters + len(source.text) > PORTION or len(portion) >= PER_COMMAND):
+            yield portion
+            portion, letters = [], 0
+        portion.append(source)
+        letters += len(source.text)
+    if portion:
+        yield portion
+
+
 async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) -> list[Finding]:
     """Have shells parse scripts, without running them."""
     room = asyncio.Semaphore(SHELLS_AT_ONCE)
@@ -231,7 +266,7 @@ async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) 
                 result = await commands.run([shell, "-n"], cwd=cwd, stdin=source.text.encode(), timeout=20)
         except CommandError:  # a shell that cannot be run tells nothing
             return []
-        last = len(source.text.splitlines())  # a shell misses the end of something behind the last line
+        last = source.text.rstrip("\n").count("\n") + 1  # a shell misses the end of something behind the last line
         return [
             replace(finding, path=source.path, line=min(finding.line, last))
             for finding in outputs.shell_syntax(result.stderr)

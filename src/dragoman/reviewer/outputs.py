@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .checks.python import ADVICE
 from .findings import Finding, Severity
@@ -15,15 +15,31 @@ _TSC = re.compile(r"^(.+?)\((\d+),\d+\): (error|warning) (TS\d+): (.*)$", re.MUL
 _SHELL = re.compile(
     r"^[^\n]*?(?:line )?(\d+): (?:[^\n]*?(?:syntax error|Syntax error)[: ]*)([^\n]*)$", re.MULTILINE
 )
+_SEEMS_SAFE = "seems safe"  # what Ruff adds to a command that is written out
 _SECRET_RULES = ("B105", "B106", "B107")  # their messages repeat the secret; our own check finds it
 
 
+class Edit(NamedTuple):
+    """A piece of a file that a linter would put in another's place; lines and columns from 1."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    content: str
+
+
 def ruff(output: bytes) -> Iterator[Finding]:
+    return (finding for finding, _ in ruff_repairs(output))
+
+
+def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[Edit, ...]]]:
+    """What Ruff found, each with the edits that repair it."""
     for entry in _json(output, list):
         code = entry.get("code") or "invalid-syntax"
+        if _SEEMS_SAFE in entry["message"]:
+            continue
         fix = entry.get("fix") or {}
         is_broken = code == "invalid-syntax"
-        yield Finding(
+        finding = Finding(
             entry["filename"],
             entry["location"]["row"],
             "error" if is_broken or _RUFF_ERRORS.match(code) else "warning",
@@ -33,6 +49,19 @@ def ruff(output: bytes) -> Iterator[Finding]:
             is_fixable=fix.get("applicability") == "safe",
             is_whole=is_broken,
         )
+        edits = fix.get("edits", ()) if finding.is_fixable else ()
+        yield (
+            finding,
+            tuple(Edit(_place(e["location"]), _place(e["end_location"]), e["content"] or "") for e in edits),
+        )
+
+
+def _edit(told: dict[str, Any]) -> Edit:
+    return Edit(_place(told["location"]), _place(told["end_location"]), told["content"] or "")
+
+
+def _place(location: dict[str, int]) -> tuple[int, int]:
+    return location["row"], location["column"]
 
 
 def _look_up(code: str) -> str:

@@ -4,15 +4,19 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from ..errors import ConnectionClosed, Error, RpcError
 from ..roles import offered
 from ..turn import Turn
-from .changes import Change, Repository, added_lines, as_fragment, matches, read_diff
+from .changes import Change, added_lines, as_fragment, matches, read_diff
 from .checks.text import LARGE
 from .commands import Commands
+from .decoding import Decoded, decoded
 from .findings import Source, in_lines
+from .git import Changes, Repository, RepositoryError
 from .prompts import Request
 
 MOST_FILES = 20_000
@@ -62,9 +66,10 @@ class Project:
         """All that a request wants reviewed."""
         match request.extent:
             case "staged":
-                return await self._staged(await self.repository.staged())
+                return await self._staged(self._noted(await self.repository.staged()))
             case "changes":
-                return await self._changed(await self.repository.changed(request.since), progress)
+                changes = self._noted(await self.repository.changed(request.since))
+                return await self._changed(changes.files, progress)
             case "diff":
                 return await self._of_diff(list(read_diff(request.diff)), progress)
         attached = [
@@ -102,10 +107,36 @@ class Project:
         directories = [self.relative(path) for path in wanted if os.path.isdir(path)]
         if wanted and not directories:
             return single
-        listed = await self.repository.files()
-        everything = listed if listed is not None else await asyncio.to_thread(self._walk)
+        everything = await self._everything()
         below = [path for path in self._nameable(everything) if not directories or _is_below(path, directories)]
         return self._bounded([*single, *(path for path in below if _is_ours(path))])
+
+    async def others(self, suffix: str, known: Container[str]) -> list[Source]:
+        """The project's other files with this suffix, to look names up in; nothing is said of those left out."""
+        noted, room = list(self._left_out), self._room
+        refused = {why: list(paths) for why, paths in self._refused.items()}
+        unread = set[str]().union(*refused.values())
+        try:
+            paths = [path for path in await self._everything() if path.endswith(suffix) and _is_ours(path)]
+            wanted = [path for path in paths[:MOST_FILES] if path not in known and path not in unread]
+            return await self._read(wanted, unseen)
+        except RepositoryError:
+            return []
+        finally:
+            self._left_out, self._refused, self._room = noted, refused, room
+
+    async def _everything(self) -> Sequence[str]:
+        """Every file that Git does not ignore; without Git, every file that is not obviously made."""
+        try:
+            listing = await self.repository.files()
+        except RepositoryError as exc:
+            if exc.kind == "bare_repository":
+                raise
+            if exc.kind == "unreadable_repository":
+                self._left_out.append(f"ignored files are reviewed as well, for {exc}")
+            return await asyncio.to_thread(self._walk)
+        self._note_nested(listing.nested)
+        return listing.files
 
     def _walk(self) -> list[str]:
         found: list[str] = []
@@ -136,19 +167,47 @@ class Project:
 
     # Changes
 
-    async def _staged(self, changes: Sequence[Change]) -> list[Source]:
+    def _noted(self, changes: Changes) -> Changes:
+        """Say which changes are not files to review."""
+        self._note_nested(changes.nested)
+        if changes.unmerged:
+            self._left_out.append(f"there are conflicts to resolve in {some(changes.unmerged)}")
+        if changes.others:
+            self._left_out.append(f"{some(changes.others)}: changed, but without new lines")
+        return changes
+
+    def _note_nested(self, paths: Sequence[str]) -> None:
+        if paths:
+            self._left_out.append(
+                f"{some(paths)}: a repository of its own; to have it reviewed, open a session there"
+            )
+
+    async def _staged(self, changes: Changes) -> list[Source]:
+        """Files as the next commit has them."""
+        wanted = {change.path: change for change in changes.files if _is_ours(change.path)}
+        kept = [wanted[path] for path in self._bounded(list(self._nameable(wanted)))]
+        blobs = [changes.blobs[change.path] for change in kept]
+        contents = await self.repository.contents(blobs, LARGE) if blobs else {}
         found = []
-        for change in changes[:MOST_FILES]:
-            data = await self.repository.staged_text(change.path)
-            if len(data) <= LARGE and b"\0" not in data[:SNIFFED]:
-                text, broken = _decoded(data)
-                is_saved = await self._says(self.absolute(change.path), text)
-                found.append(Source(change.path, text, is_saved, lines=added_lines(change), encoding_error=broken))
+        for change, blob in zip(kept, blobs, strict=True):
+            data = contents[blob]
+            if isinstance(data, int):
+                found.append(Source(change.path, "", size=data))
+            elif b"\0" in data[:SNIFFED]:
+                self._left_out.append(f"{change.path} is not a text file")
+            else:
+                known = decoded(data)
+                is_saved = not known.encoding and await self._says(self.absolute(change.path), known.text)
+                found.append(in_lines(_source(change.path, known, is_saved=is_saved), added_lines(change)))
         return found
 
     async def _changed(self, changes: Sequence[Change], progress: Progress) -> list[Source]:
         lines = {change.path: added_lines(change) for change in changes if _is_ours(change.path)}
-        read = await self._read(self._bounded(list(lines)), progress)
+        paths = self._bounded(list(self._nameable(lines)))
+        read = await self._read(paths, progress)
+        known = {source.path for source in read}.union(*self._refused.values())
+        if unread := [path for path in paths if path not in known]:
+            self._left_out.append(f"{some(unread)}: not a text file, or gone")
         return [in_lines(source, lines[source.path]) for source in read]
 
     async def _of_diff(self, changes: Sequence[Change], progress: Progress) -> list[Source]:
@@ -158,7 +217,7 @@ class Project:
         found = []
         for change in changes:
             source = read.get(change.path)
-            if source is None or not matches(change, source.text.splitlines()):
+            if source is None or not matches(change, [line.removesuffix("\r") for line in source.text.split("\n")]):
                 source = Source(change.path, as_fragment(change), is_saved=False, is_fragment=True)
             found.append(in_lines(source, frozenset(change.added)))
         return found
@@ -192,11 +251,11 @@ class Project:
         size, data = saved
         if data is None:
             return Source(path, "", size=size)
-        text, broken = _decoded(data)
-        current = text
-        if not broken and self.reads_through_client:
+        known = decoded(data)
+        current = known.text
+        if not known.error and not known.encoding and self.reads_through_client:  # which has UTF-8 alone
             try:
-                current = _as_saved(await self._turn.read(self.absolute(path)), text)
+                current = _as_saved(await self._turn.read(self.absolute(path)), known.text)
             except ConnectionClosed:
                 raise
             except Error as exc:
@@ -207,7 +266,8 @@ class Project:
             if self._room + len(current) >= 0:
                 self._left_out.append(f"more than {MOST_TEXT // 2**20} MiB of text: the rest was left out")
             return None
-        return Source(path, current, is_saved=current == text, encoding_error=broken, size=size)
+        is_saved = current == known.text and not known.encoding
+        return replace(_source(path, known, is_saved=is_saved), text=current, size=size)
 
     @property
     def reads_through_client(self) -> bool:
@@ -218,23 +278,31 @@ class Project:
         if "://" in path or not self.is_inside(path):
             return False
         saved = await asyncio.to_thread(_saved, self.absolute(path))
-        return saved is not None and saved[1] is not None and _decoded(saved[1])[0] == text
+        return saved is not None and saved[1] is not None and decoded(saved[1]).text == text
 
     # Writing
 
-    async def write(self, path: str, old: str, new: str) -> None:
-        """Write a file through the client, else into the session's directory if it still says what it did."""
-        if offered(self._turn.client.offers, "fs.write_text_file"):
-            await self._turn.write(self.absolute(path), new)
-        else:
-            await asyncio.to_thread(self._write_directly, self.absolute(path), old, new)
+    def is_writable(self, source: Source) -> bool:
+        """Whether a file is ours to write; the client's way of writing has UTF-8 alone."""
+        return self.is_inside(source.path) and not (source.encoding and self._writes_through_client)
 
-    def _write_directly(self, path: str, old: str, new: str) -> None:
+    async def write(self, source: Source, content: bytes) -> None:
+        """Write a file through the client, else into the session's directory if it still says what it did."""
+        if self._writes_through_client:
+            await self._turn.write(self.absolute(source.path), content.decode())
+        else:
+            await asyncio.to_thread(self._write_directly, self.absolute(source.path), source.content, content)
+
+    @property
+    def _writes_through_client(self) -> bool:
+        return offered(self._turn.client.offers, "fs.write_text_file")
+
+    def _write_directly(self, path: str, old: bytes, new: bytes) -> None:
         from ..host.files import Workspace  # not needed to answer `initialize`
 
-        expected = hashlib.sha256(old.encode()).hexdigest()
+        expected = hashlib.sha256(old).hexdigest()
         with Workspace(self.cwd) as workspace, workspace.writing(path, expected=expected) as target:
-            target.commit(new.encode())
+            target.commit(new)
 
 
 def _saved(path: str) -> tuple[int, bytes | None] | None:
@@ -253,12 +321,8 @@ def _saved(path: str) -> tuple[int, bytes | None] | None:
     return None if b"\0" in data[:SNIFFED] else (len(data), data)
 
 
-def _decoded(data: bytes) -> tuple[str, int]:
-    """The text, and the first line of it that is not UTF-8 (0: it all is)."""
-    try:
-        return data.decode(), 0
-    except UnicodeDecodeError as exc:
-        return data.decode(errors="replace"), data.count(b"\n", 0, exc.start) + 1
+def _source(path: str, known: Decoded, *, is_saved: bool) -> Source:
+    return Source(path, known.text, is_saved, encoding_error=known.error, encoding=known.encoding)
 
 
 def _is_ours(path: str) -> bool:

@@ -25,6 +25,7 @@ _VERBS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
 )
 _STAGED = re.compile(r"(?i)\bstaged\b|\bindex\b")
 _CHANGES = re.compile(r"(?i)\b(?:diff|changes?|changed|uncommitted|working tree)\b")
+_KEYWORD = re.compile(r"(?i)staged|index|diff|changes?|changed|uncommitted|since|everything|all")
 _SINCE = re.compile(r"(?i)\b(?:diff|changes|since)\s+([\w][\w./^~@{}-]*)")
 _MENTION = re.compile(
     r"@(\"[^\"]+\"|'[^']+'|[^\s,;]+)|([`\"'][^`\"'\n]+[`\"'])|(?<![\w/.@-])([\w./~-]*[\w/](?:\.\w+)?(?::\d+){0,2})"
@@ -49,6 +50,7 @@ class Request(Struct, frozen=True):
     words: Sequence[str] = ()  # what was said and is no path: codes, a commit
     diff: str = ""
     since: str = "HEAD"  # the commit that changes are counted from
+    unknown: Sequence[str] = ()  # words of a command that are no path, code or revision
 
 
 def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> Request:
@@ -72,7 +74,17 @@ def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> Request:
     )
     extent = _extent(first, diff, bool(paths or attached))
     since = _SINCE.search(first) if command else None
-    return Request(verb, extent, paths, attached, words, diff, since[1] if since else "HEAD")
+    revision = since[1] if since else "HEAD"
+    unknown = _unknown(words, first, verb, revision) if command and not diff else []
+    return Request(verb, extent, paths, attached, words, diff, revision, unknown)
+
+
+def _unknown(words: Sequence[str], said: str, verb: Verb, revision: str) -> list[str]:
+    """The words behind a command that it does not take; to leave them out would widen it to everything."""
+    if verb not in ("review", "fix", "todo"):
+        return []
+    taken = {revision, *(codes_in(words) if verb == "fix" else ())}
+    return [word for word in words if word not in taken and not _KEYWORD.fullmatch(word)]
 
 
 def _verb(command: str | None, text: str, *, has_files: bool, names_finding: bool) -> Verb:

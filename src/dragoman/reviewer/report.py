@@ -1,23 +1,28 @@
 """Findings in words: by file, the worst first, each with its place and what to do."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from .findings import SEVERITIES, Finding
+from .findings import SEVERITIES, Finding, Source
 from .review import Outcome, counted
 
 MOST_TOLD = 100  # findings written out
+FEW, MOST_KINDS = 3, 8  # files, and kinds of files, that are named one by one
 
 
-def told(outcome: Outcome) -> str:
-    """A review as Markdown."""
+def told(outcome: Outcome, *, offers_repairs: bool = True) -> str:
+    """A review as Markdown; `offers_repairs`: it says how many findings `/fix` can repair."""
     looked_at = counted(len(outcome.sources), "file")
+    if not outcome.findings and len(outcome.unknown) == len(outcome.sources):
+        return _joined(f"**Nobody here knows the language** of {looked_at}.", remarks(outcome))
     if not outcome.findings:
         return _joined(f"**Nothing found** in {looked_at}.", remarks(outcome))
     files = len({finding.path for finding in outcome.findings})
     head = f"**{tally(outcome.findings)}** in {files:,} of {looked_at}."
-    return _joined(head, listed(outcome.findings), _offer(outcome.findings), remarks(outcome))
+    offer = _offer(outcome) if offers_repairs else ""
+    return _joined(head, listed(outcome.findings), offer, remarks(outcome))
 
 
 def listed(findings: Sequence[Finding]) -> str:
@@ -77,15 +82,36 @@ def tally(findings: Sequence[Finding]) -> str:
     return ", ".join(counted(numbers[severity], severity) for severity in SEVERITIES if numbers[severity])
 
 
-def _offer(findings: Sequence[Finding]) -> str:
-    fixable = sum(finding.is_fixable for finding in findings)
+def _offer(outcome: Outcome) -> str:
+    repairable = {source.path for source in outcome.sources if source.is_repairable}
+    fixable = sum(finding.is_fixable and finding.path in repairable for finding in outcome.findings)
     if not fixable:
         return ""
     return f"`/fix` can repair {fixable:,} of them without changing what the code does; it shows each change first."
 
 
 def remarks(outcome: Outcome) -> str:
-    return "\n".join(f"- Note: {remark}." for remark in outcome.remarks[:20])
+    """What was not looked at, or not closely, and what else is to be said of the review."""
+    told = list(outcome.remarks[:20])
+    if outcome.unknown:
+        told.append(
+            f"nobody here knows the language of {_kinds(outcome.unknown)}: looked at for secrets, leftovers and "
+            "encoding alone"
+        )
+    if outcome.skimmed:
+        told.append(f"only the syntax was looked at in {_kinds(outcome.skimmed)}, besides secrets and leftovers")
+    return "\n".join(f"- Note: {remark}." for remark in told)
+
+
+def _kinds(sources: Sequence[Source]) -> str:
+    """Files by their kinds, the most frequent first; a few are named."""
+    if len(sources) <= FEW:
+        return ", ".join(source.path for source in sources)
+    numbers = Counter(os.path.splitext(source.path)[1] or "without a suffix" for source in sources)
+    *most, last = [f"{number:,} {kind}" for kind, number in numbers.most_common(MOST_KINDS)]
+    more = len(numbers) - MOST_KINDS
+    listed = f"{', '.join(most)} and {last}" if most else last
+    return f"{len(sources):,} files ({listed}{f', and {more} kinds more' if more > 0 else ''})"
 
 
 def _joined(*parts: str) -> str:

@@ -1,7 +1,7 @@
 """A review as the client sees it: files read, a plan with an entry per analyser, each analyser a tool call."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -10,7 +10,10 @@ from msgspec.structs import asdict
 from .. import schema as s
 from ..runs import ToolRun
 from ..turn import Turn
-from .analysers import Analyser, analysers_for
+from .analysers import Analyser, Depth, analysers_for
+from .checks.exports import UNUSED, unused_everywhere
+from .checks.leftovers import is_prose
+from .checks.secrets import secrets, without_secrets
 from .commands import CommandError, Commands
 from .findings import Finding, Source, under_review, without_echoes
 from .project import Progress, Project, some
@@ -33,6 +36,8 @@ class Outcome(Struct, frozen=True):
     sources: Sequence[Source]
     findings: Sequence[Finding]
     remarks: Sequence[str] = ()
+    unknown: Sequence[Source] = ()  # whose language nobody here knows
+    skimmed: Sequence[Source] = ()  # of which nobody looked at more than the syntax
 
 
 class Review:
@@ -44,6 +49,7 @@ class Review:
         self._remarks: list[str] = []
         self._allowed: set[str] = set()  # programs the user lets run in this turn
         self._steps: dict[str, s.PlanEntryStatus] = {}
+        self._depths: dict[str, set[Depth]] = {}  # how closely each file was looked at
 
     async def read(self, request: Request) -> list[Source]:
         """Read the files a request is about, as one tool call."""
@@ -84,9 +90,28 @@ class Review:
         return outcome
 
     def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> Outcome:
+        seen = {source.path: self._depths.get(source.path, set()) for source in sources}
+        code = [source for source in sources if source.text.strip() and not is_prose(source.path)]
         return Outcome(
-            sources, without_echoes(under_review(found, sources)), [*self._project.skipped, *self._remarks]
+            sources,
+            without_echoes(under_review(found, sources)),
+            [*self._project.skipped, *self._remarks],
+            unknown=[source for source in code if seen[source.path] <= {"text"}],
+            skimmed=[
+                source
+                for source in code
+                if seen[source.path] <= {"text", "syntax"} and "syntax" in seen[source.path]
+            ],
         )
+
+    async def _without_exports(self, sources: Sequence[Source], found: Sequence[Finding]) -> Sequence[Finding]:
+        """The findings without imports that only look unused, for other files of the project use them."""
+        if not any(finding.code == UNUSED for finding in found):
+            return found
+        known = {source.path: source for source in sources if source.path.endswith((".py", ".pyi"))}
+        for source in await self._project.others(".py", known):
+            known[source.path] = source
+        return await asyncio.to_thread(unused_everywhere, found, known)
 
     async def _run(self, analyser: Analyser) -> list[Finding]:
         title = f"{analyser.name}: {counted(len(analyser.sources), 'file')}"
@@ -112,7 +137,12 @@ class Review:
         except CommandError as exc:
             self._remark(f"{analyser.name} was of no help: {exc}")
             raise
-        return under_review(found, analyser.sources)
+        unread = set(analyser.unread)
+        for source in analyser.sources:
+            if source.path not in unread:
+                self._depths.setdefault(source.path, set()).add(analyser.depth)
+        concerned = await self._without_exports(analyser.sources, under_review(found, analyser.sources))
+        return await asyncio.to_thread(_told, concerned, {source.path: source for source in analyser.sources})
 
     async def _show(self, analyser: Analyser, found: Sequence[Finding], call: ToolRun) -> None:
         shown = found[:MOST_SHOWN]
@@ -186,3 +216,12 @@ def _progress(call: ToolRun, name: str) -> Progress:
 def counted(number: int, noun: str) -> str:
     """A number and its noun: 1 file, 2 files."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _told(findings: Sequence[Finding], sources: Mapping[str, Source]) -> list[Finding]:
+    """The findings as they may be told: the one exit of all analysers, which repeats no secret."""
+    has_secret = {path for path in {finding.path for finding in findings} if any(secrets(sources[path]))}
+    return [
+        without_secrets(finding, sources[finding.path]) if finding.path in has_secret else finding
+        for finding in findings
+    ]

@@ -63,6 +63,9 @@ class Bare(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
 class Model(Bare, kw_only=True):
     """Base of every message and of every part of one: immutable, snake_case here, camelCase on the wire."""
 
+    # Texts are used as they are: half a character in one refuses the message, instead of becoming U+FFFD.
+    is_verbatim: ClassVar[bool] = False
+
     meta: JsonObject | None = field(default=None, name="_meta")
 
 

@@ -1,5 +1,7 @@
 """Text files as the client has them, unsaved changes included.  Paths are absolute."""
 
+from typing import ClassVar
+
 from .base import Exact, Model, UInt32
 from .protocol import SessionId
 
@@ -19,6 +21,8 @@ class ReadTextFileResponse(Model, kw_only=True):
 
 class WriteTextFileRequest(Model, kw_only=True):
     """Replaces the file, or creates it."""
+
+    is_verbatim: ClassVar[bool] = True
 
     session_id: SessionId
     path: str

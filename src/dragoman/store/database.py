@@ -6,24 +6,26 @@ A session has one holder, and a holder that died is no holder.
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from .connecting import Level
 from .errors import SessionBusy, SessionCorrupted, SessionTaken, SessionUnknown, StoreFailure
 from .file import HOLDERS, StoreFile
 from .interruption import closing_lines, damage_line
-from .lines import STATE, Head, Opened, now, own, raw_values
+from .lines import STATE, Head, Opened, StateChange, now, own, state_line
 from .locks import is_alive
-from .rebuilding import QUARANTINE
+from .places import QUARANTINE
 from .records import Damage, fold_all, head_checksum, packed, portions, read, read_head, start_of, state_checksum
+from .thread import attempted
+from .vacuum import give_back
 
 Entry = tuple[str, bytes]  # a session and a line for its log
 
-_state = msgspec.json.Decoder(dict[str, Raw])
+_state = msgspec.json.Decoder(StateChange)
 
 
 class Summary(Struct, frozen=True):
@@ -97,12 +99,10 @@ class Database(StoreFile):
         self.db.execute("UPDATE sessions SET head = ?, crc = ? WHERE id = ?", (body, head_checksum(id, body), id))
         return head
 
-    def _write_state(self, id: str, changed: Mapping[str, Raw]) -> None:
-        for key, raw in changed.items():
+    def _write_state(self, id: str, change: StateChange) -> None:
+        self.db.executemany("DELETE FROM states WHERE session = ? AND key = ?", [(id, key) for key in change.drop])
+        for key, raw in change.put.items():
             value = bytes(raw)
-            if value == b"null":
-                self.db.execute("DELETE FROM states WHERE session = ? AND key = ?", (id, key))
-                continue
             row = (id, key, value, state_checksum(id, key, value))
             self.db.execute("INSERT OR REPLACE INTO states (session, key, value, crc) VALUES (?, ?, ?, ?)", row)
             self._logged += len(value)
@@ -196,8 +196,11 @@ class Database(StoreFile):
         """Clear away what deleted sessions may have left: unused pages, the log, files that were damaged."""
         for kept in self.path.glob(f"{QUARANTINE}*"):
             shutil.rmtree(kept)
+        is_more = True
+        while is_more:
+            with self._lock.held():  # anew for each step, so that others can write between them
+                is_more = give_back(self.db)
         with self._lock.held():
-            self.db.execute("PRAGMA incremental_vacuum").fetchall()
             if not self._checkpoint("TRUNCATE"):
                 raise StoreFailure(
                     "The session is deleted, but somebody reads the store; delete it again to be sure"
@@ -215,7 +218,7 @@ class Database(StoreFile):
             for part in read(self.db, id, 2, source.last):
                 head = self._write(new_id, head, part if isinstance(part, list) else [damage_line(part)])
             state, _ = self.states(id, source)
-            head = self._write(new_id, head, [STATE + msgspec.json.encode(raw_values(state))])
+            head = self._write(new_id, head, [state_line(state)])
             self._heads[new_id], self._owners[new_id] = head, owner
             self.append([(new_id, line) for line in self.closing(new_id)])
         return Summary(new_id, self._heads[new_id], row[0])
@@ -238,6 +241,8 @@ class Database(StoreFile):
         if count != (len(rows),):
             raise sqlite3.DatabaseError(f"{count} sessions are counted, {len(rows)} are there")
         for id, head, crc, suspect in rows:
+            if type(id) is not str:
+                raise sqlite3.DatabaseError(f"a session is called {id!r}")
             if type(head) is bytes and crc == head_checksum(id, head):
                 yield Summary(id, read_head(head), suspect)
             else:
@@ -253,15 +258,40 @@ class Database(StoreFile):
         return Summary(id, self._heads.get(id) or self._read_head(id), row[0])
 
     def _unknown(self, id: str) -> Exception:
-        """There is no such session; in a store that was damaged there may have been one."""
+        """There is no such session; in a store that was damaged there may have been one, or still be."""
+        if self.db.execute("SELECT 1 FROM sessions NOT INDEXED WHERE id = ?", (id,)).fetchone():
+            raise sqlite3.DatabaseError(f"the session {id} is there, and is not found")
         if self.db.execute("SELECT value FROM meta WHERE key = 'rebuilt'").fetchone():
             kept = ", ".join(path.name for path in sorted(self.path.glob(f"{QUARANTINE}*")))
             return SessionCorrupted(id, f"not found in a store that was damaged; the damaged files are in {kept}")
         return SessionUnknown(id)
 
+    def listed(self) -> list[Summary]:
+        """All sessions there are, of a database that is mended first if it has to be."""
+        return attempted(self, lambda db: list(db.summaries()))
+
+    def found(self, id: str) -> Summary:
+        """One session, of a database that is mended first if it has to be."""
+        return attempted(self, lambda db: db.summary(id))
+
     def lines(self, id: str, last: int) -> Iterator[list[bytes] | Damage]:
-        """All that a session's log says."""
-        return read(self.db, id, 1, last)
+        """All that a session's log says; the first thing found wrong has the whole database looked at."""
+        place, is_mended = 1, False
+        while True:
+            try:
+                for part in read(self.db, id, place, last):
+                    if isinstance(part, Damage) and not is_mended:
+                        is_mended = True
+                        if self.mend():
+                            break
+                    yield part
+                    place = part.last + 1 if isinstance(part, Damage) else place + len(part)
+                else:
+                    return
+            except Exception as exc:
+                if is_mended or not self.mend(exc):
+                    raise
+                is_mended = True
 
     def states(self, id: str, head: Head) -> tuple[dict[str, bytes], list[str]]:
         """The author's state of a session, by key, and what is to be said of the keys that are damaged."""
@@ -300,7 +330,7 @@ class Database(StoreFile):
         """Look at every page and every record; gives what is wrong, and with which session."""
         if self.mend():
             yield "", "the database was damaged and was made anew from what is whole in it"
-        for summary in self.summaries():
+        for summary in self.listed():
             if summary.suspect:
                 yield summary.id, summary.suspect
             yield from (

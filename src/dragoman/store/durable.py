@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 import msgspec
 from msgspec import Raw
 
-from .. import codec
 from .. import schema as s
 from ..agent import Agent, with_value
-from ..connection import Connection, cancel_once
-from ..errors import ConnectionClosed, InvalidParams, LocalProtocolError, RpcError
+from ..connection import Connection
+from ..errors import ConnectionClosed, InternalError, InvalidParams, LocalProtocolError, RpcError
+from ..owning import cancel_once
 from ..roles import overrides
 from ..transports import Transport
 from ..turn import AgentSession, Turn, new_id
@@ -29,6 +29,7 @@ from .lines import (
     Head,
     Opened,
     Prompted,
+    StateChange,
     Titled,
     event_of,
     now,
@@ -38,6 +39,7 @@ from .lines import (
 )
 from .listing import described, page
 from .replay import Replay
+from .state import KeptState, all_encoded
 from .store import Store
 
 log = logging.getLogger("dragoman")
@@ -136,28 +138,24 @@ class _Durable(Agent):
             cancel_once(turn[1])
 
     async def _save(self, session: AgentSession) -> None:
-        """Store what changed in the author's state."""
-        self._note_state(session, {key: codec.encode(value) for key, value in session.state.items()})
+        """Store what changed in the author's state; raises what is wrong with it, and stores the rest."""
+        problems = self._note_state(session)
         await self._stored(session.id)
+        if problems:
+            raise TypeError("; ".join(problems))
 
-    def _note_state(self, session: AgentSession, encoded: dict[str, bytes]) -> None:
+    def _note_state(self, session: AgentSession) -> list[str]:
+        """Have what changed in the author's state stored; gives what is wrong with the rest of it."""
         saved = self._saved.get(session.id)
         if saved is None:
             raise LocalProtocolError("the session is closed; its state cannot be saved")
-        changed = {key: Raw(value) for key, value in encoded.items() if saved.get(key) != value}
-        changed |= {key: Raw(b"null") for key in saved.keys() - encoded.keys()}
-        if changed:
-            self.client.notify(SAVED, note(session.id, changed))
-            self._saved[session.id] = encoded
-
-    def _note_what_can_be_saved(self, session: AgentSession) -> None:
-        encoded = {}
-        for key, value in session.state.items():
-            try:
-                encoded[key] = codec.encode(value)
-            except (TypeError, ValueError, RecursionError, OverflowError):
-                log.debug("the state %r of session %s is not JSON and was not kept", key, session.id)
-        self._note_state(session, encoded)
+        kept, problems = all_encoded(session.state, saved)
+        put = {key: Raw(value) for key, value in kept.items() if saved.get(key) != value}
+        drop = [key for key in saved if key not in kept]
+        if put or drop:
+            self.client.notify(SAVED, note(session.id, StateChange(put=put, drop=drop)))
+            self._saved[session.id] = kept
+        return problems
 
     # Sessions
 
@@ -178,6 +176,7 @@ class _Durable(Agent):
 
     def _keep(self, session: AgentSession, state: dict[str, bytes]) -> None:
         self._saved[session.id] = state
+        session.state = KeptState(session.state)
         session.keeper = self._save
         self._gate.keep(session.id)
 
@@ -357,7 +356,10 @@ class _Durable(Agent):
         self._turns[id] = new_id("turn"), task
         if id in self._gate.failures:
             await self._try_again(id)
-        self._record(id, Prompted(turn=self._turns[id][0], prompt=raw_blocks(turn.prompt), at=now()))
+        known_as = turn.message_id or ""
+        self._record(
+            id, Prompted(turn=self._turns[id][0], prompt=raw_blocks(turn.prompt), at=now(), message=known_as)
+        )
         await self._stored(id)  # before the model sees it
         return await super().answer(turn)
 
@@ -380,21 +382,30 @@ class _Durable(Agent):
         except Exception as exc:
             self._end(id, task, error=str(exc) if isinstance(exc, RpcError) else type(exc).__name__)
             raise
-        self._end(id, task, response.stop_reason)
+        lost = self._end(id, task, response.stop_reason)
         if id in self._saved:
             await self._stored(id)
+        if lost and response.stop_reason != "cancelled":
+            raise InternalError(lost)
         return response
 
-    def _end(self, id: str, task: object, stop_reason: str | None = None, error: str | None = None) -> None:
-        """Note a turn's end; one that was never begun has none, and with the client gone it was cut short."""
+    def _end(self, id: str, task: object, stop_reason: str | None = None, error: str | None = None) -> str | None:
+        """Note a turn's end; one that was never begun has none, and with the client gone it was cut short.
+
+        Gives what is wrong with the author's state.
+        """
         turn = self._turns.get(id)
         if turn is None or turn[1] is not task:
-            return
+            return None
         del self._turns[id]
+        lost: str | None = None
         with contextlib.suppress(ConnectionClosed):
-            if session := self.sessions.get(id):
-                self._note_what_can_be_saved(session)
-            self._record(id, Ended(turn=turn[0], stop_reason=stop_reason, error=error, at=now()))
+            if (session := self.sessions.get(id)) and id in self._saved:
+                lost = "; ".join(self._note_state(session)) or None
+            self._record(id, Ended(turn=turn[0], stop_reason=stop_reason, error=error or lost, at=now()))
+        if lost:
+            log.error("session %s: %s", id, lost)
+        return lost
 
 
 def _as_it_was(option: s.SessionConfigOption, config: dict[str, str | bool]) -> s.SessionConfigOption:

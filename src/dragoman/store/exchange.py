@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,13 +15,14 @@ from .. import codec
 from .. import schema as s
 from .database import Database
 from .errors import StoreFailure
-from .lines import OWN, STATE, WHOLE, Head, Prompted, event_of, raw_values
+from .lines import OWN, WHOLE, Head, Prompted, event_of, raw_values, state_line
 from .records import Damage
+from .sealing import START, Seal, Sealing
 
 FORMAT = 1
 DAMAGED = b'{"damaged":'  # how a line begins that says what is missing in its place
 LONGEST = 64 * 1024 * 1024  # bytes of a line; four times what one update may have
-_NAMES = {OWN: "event", WHOLE: "notification", STATE: "state"}
+_NAMES = {OWN: "event", WHOLE: "notification"}
 _MARKS = {name: mark for mark, name in _NAMES.items()} | {"update": b""}
 _object = msgspec.json.Decoder(dict[str, Raw])
 
@@ -32,21 +32,13 @@ class _First(Struct, rename="camel"):
     session_id: str
 
 
-class _Last(Struct):
-    lines: int
-    sha256: str
-
-
 def exported(db: Database, id: str) -> Iterator[bytes]:
     """A session as lines of JSON; what is damaged stays out and is named."""
-    summary = db.summary(id)
+    summary = db.found(id)
     yield msgspec.json.encode(_First(FORMAT, id))
-    digest, count = hashlib.sha256(), 0
-    for line in _all_lines(db, id, summary.head):
-        digest.update(line)
-        count += 1
-        yield line
-    yield msgspec.json.encode(_Last(count, digest.hexdigest()))
+    sealing = Sealing()
+    yield from map(sealing.add, _all_lines(db, id, summary.head))
+    yield sealing.line()
 
 
 def _all_lines(db: Database, id: str, head: Head) -> Iterator[bytes]:
@@ -75,7 +67,7 @@ def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
 
     It is read twice and never held in memory, so that whoever else writes waits for the disk and not for a sender.
     """
-    with _readable_twice(source, db.path) as file:
+    with readable_twice(source, db.path) as file:
         start = file.tell()
         own_id = _read_first(file).session_id
         collections.deque(_taken(file), maxlen=0)
@@ -85,7 +77,8 @@ def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
 
 
 @contextlib.contextmanager
-def _readable_twice(source: BinaryIO, directory: Path) -> Iterator[BinaryIO]:
+def readable_twice(source: BinaryIO, directory: Path) -> Iterator[BinaryIO]:
+    """What is read, as a file: a pipe is written down first."""
     if source.seekable():
         yield source
         return
@@ -107,29 +100,27 @@ def _read_first(file: BinaryIO) -> _First:
 
 def _taken(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a session behind the first of its export; fails at its end when that is not whole."""
-    digest, count, last = hashlib.sha256(), 0, None
+    sealing, last = Sealing(), None
     for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 2):
         line = whole.rstrip(b"\r\n")
         if last is not None:
             raise StoreFailure(f"line {number}: there is something behind the end; nothing was taken")
         if len(whole) == LONGEST:
             raise StoreFailure(f"line {number} is longer than any of a session; nothing was taken")
-        if line.startswith(b'{"lines":'):
+        if line.startswith(START):
             last = _last(number, line)
             continue
-        digest.update(line)
-        count += 1
-        if taken := _inward(number, line):
+        if taken := _inward(number, sealing.add(line)):
             yield taken
-    if last is None or last.lines != count or last.sha256 != digest.hexdigest():
+    if last is None or last != sealing.seal():
         raise StoreFailure(
             "the exported session is not whole: its end is missing or does not fit; nothing was taken"
         )
 
 
-def _last(number: int, line: bytes) -> _Last:
+def _last(number: int, line: bytes) -> Seal:
     try:
-        return msgspec.json.decode(line, type=_Last)
+        return msgspec.json.decode(line, type=Seal)
     except msgspec.DecodeError:
         raise StoreFailure(f"line {number}, the end, is cut off; nothing was taken") from None
 
@@ -138,9 +129,14 @@ def _inward(number: int, line: bytes) -> bytes:
     """A line of a log; nothing for one that says what is missing."""
     try:
         codec.check(line)
-        ((name, value),) = _object.decode(line).items()
+        found = _object.decode(line)
+        if "update" in found and len(found) > 1 and not found.keys() & {*_MARKS, "state"} - {"update"}:
+            found = {"notification": Raw(msgspec.json.encode(found))}  # as stores once kept and exported them
+        ((name, value),) = found.items()
         if name == "damaged":
             return b""
+        if name == "state":
+            return state_line({key: bytes(part) for key, part in _object.decode(value).items()})
         taken = _MARKS[name] + bytes(value)
         members = _object.decode(value)
         if name == "notification" and ("update" not in members or "sessionId" in members):

@@ -32,6 +32,7 @@ _PASSING = b'{"sessionUpdate":"notice"'  # shown once, never replayed
 _NO_HABIT = b"\xff"  # nothing in UTF-8 begins like this
 _SPECIAL = (_PASSING, COMMANDS)
 _members = msgspec.json.Decoder(dict[str, Raw])
+_value = msgspec.json.Decoder(Raw)
 
 
 def escaped(id: str) -> bytes:
@@ -85,7 +86,7 @@ class Gate:
         for frame in frames:
             if frame.startswith(self._habit):  # most of them begin as the one before did
                 line = frame[len(self._habit) : -2]
-                if not line.startswith(_SPECIAL):
+                if not line.startswith(_SPECIAL) and _is_one(line):
                     self._lines.append((self._habitual, line))
                     self._frames.append(frame)
                     continue
@@ -237,9 +238,19 @@ def note(session_id: str, value: Any) -> dict[str, Any]:
 def _split(frame: bytes, start: int, name: bytes) -> tuple[str, bytes]:
     """The session a notification of ours is about, and what it says."""
     end = frame.index(b'"', start)
-    if not frame.startswith(name, end):
+    id, line = frame[start:end], frame[end + len(name) : -2]
+    if b"\\" in id or not frame.startswith(name, end) or not _is_one(line):
         return _unusual(frame)
-    return frame[start:end].decode(), frame[end + len(name) : -2]
+    return id.decode(), line
+
+
+def _is_one(line: bytes) -> bool:
+    """Whether it is one value: a notification may say more behind it."""
+    try:
+        _value.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _unusual(frame: bytes) -> tuple[str, bytes]:

@@ -33,7 +33,7 @@ def update_of(line: bytes) -> s.SessionUpdate | None:
             return whole.update
         return codec.decode(line, s.SessionUpdate)  # type: ignore[no-any-return]
     except codec.Malformed:
-        return None
+        return None if line.startswith(WHOLE) else update_of(b'~{"update":%s}' % line)
 
 
 def _ended(entry: object) -> s.SessionUpdate | None:

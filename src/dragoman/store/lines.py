@@ -3,7 +3,7 @@
     {"sessionUpdate":...}     an update, byte for byte as its client got it
     ~{...}                    an update whose notification said more than that, without its session id
     !{"event":...}            something of our own: a prompt, a turn's end, a new title
-    ={...}                    the author's state, by key; kept beside the log, where only the latest word counts
+    ={"put":...,"drop":...}   the author's state, by key; kept beside the log, where only the latest word counts
 
 A `Head` is the fold of a log: what a list of sessions shows and what bringing one back needs.
 """
@@ -46,6 +46,7 @@ class Prompted(Struct, tag_field="event", tag="prompted", rename="camel", omit_d
     turn: str
     prompt: Sequence[Raw]
     at: int = 0
+    message: str = ""  # the id the client knows it by, where it has one
 
 
 class Ended(Struct, tag_field="event", tag="ended", rename="camel", omit_defaults=True):
@@ -72,6 +73,13 @@ class Chosen(Struct, tag_field="event", tag="chosen", rename="camel", omit_defau
 
     mode: str | None = None
     config: Mapping[str, str | bool] = {}
+
+
+class StateChange(Struct, omit_defaults=True):
+    """What changed in the author's state; null is a value like any other."""
+
+    put: dict[str, Raw] = {}
+    drop: Sequence[str] = ()
 
 
 Event = Opened | Prompted | Ended | Titled | Archived | Chosen
@@ -169,6 +177,11 @@ def event_of(line: bytes) -> Event | None:
 
 def raw_blocks(blocks: Sequence[s.ContentBlock]) -> list[Raw]:
     return [Raw(codec.encode(block)) for block in blocks]
+
+
+def state_line(put: Mapping[str, bytes]) -> bytes:
+    """An author's state as a line."""
+    return STATE + codec.encode(StateChange(put=raw_values(put)))
 
 
 def raw_values(state: Mapping[str, bytes]) -> dict[str, Raw]:

@@ -1,9 +1,12 @@
 """The database's layout, version by version: each step is taken once, in one transaction, after a copy was made."""
 
+import contextlib
+import functools
 import sqlite3
 from pathlib import Path
 
 from .errors import StoreFailure
+from .guarded import Schema, schema_of
 
 COPY = "before-layout-{}.db"
 STEPS = (
@@ -84,3 +87,16 @@ def _contents(db: sqlite3.Connection) -> dict[str, tuple[int, int]]:
         table: db.execute(f"SELECT count(*), sum(crc) FROM {table}").fetchone()
         for table in ("sessions", "records", "states")
     }
+
+
+def check(db: sqlite3.Connection) -> None:
+    """Raise when the tables are not those that the steps make."""
+    if schema_of(db) != _expected(STEPS):
+        raise sqlite3.DatabaseError("its tables are not what they were")
+
+
+@functools.cache
+def _expected(steps: tuple[str, ...]) -> Schema:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(";".join(steps))
+        return schema_of(db)

@@ -1,9 +1,15 @@
 """Where stores are, and what kind of disk that is."""
 
+import contextlib
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..directories import state_directory
+
+FILE, TIP, REBUILT, QUARANTINE = "sessions.db", "tip", "rebuilt.db", "damaged-"
 
 REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs")
 
@@ -11,6 +17,21 @@ REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "
 def default_path() -> Path:
     """The user's own store: `$XDG_STATE_HOME/dragoman/sessions`."""
     return state_directory() / "sessions"
+
+
+def is_store(path: Path) -> bool:
+    """Whether a directory holds a store, or what is left of one."""
+    return any((path / name).exists() for name in (FILE, TIP, REBUILT)) or any(path.glob(f"{QUARANTINE}*/{FILE}*"))
+
+
+@contextlib.contextmanager
+def copied(path: Path) -> Iterator[Path]:
+    """A copy of a store that cannot be written: to be read, its log may have to be written back first."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-store-") as directory:
+        for name in (FILE, f"{FILE}-wal", TIP):
+            if (path / name).exists():
+                shutil.copyfile(path / name, Path(directory) / name)
+        yield Path(directory)
 
 
 def is_remote(path: Path) -> bool:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from .connecting import connect_reader
 from .errors import StoreFailure
-from .file import FILE
-from .rebuilding import is_damage
+from .places import FILE
 from .records import Damage, read
+from .replacing import is_damage
 
 AT_ONCE = 8  # records for which a thread is entered
 
@@ -36,12 +36,12 @@ def _several(parts: Iterator[list[bytes] | Damage]) -> list[list[bytes] | Damage
             found.append(part)
             if len(found) == AT_ONCE:
                 break
-    except sqlite3.DatabaseError as exc:
+    except Exception as exc:
         if not is_damage(exc):
             raise _unreadable(exc) from exc
         found.append(None)
     return found
 
 
-def _unreadable(exc: sqlite3.Error) -> StoreFailure:
+def _unreadable(exc: Exception) -> StoreFailure:
     return StoreFailure(f"The session cannot be read: {exc}")

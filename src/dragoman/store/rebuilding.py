@@ -1,108 +1,67 @@
-"""Makes a damaged database anew from what is whole in it; the damaged files are kept beside it."""
+"""What is saved of a damaged store, and how a new one is filled with it."""
 
-import datetime
 import logging
-import os
-import shutil
 import sqlite3
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from . import migrations
-from .lines import now
-from .records import fold_all, head_checksum
-from .salvage import Salvage
+from .lines import Head, now
+from .records import fold_all, head_checksum, is_whole, read_head, state_checksum
+from .salvage import Row, salvaged_rows
 
 log = logging.getLogger("dragoman")
 
-QUARANTINE = "damaged-"
-REBUILT = "rebuilt.db"
-KEPT = 8  # times that damaged files are kept, for whoever wants to look at them
-_HARMLESS = {
-    3,
-    5,
-    6,
-    7,
-    8,
-    9,
-    10,
-    13,
-    14,
-    23,
-}  # results that say nothing about the file: busy, full, read-only, ...
-_SHORT_READ = 522
+Record = tuple[int, str, int, int, bytes, int]  # a record as it is in its table, its number first
 
 
-def is_damage(exc: BaseException) -> bool:
-    """Whether an error means that the file is not what it was."""
-    if not isinstance(exc, sqlite3.DatabaseError) or isinstance(exc, sqlite3.ProgrammingError):
-        return False
-    code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    return code == _SHORT_READ or code & 0xFF not in _HARMLESS
+class Salvage(Struct):
+    """What was found whole."""
+
+    records: dict[tuple[str, int], Record] = {}
+    heads: dict[str, Head] = {}
+    states: dict[tuple[str, str], tuple[bytes, int]] = {}
+
+    def take(self, number: int, row: Row) -> None:
+        """Keep a row if it is one of ours and whole."""
+        match row:
+            case [_, str() as session, int() as first, int() as count, bytes() as body, int() as crc]:
+                if is_whole(session, first, count, body, crc):
+                    self.records[session, first] = number, session, first, count, body, crc
+            case [str() as id, bytes() as body, int() as crc, _, _]:
+                if crc == head_checksum(id, body):
+                    head = read_head(body)
+                    if id not in self.heads or head.last >= self.heads[id].last:
+                        self.heads[id] = head
+            case [str() as session, str() as key, bytes() as value, int() as crc]:
+                if crc == state_checksum(session, key, value):
+                    self.states[session, key] = value, crc
+
+    @property
+    def sessions(self) -> set[str]:
+        return {session for session, _ in self.records} | self.heads.keys()
 
 
-def rebuild(file: Path, found: Salvage, tip: int, why: object) -> Path:
-    """Put what was saved of a damaged database in its place; gives where the damaged one now is."""
-    log.error("%s is damaged (%s); what is whole in it is being saved", file, why)
-    rebuilt = file.with_name(REBUILT)
-    rebuilt.unlink(missing_ok=True)
-    rebuilt.touch(0o600)
-    db = sqlite3.connect(rebuilt, isolation_level=None)
-    try:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        migrations.bring_up_to_date(db, file.parent)
-        db.execute("BEGIN")
-        _fill(db, found, tip)
-        db.execute("COMMIT")
-    finally:
-        db.close()
-    kept = put_in_place(file)
-    log.error(
-        "%s was made anew: %d sessions, %d records; the damaged files are in %s",
-        *(file, len(_sessions(found)), len(found.records), kept),
-    )
-    return kept
+def salvage(file: Path) -> Salvage:
+    """All that is whole in a store's database and its write-ahead log."""
+    found = Salvage()
+    for number, row in salvaged_rows(file):
+        try:
+            found.take(number, row)
+        except Exception as exc:  # whatever is the matter with one row, the others are saved
+            log.debug("a row was not saved: %r", exc)
+    log.error("%s: %d sessions and %d records are whole", file, len(found.sessions), len(found.records))
+    return found
 
 
-def put_in_place(file: Path) -> Path:
-    """Move the damaged files away and the new one in their place."""
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
-    kept = file.parent / f"{QUARANTINE}{stamp}"
-    kept.mkdir(mode=0o700)
-    for path in (file, *_beside(file)):
-        if path.exists():
-            path.rename(kept / path.name)
-    file.with_name(REBUILT).rename(file)
-    _sync(file.parent)
-    for old in sorted(file.parent.glob(f"{QUARANTINE}*"))[:-KEPT]:
-        shutil.rmtree(old)
-    return kept
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def clear_up(file: Path) -> None:
-    """Finish, or undo, what was cut short."""
-    rebuilt = file.with_name(REBUILT)
-    if rebuilt.exists() and not file.exists():
-        put_in_place(file)
-    for path in (rebuilt, *_beside(rebuilt)):
-        path.unlink(missing_ok=True)
-
-
-def _beside(file: Path) -> list[Path]:
-    return [file.with_name(file.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
-
-
-def _sessions(found: Salvage) -> set[str]:
-    return {session for session, _ in found.records} | found.heads.keys()
+def fill(db: sqlite3.Connection, directory: Path, found: Salvage, tip: int) -> None:
+    """Make a new store's database of what was saved; `tip` is the number of the last record there was."""
+    migrations.bring_up_to_date(db, directory)
+    db.execute("BEGIN")
+    _fill(db, found, tip)
+    db.execute("COMMIT")
 
 
 def _fill(db: sqlite3.Connection, found: Salvage, tip: int) -> None:
@@ -122,7 +81,7 @@ def _fill(db: sqlite3.Connection, found: Salvage, tip: int) -> None:
         [(session, key, value, crc) for (session, key), (value, crc) in found.states.items()],
     )
     reached = {session: first + count - 1 for _, session, first, count, *_ in records}  # in order: the last counts
-    for id in sorted(_sessions(found)):
+    for id in sorted(found.sessions):
         last, head, why = reached.get(id, 0), found.heads.get(id), lost
         if head is None or head.last < last:  # without its head nobody knows how long a log was
             head = fold_all(db, id, last)
@@ -130,7 +89,7 @@ def _fill(db: sqlite3.Connection, found: Salvage, tip: int) -> None:
         body = msgspec.json.encode(head)
         row = (id, body, head_checksum(id, body), why)
         db.execute("INSERT INTO sessions (id, head, crc, suspect) VALUES (?, ?, ?, ?)", row)
-    db.execute("UPDATE meta SET value = ? WHERE key = 'sessions'", (len(_sessions(found)),))
+    db.execute("UPDATE meta SET value = ? WHERE key = 'sessions'", (len(found.sessions),))
     db.execute("INSERT INTO meta VALUES ('rebuilt', ?)", (now(),))
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
     db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('records', ?)", (max(tip, latest),))

@@ -42,7 +42,7 @@ class Replay:
             event = event_of(line)
             said = self._take_said()
             if isinstance(event, Prompted):
-                self._said = [_chunk(event.turn, block) for block in event.prompt]
+                self._said = [_chunk(event.message or event.turn, block) for block in event.prompt]
             return said
         if line.startswith(COMMANDS):
             self._gate.commands[self._id] = line
@@ -58,8 +58,8 @@ class Replay:
         return said
 
 
-def _chunk(turn: str, block: Raw) -> bytes:
-    return b'{"sessionUpdate":"user_message_chunk","messageId":"%s","content":%s}' % (turn.encode(), bytes(block))
+def _chunk(id: str, block: Raw) -> bytes:
+    return b'{"sessionUpdate":"user_message_chunk","messageId":"%s","content":%s}' % (escaped(id), bytes(block))
 
 
 def _warning(damages: list[str]) -> bytes:

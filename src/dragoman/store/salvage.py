@@ -1,66 +1,41 @@
-"""Reads a database file page by page, without SQLite: whatever still has its right checksum is saved.
+"""Reads a database file page by page, without SQLite: whatever still has its right checksum can be saved.
 
 Only leaf pages of tables matter: each row of ours says itself whose it is, and its checksum whether it is whole.
 So no index, no header and no page above is needed, and it does no harm to look at pages that are no longer in use.
 """
 
+import mmap
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
-from .lines import Head
-from .records import head_checksum, is_whole, read_head, state_checksum
-
 PAGE = 4096  # SQLite's default, which is ours
 LEAF = 0x0D
+OTHERS = (0x00, 0x02, 0x0A)  # overflow pages and those of indexes; no single bit makes one of them of a leaf
 MAX_PAYLOAD = 64 * 1024 * 1024
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial types and their bytes
+_FLOAT = 7
+_float = struct.Struct(">d")
 
-Row = list[int | str | bytes | None]
-Saved = tuple[int, str, int, int, bytes, int]  # a record as it is in its table, its number first
-
-
-class Salvage(Struct):
-    """What was found whole."""
-
-    records: dict[tuple[str, int], Saved] = {}
-    heads: dict[str, Head] = {}
-    states: dict[tuple[str, str], tuple[bytes, int]] = {}
-
-    def take(self, number: int, row: Row) -> None:
-        """Keep a row if it is one of ours and whole."""
-        match row:
-            case [_, str() as session, int() as first, int() as count, bytes() as body, int() as crc]:
-                if is_whole(session, first, count, body, crc):
-                    self.records[session, first] = number, session, first, count, body, crc
-            case [str() as id, bytes() as body, int() as crc, _, _]:
-                if crc == head_checksum(id, body):
-                    head = read_head(body)
-                    if id not in self.heads or head.last >= self.heads[id].last:
-                        self.heads[id] = head
-            case [str() as session, str() as key, bytes() as value, int() as crc]:
-                if crc == state_checksum(session, key, value):
-                    self.states[session, key] = value, crc
+Row = list[int | float | str | bytes | None]
 
 
-def salvage(file: Path) -> Salvage:
-    """All that is whole in a database and its write-ahead log."""
-    found = Salvage()
+def salvaged_rows(file: Path) -> Iterator[tuple[int, Row]]:
+    """Everything that looks like a row of a table, in a database and its write-ahead log, with the row's number.
+
+    Older versions of a row come first; whether a row is whole, and whose it is, only its own checksum can say.
+    """
     pages = _Pages(file)
     for page, start in pages.candidates():
-        for number, row in _rows(page, start, pages):
-            found.take(number, row)
-    return found
+        yield from _rows(page, start, pages)
 
 
 class _Pages:
     """The pages of a database and the versions of them in its log."""
 
     def __init__(self, file: Path) -> None:
-        self._data = file.read_bytes() if file.exists() else b""
-        log = file.with_name(file.name + "-wal")
-        self._log = log.read_bytes() if log.exists() else b""
+        self._data = _contents(file)
+        self._log = _contents(file.with_name(file.name + "-wal"))
         self._versions: dict[int, list[int]] = {}  # where in the log a page's versions are
         for place in range(32, len(self._log) - 24 - PAGE + 1, 24 + PAGE):
             number = int.from_bytes(self._log[place : place + 4], "big")
@@ -81,17 +56,41 @@ class _Pages:
         return self._data[(number - 1) * PAGE : number * PAGE]
 
 
+def _contents(file: Path) -> bytes | mmap.mmap:
+    """A file's bytes, which need not fit into memory."""
+    try:
+        with file.open("rb") as opened:
+            return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    except (FileNotFoundError, ValueError):  # there is none, or it is empty
+        return b""
+
+
 def _rows(page: bytes, start: int, pages: _Pages) -> Iterator[tuple[int, Row]]:
-    if page[start] != LEAF:
+    """What may be rows on a page, whose header may be damaged: neither its kind nor its count is relied upon."""
+    if page[start] in OTHERS:
         return
-    count = int.from_bytes(page[start + 3 : start + 5], "big")
-    for cell in range(min(count, PAGE // 4)):
-        place = start + 8 + 2 * cell
+    cells = list(_cells(page, start))
+    count = int.from_bytes(page[start + 3 : start + 5], "big") if page[start] == LEAF else 0
+    for place in [*cells[count:], *cells[:count]]:  # those behind the last may be old
         try:
-            number, payload = _payload(page, int.from_bytes(page[place : place + 2], "big"), pages)
+            number, payload = _payload(page, place, pages)
             yield number, _values(payload)
         except (IndexError, ValueError):
             continue  # not a row, or not any more
+
+
+def _cells(page: bytes, start: int) -> Iterator[int]:
+    """Where rows may begin: the numbers behind the header, up to the first row."""
+    first = PAGE
+    for place in range(start + 8, PAGE - 1, 2):
+        if place >= first:
+            return
+        cell = int.from_bytes(page[place : place + 2], "big")
+        if not any(page[place : place + 4]):  # behind the last
+            return
+        if cell > place:
+            first = min(first, cell)
+            yield cell
 
 
 def _payload(page: bytes, place: int, pages: _Pages) -> tuple[int, bytes]:
@@ -126,7 +125,7 @@ def _values(payload: bytes) -> Row:
     place = size
     row: Row = []
     for kind in kinds:
-        length = _INTEGERS.get(kind, 0) if kind < 12 else (kind - 12) // 2
+        length = _INTEGERS.get(kind, 8 if kind == _FLOAT else 0) if kind < 12 else (kind - 12) // 2
         data = payload[place : place + length]
         place += length
         if len(data) < length:
@@ -135,11 +134,13 @@ def _values(payload: bytes) -> Row:
     return row
 
 
-def _value(kind: int, data: bytes) -> int | str | bytes | None:
+def _value(kind: int, data: bytes) -> int | float | str | bytes | None:
     if kind >= 12:
         return data.decode(errors="replace") if kind % 2 else data
     if kind in (8, 9):
         return kind - 8
+    if kind == _FLOAT:
+        return _float.unpack(data)[0]  # type: ignore[no-any-return]
     return int.from_bytes(data, "big", signed=True) if kind in _INTEGERS else None
 
 

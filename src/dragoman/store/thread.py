@@ -99,15 +99,9 @@ class DatabaseThread(Generic[D]):
             _tell(task, outcome)
 
     def _attempt(self, job: Callable[[D], T]) -> T | Exception:
-        """What comes of a job; should the database turn out to be damaged, of another try with what was saved."""
+        """What comes of a job, or the error that says why nothing does."""
         try:
-            db = self._database()
-            try:
-                return job(db)
-            except sqlite3.DatabaseError as exc:
-                if not db.mend(exc):
-                    raise
-                return job(db)
+            return attempted(self._database(), job)
         except Error as exc:
             return exc
         except Exception as exc:
@@ -137,6 +131,18 @@ class DatabaseThread(Generic[D]):
                 self._db.close()
             except Exception as exc:
                 log.error("%s could not be closed: %s", self._thread.name, exc)
+
+
+def attempted(db: D, job: Callable[[D], T]) -> T:
+    """What comes of a job; should the database turn out to be damaged, of another try with what was saved."""
+    try:
+        return job(db)
+    except Error:
+        raise
+    except Exception as exc:
+        if not db.mend(exc):
+            raise
+        return job(db)
 
 
 def _together(db: Transactional, tasks: list[_Task]) -> list[Any]:

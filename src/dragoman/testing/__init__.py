@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 from ..names import loading
 
 if TYPE_CHECKING:
+    from .exhibition import Exhibition
     from .pairing import RawWire, pair, raw, raw_agent
     from .recording import RecordingClient
     from .testy import Echo, Testy
 
-__all__ = ["Echo", "RawWire", "RecordingClient", "Testy", "pair", "raw", "raw_agent"]
+__all__ = ["Echo", "Exhibition", "RawWire", "RecordingClient", "Testy", "pair", "raw", "raw_agent"]
 
 __getattr__ = loading(
     __name__,
     {
+        "exhibition": ("Exhibition",),
         "pairing": ("RawWire", "pair", "raw", "raw_agent"),
         "recording": ("RecordingClient",),
         "testy": ("Echo", "Testy"),

@@ -5,7 +5,7 @@ import shlex
 from typing import Any
 
 from .. import schema as s
-from ..turn import ALLOW_OR_NOT, Turn
+from ..turn import ALLOW_OR_NOT, Turn, new_id
 
 
 async def read(turn: Turn, rest: str) -> None:
@@ -101,6 +101,30 @@ FORM = s.ElicitationSchema(
     },
     required=["name"],
 )
+
+
+async def mcp(turn: Turn, rest: str) -> None:
+    """Ask an MCP server that the client offers over ACP, and say what it answered."""
+    name, method, params = (*rest.split(" ", 2), "", "")[:3]
+    servers = [server for server in turn.session.mcp_servers if isinstance(server, s.McpServerAcp)]
+    server = next((server for server in servers if server.name == name), None)
+    if server is None:
+        await turn.say(f"The session has no MCP server {name!r} over ACP.")
+        return
+    asked = s.MessageMcpRequest(
+        server_id=server.server_id,
+        request_id=new_id("mcp"),
+        method=method or "tools/list",
+        params={**json.loads(params or "{}"), "_meta": MCP_CALLER},
+    )
+    await turn.say(json.dumps(await turn.client.message_mcp(asked)))
+
+
+MCP_CALLER = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "testy", "version": "1.0"},
+}
 
 
 async def request(turn: Turn, rest: str) -> None:

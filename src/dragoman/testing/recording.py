@@ -17,6 +17,22 @@ Choice = str | None  # the id of the chosen option; None when the question is le
 Policy = Literal["allow", "reject", "cancel"] | Callable[[s.RequestPermissionRequest], Choice | Awaitable[Choice]]
 Form = Mapping[str, s.ElicitationContentValue] | None
 
+# What the client was asked: the params of each method, and of an extension as JSON has them.
+Recorded = (
+    s.RequestPermissionRequest
+    | s.ReadTextFileRequest
+    | s.WriteTextFileRequest
+    | s.CreateTerminalRequest
+    | s.TerminalOutputRequest
+    | s.WaitForTerminalExitRequest
+    | s.KillTerminalRequest
+    | s.ReleaseTerminalRequest
+    | s.FormElicitation
+    | s.UrlElicitation
+    | dict[str, Any]
+)
+RecordedNotification = s.CompleteElicitationNotification | s.AuthStatusUpdateNotification | dict[str, Any]
+
 
 class RecordingClient(Client):
     """Offers an agent everything a client can offer, and keeps what it was told and asked.
@@ -37,13 +53,16 @@ class RecordingClient(Client):
         visits: bool = False,
     ) -> None:
         super().__init__()
+        if permissions not in ("allow", "reject", "cancel") and not callable(permissions):
+            told = "permissions= is 'allow', 'reject', 'cancel' or a function"
+            raise TypeError(f"{told}, and not {permissions!r}")
         self.permissions = permissions
         self.files = dict(files or {})
         self.form = form
         self.visits = visits
         self.updates: list[s.SessionNotification] = []  # in the order they came
-        self.requests: list[Any] = []  # the params of every request, likewise
-        self.notifications: list[Any] = []  # and of every other notification
+        self.requests: list[Recorded] = []  # the params of every request, likewise
+        self.notifications: list[RecordedNotification] = []  # and of every other notification
         self._commands: dict[str, Command] = {}
         self._ids = itertools.count(1)
 

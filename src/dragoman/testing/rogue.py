@@ -136,7 +136,7 @@ class StrayResponses(Rogue):
     """Answers requests nobody made."""
 
     def prompt(self, request: Message) -> None:
-        for id in (request["id"] + 1000, str(request["id"]), None, [1], 1.5, True):
+        for id in (request["id"] + 1000, "x", None, [1], 1.5, True):
             self.send(id=id, result={"stopReason": "refusal"})
         super().prompt(request)
 
@@ -214,13 +214,31 @@ class WrongResult(Rogue):
         self.answer(request, {"stopReason": 7})
 
 
-class ResultAndError(Rogue):
-    """Answers prompts with a result and an error at once, then properly."""
+class MangledAnswers(Rogue):
+    """Answers prompts so that nobody can read the answer, in the NUMBERth of many ways."""
+
+    WAYS = (
+        b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn","cost":NaN}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"\x01"}}',
+        b'{"jsonrpc":"2.0","id":"%d","result":{"stopReason":"end_turn"}}',
+        b'{"jsonrpc":"2.0","id":%d.0,"result":{"stopReason":"end_turn"}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{},"result":{"stopReason":"end_turn"}}',
+        b'{"id":%d,"result":{"stopReason":"end_turn"}}',
+        b'[{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn"}}]',
+        b'{"jsonrpc":"2.0","id":%d,"result":' + b'{"a":' * 500 + b"1" + b"}" * 501,
+        b'{"result":"' + b"x" * 17 * 1024 * 1024 + b'","id":%d,"jsonrpc":"2.0"}',
+        b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32603}}',
+        b'{"jsonrpc":"2.0","id":%d,"error":"boom"}',
+        b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32603.5,"message":"half"}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"refusal"},"error":{"code":1,"message":"both"}}',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn"}} trailing',
+        b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_tu',
+        b'{"result":{"text":"a " quote"},"id":%d,"jsonrpc":"2.0"}',
+    )
 
     def end(self, request: Message) -> None:
-        error = {"code": -32603, "message": "both"}
-        self.send(id=request["id"], result={"stopReason": "refusal"}, error=error)
-        super().end(request)
+        self.write(self.WAYS[self.number] % request["id"] + b"\n")
 
 
 # Bytes
@@ -240,7 +258,7 @@ class Noise(Rogue):
         b"Loading model...",
         b'{"id":1,"level":"info"}',
         b'{"id":2,"level":"info","result":{"stopReason":"refusal"}}',
-        b'{"id":3,"result":{"stopReason":"refusal"}}',
+        b'{"id":3,"result":{"stopReason":"refusal"},"time":5}',
         b"42",
         b'"text"',
         b"null",
@@ -260,7 +278,7 @@ class BadJson(Rogue):
 
     LINES = (
         b'{"jsonrpc":"2.0","id":1,"resu',
-        b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}} trailing',
+        b'{"jsonrpc":"2.0","id":1000000,"result":{"protocolVersion":1}} trailing',
         b"\xff\xfe\x00",
         b"[" * 100_000,
         b'{"jsonrpc":"2.0","id":NaN}',
@@ -430,7 +448,7 @@ BEHAVIOURS: dict[str, type[Rogue]] = {
     "batches": Batches,
     "unknown-stop-reason": UnknownStopReason,
     "wrong-result": WrongResult,
-    "result-and-error": ResultAndError,
+    "mangled-answers": MangledAnswers,
     "long-line": LongLine,
     "noise": Noise,
     "bad-json": BadJson,

@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from .. import schema as s
+from ..dialects.shapes import CARRIED
 from ..errors import RpcError
+from ..programs import python_command
 from ..roles import offered
 from ..turn import Turn
 from . import errands
-from .showcase import EXHIBITS, Exhibit
+from .showcase import EXHIBITS, UNHEARD_OF, VERSION_2, Exhibit
 
 SECRET = "sk-testy-0123456789"  # what a failing turn has in its exception, and no client may ever see
 LAST_WORDS = "Stopping."
@@ -50,13 +52,16 @@ async def help_(turn: Turn, rest: str) -> None:
 
 
 async def everything(turn: Turn, rest: str) -> None:
-    """Send every kind of update the client takes."""
-    for exhibit in EXHIBITS.values():
-        if takes(turn, exhibit):
+    """Send every kind of update that the client takes and its version has; `unknown` adds one that none has."""
+    for name, exhibit in EXHIBITS.items():
+        if takes(turn, exhibit) and (name != UNHEARD_OF or name in rest.split()):
             await _show(turn, exhibit, "")
 
 
 def takes(turn: Turn, exhibit: Exhibit) -> bool:
+    if exhibit.needs == VERSION_2:
+        marks = (turn.client.offers.meta or {}).get(CARRIED)
+        return isinstance(marks, dict) and "v2" in marks
     return not exhibit.needs or offered(turn.client.offers, exhibit.needs)
 
 
@@ -100,6 +105,13 @@ async def where(turn: Turn, rest: str) -> None:
     session = turn.session
     servers = [server.name for server in session.mcp_servers]
     await turn.say(json.dumps([session.cwd, *session.additional_directories, *servers]))
+
+
+async def instructions(turn: Turn, rest: str) -> None:
+    """Say which system prompt the session was given, and whether it is added or stands alone."""
+    given = turn.session.system_prompt
+    words = [block.text for block in given.content if isinstance(block, s.TextContent)] if given else []
+    await turn.say(json.dumps({given.mode: words} if given else {}))
 
 
 async def settings(turn: Turn, rest: str) -> None:
@@ -217,7 +229,7 @@ def _print_everywhere(words: str) -> None:
     sys.stdout.write(f"{words}\n")
     sys.stdout.flush()
     os.write(1, f"{words}\n".encode())
-    subprocess.run([sys.executable, "-S", "-c", f"print({words!r})"], check=True)
+    subprocess.run(python_command("-c", f"print({words!r})", site=False), check=True)
     libc = ctypes.CDLL(None)
     libc.puts(words.encode())
     libc.fflush(None)
@@ -246,11 +258,12 @@ VERBS = {
     "help": Verb(help_),
     "echo": Verb(echo, "TEXT"),
     **{name: _showing(exhibit) for name, exhibit in EXHIBITS.items()},
-    "everything": Verb(everything),
+    "everything": Verb(everything, "unknown"),
     "flood": Verb(flood, "COUNT SIZE"),
     "updates-before-answer": Verb(burst, "COUNT"),
     "spend": Verb(spend),
     "where": Verb(where),
+    "instructions": Verb(instructions),
     "settings": Verb(settings),
     "meta": Verb(meta),
     "read": Verb(errands.read, "PATH LINE LIMIT"),
@@ -262,6 +275,7 @@ VERBS = {
     "released": Verb(errands.released),
     "ask": Verb(errands.ask, "KINDS"),
     "elicit": Verb(errands.elicit, "form|url"),
+    "mcp": Verb(errands.mcp, "SERVER METHOD JSON"),
     "request": Verb(errands.request, "METHOD JSON"),
     "notify": Verb(errands.notify, "METHOD JSON"),
     "nested": Verb(errands.nested, "DEPTH"),

@@ -1,20 +1,25 @@
 """One of each kind of `session/update`: what Testy shows when it is told to, and what a test expects to see."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
 from .. import schema as s
+from ..dialects.shapes import CARRIED
 from ..turn import AgentSession, shown_options
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
 
+VERSION_2 = "version 2"
+UNHEARD_OF = "unknown"  # what no version has, and is shown by that name alone
+
 Updates = list[s.SessionUpdate]
 
 
 class Exhibit(Struct, frozen=True):
-    """Updates to show, and the capability a client must offer to be shown them."""
+    """Updates to show, and the capability a client must offer to be shown them; `VERSION_2` is to speak that."""
 
     updates: Callable[[AgentSession, str], Updates]
     needs: str = ""
@@ -69,6 +74,46 @@ def link(session: AgentSession, rest: str) -> Updates:
         name="notes", uri="file:///notes.txt", title="Notes", description="Some", mime_type="text/plain", size=7
     )
     return [s.AgentMessageChunk(content=block)]
+
+
+def whole_message(session: AgentSession, rest: str) -> Updates:
+    """Say something as one whole message, and then the same message with more in it."""
+    said: Any = {"sessionUpdate": "agent_message", "messageId": "whole-1"}
+    blocks = [{"type": "text", "text": words} for words in ("Hello.", " And more.")]
+    return [_of_version_2({**said, "content": blocks[:count]}) for count in (1, 2)]
+
+
+def whole_thought(session: AgentSession, rest: str) -> Updates:
+    """Think aloud in one whole message."""
+    block = {"type": "text", "text": "Let me see."}
+    return [_of_version_2({"sessionUpdate": "agent_thought", "messageId": "whole-2", "content": [block]})]
+
+
+def tool_pieces(session: AgentSession, rest: str) -> Updates:
+    """Show a tool whose result comes piece by piece."""
+    pieces = [{"type": "content", "content": {"type": "text", "text": words}} for words in ("One.", "Two.")]
+    said: Any = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "tool-3"}
+    return [
+        s.ToolCall(tool_call_id="tool-3", title="Count", kind="other", status="in_progress"),
+        *(_of_version_2({**said, "content": piece}) for piece in pieces),
+        s.ToolCallUpdated(tool_call_id="tool-3", status="completed"),
+    ]
+
+
+def terminal(session: AgentSession, rest: str) -> Updates:
+    """Show a terminal of the agent's own."""
+    said: Any = {"sessionUpdate": "terminal_update", "terminalId": "terminal-1"}
+    printed = {"sessionUpdate": "terminal_output_chunk", "terminalId": "terminal-1"}
+    return [
+        _of_version_2({**said, "command": "make", "cwd": session.cwd, "size": {"cols": 80, "rows": 24}}),
+        *(_of_version_2({**printed, "data": data}) for data in ("Y2MgYS5jCg==", "w6k=")),
+        _of_version_2({**said, "exitStatus": {"exitCode": 0}}),
+    ]
+
+
+def _of_version_2(update: dict[str, Any]) -> s.SessionInfoUpdate:
+    """An update that version 1 does not have, in one that changes nothing there."""
+    return s.SessionInfoUpdate(meta={CARRIED: {"v2": {"update": update}}})
 
 
 def tool(session: AgentSession, rest: str) -> Updates:
@@ -232,6 +277,10 @@ EXHIBITS = {
     "audio": Exhibit(audio),
     "resource": Exhibit(resource),
     "link": Exhibit(link),
+    "whole_message": Exhibit(whole_message, needs=VERSION_2),
+    "whole_thought": Exhibit(whole_thought, needs=VERSION_2),
+    "tool_pieces": Exhibit(tool_pieces, needs=VERSION_2),
+    "terminal": Exhibit(terminal, needs=VERSION_2),
     "tool": Exhibit(tool),
     "failed_tool": Exhibit(failed_tool),
     "plan": Exhibit(plan),
@@ -247,5 +296,5 @@ EXHIBITS = {
     "compaction": Exhibit(compaction, needs="session.compaction"),
     "subagent": Exhibit(subagent, needs="subagents"),
     "session_message": Exhibit(session_message, needs="subagents"),
-    "unknown": Exhibit(unknown),
+    UNHEARD_OF: Exhibit(unknown),
 }

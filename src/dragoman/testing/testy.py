@@ -15,6 +15,7 @@ from ..agent import Agent
 from ..errors import AuthRequired, InvalidParams, ResourceNotFound
 from ..roles import RemoteClient, Wire, extension
 from ..turn import AgentSession, Turn, new_id, shown_options
+from .providers import WithProviders
 from .script import VERBS
 
 REMEMBERED = 10_000  # updates of a session, the latest
@@ -59,13 +60,16 @@ class Echo(Agent):
         await turn.say(turn.text)
 
 
-class Testy(Agent):
+class Testy(WithProviders):
     """Obeys scripted prompts, deterministically, and offers everything an agent can offer."""
 
     __test__ = False  # its name looks like a test to pytest
 
     info = s.Implementation(name="testy", version="1.0", title="Testy")
-    accepts = ("image", "audio", "embedded_context", "additional_directories", "http", "sse")
+    accepts = (
+        *("image", "audio", "embedded_context", "additional_directories"),
+        *("http", "sse", "acp", "system_prompt", "override_system_prompt"),
+    )
     modes = (
         s.SessionMode(id="code", name="Code", description="Does things"),
         s.SessionMode(id="plan", name="Plan", description="Only thinks"),
@@ -253,8 +257,9 @@ class Testy(Agent):
         kept = self._known(turn.session.id)
         self._clock += 1
         kept.touched = self._clock
+        id = turn.message_id or f"prompt-{self._clock}"
         for block in turn.prompt:
-            kept.history.append(s.UserMessageChunk(content=block, message_id=f"prompt-{self._clock}"))
+            kept.history.append(s.UserMessageChunk(content=block, message_id=id))
 
     async def _replay(self, session: AgentSession, update: s.SessionUpdate) -> None:
         RemoteClient.update(self.client, s.SessionNotification(session_id=session.id, update=update))

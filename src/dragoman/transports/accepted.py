@@ -8,16 +8,18 @@ lack; a reader that comes back says how far it had come.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from ..envelope import NULL, read_envelope
 from ..errors import ConnectionClosed
+from ..framing import one_line
 from . import LOW_WATER, Hear
 from .addresses import LAST_WORDS
 from .glance import Glance, glance
 from .replay import ACKNOWLEDGE_EVERY, Receipt
-from .stream import Stream
+from .stream import Reader, Stream
 
 KEPT = 16 * 1024 * 1024  # bytes a connection keeps of what was sent, for readers that do not acknowledge
 SHARE = 4 * 1024 * 1024  # the most of it that one stream keeps
@@ -25,6 +27,7 @@ MAX_STREAMS = 1024
 MAX_ROUTES = 4096  # requests whose answer has a stream to go to
 MAX_PENDING = 256 * 1024  # frames the agent has not taken, though its client should have stopped
 STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
+CLOSING = ("session/close", "session/delete", "session/detach")  # after which nothing more is said of a session
 ROOM = LOW_WATER + ACKNOWLEDGE_EVERY
 HUNG_UP = 1000  # the code a WebSocket is closed with when all was said
 POLICY = 1008  # and when the client does not do as it should
@@ -40,6 +43,14 @@ class Request(Struct, frozen=True):
     peer: str = ""
     is_secure: bool = False
     scope: Mapping[str, Any] = {}  # all the server knows, such as a client's certificate
+
+
+class Route(NamedTuple):
+    """Where an answer goes: a session's stream; after another one's history; and the session that it closes."""
+
+    session: str | None = None
+    after: str | None = None
+    closes: str | None = None
 
 
 class AcceptedTransport:
@@ -70,7 +81,7 @@ class AcceptedTransport:
         self._taken = asyncio.Event()
         self._why: str | None = None
         self.close_code = HUNG_UP
-        self._routes: dict[bytes, tuple[str | None, str | None]] = {}  # answers: their stream, what they wait for
+        self._routes: dict[bytes, Route] = {}  # where answers go
         self._loose: set[str] = set()  # sessions whose client does not say that it reads them
         self._early: set[str] = set()  # sessions the agent speaks of before the client can know them
         self._leaving: asyncio.TimerHandle | None = None
@@ -105,7 +116,7 @@ class AcceptedTransport:
     @property
     def queued(self) -> int:
         size = sum(stream.size for stream in self.streams.values())
-        return size + self.streams[None].sent.size if self.resumes else size
+        return size + self.streams[None].unacknowledged if self.resumes else size
 
     async def drain(self) -> None:
         room = ROOM if self.resumes else LOW_WATER
@@ -125,7 +136,7 @@ class AcceptedTransport:
         """Let the readers have what waits, if they still take it, and end."""
         for stream in self._all():
             stream.close()
-        readers = {stream.reader for stream in self._all() if stream.reader}
+        readers = {stream.reader.task for stream in self._all() if stream.reader}
         if readers:
             _, slow = await asyncio.wait(readers, timeout=LAST_WORDS)
             for reader in slow:
@@ -142,6 +153,11 @@ class AcceptedTransport:
     def why(self) -> str:
         """Why it is over, in a few words."""
         return self._why or "the connection is closed"
+
+    @property
+    def reason(self) -> str:
+        """What the client is told of the end; nothing when it is an ordinary one."""
+        return "" if self.close_code == HUNG_UP else self.why
 
     def end(self, why: str, code: int = HUNG_UP) -> None:
         """The client is gone for good; one that is sent away gets a code, which its WebSocket is closed with, and
@@ -168,6 +184,7 @@ class AcceptedTransport:
         if self._why is not None:
             return
         self._has_spoken = True
+        frame = one_line(frame)
         if self._hear and not self._held and not self._pending:
             self._hear([frame])
         else:
@@ -175,8 +192,8 @@ class AcceptedTransport:
             self._pending.append((frame, taken))
             await taken
 
-    def accept_counted(self, frames: list[bytes]) -> None:
-        """Hand the agent frames that both ends count.
+    def accept_numbered(self, texts: list[bytes]) -> None:
+        """Hand the agent the frames of numbered texts that it has not heard yet; raises OutOfOrder at a gap.
 
         What it does not take now waits here, unacknowledged, so the client stops by itself.  Not to read from it
         would not do, because its own acknowledgements come the same way.
@@ -184,7 +201,8 @@ class AcceptedTransport:
         if self._why is not None:
             return
         self._has_spoken = True
-        self.heard.count += len(frames)
+        admitted, gap = self.heard.admit_numbered(texts)
+        frames = [*map(one_line, admitted)]
         if self._hear and not self._held and not self._pending:
             self._hear([*frames])
             self._took_in(sum(map(len, frames)))
@@ -192,36 +210,45 @@ class AcceptedTransport:
             self.end("the client sends more than it was allowed to")
         else:
             self._pending.extend((frame, None) for frame in frames)
+        if gap:
+            raise gap
 
     def _took_in(self, size: int) -> None:
-        if self.heard.add(0, size) and self.resumes:
+        if self.heard.add(size) and self.resumes:
             self.streams[None].acknowledge = self.heard.tell() - len(self._pending)
             self.streams[None].wake()
 
     def acknowledged(self, number: int) -> None:
         """The client has heard everything up to a number."""
-        self.streams[None].sent.forget(number)
+        self.streams[None].forget(number)
         self._taken.set()
 
-    def attach(self, session: str | None) -> Stream:
-        """A reader has come for a stream."""
+    def attach(self, session: str | None, generation: int = 0) -> Reader:
+        """A reader has come for a stream, and takes the place of the one before."""
         self._loose.discard(session or "")
         if self._leaving:
             self._leaving.cancel()
-        stream = self.streams.setdefault(session, Stream())
-        stream.reader = asyncio.current_task()
-        return stream
+        task = asyncio.current_task()
+        assert task is not None
+        return self.streams.setdefault(session, Stream()).attach(task, generation)
 
-    def took(self, stream: Stream) -> None:
-        """A reader has been given what waited."""
-        if not self.resumes:
-            stream.sent.trim(min(SHARE, KEPT // len(self.streams)) if not self.is_one else 0)
+    def rewind(self, reader: Reader, number: int) -> None:
+        """A reader has everything up to a number, which may be all that the agent waits for to go on."""
+        reader.stream.rewind(number)
         self._taken.set()
 
-    def detach(self, stream: Stream) -> None:
+    def took(self, reader: Reader) -> None:
+        """A reader has been given what waited."""
+        if not self.resumes:
+            reader.stream.trim(min(SHARE, KEPT // len(self.streams)) if not self.is_one else 0)
+        self._taken.set()
+
+    def detach(self, reader: Reader) -> None:
         """A reader has gone, unless another one has taken its place."""
-        if stream.reader is asyncio.current_task():
-            stream.reader = None
+        if reader.is_newest:
+            reader.stream.reader = None
+            if reader.stream.is_closed:
+                self._drop_closed()
             self._left()
 
     def seen(self) -> None:
@@ -270,25 +297,50 @@ class AcceptedTransport:
         if self.is_one or message.session is None:
             return
         self._early.discard(message.session)
-        if message.session not in self.streams and len(self.streams) < MAX_STREAMS:
+        known = self.streams.get(message.session)
+        if (known is None or known.is_closed) and self.has_room(message.session):
             self.streams[message.session] = Stream()
             if not named:  # such a client reads a session's stream once it hears of it on the connection's
                 self._loose.add(message.session)
         if message.is_request and len(self._routes) < MAX_ROUTES:
-            loads = message.method == "session/load"
-            self._routes[message.id] = (None, message.session) if loads else (message.session, None)
+            loads, closes = message.method == "session/load", message.method in CLOSING
+            self._routes[message.id] = Route(
+                None if loads else message.session,
+                message.session if loads else None,
+                message.session if closes else None,
+            )
+
+    def has_room(self, session: str | None) -> bool:
+        """Whether a session may have a stream, made by forgetting those of sessions that were closed."""
+        if session not in self.streams and len(self.streams) >= MAX_STREAMS:
+            self._drop_closed()
+        return session in self.streams or len(self.streams) < MAX_STREAMS
+
+    def _drop_closed(self) -> None:
+        """Forget the streams of sessions that were closed and that nobody reads."""
+        for session, stream in list(self.streams.items()):
+            if session is not None and stream.is_closed and not stream.reader:
+                del self.streams[session]
 
     def _route(self, frame: bytes) -> None:
         message = glance(frame)
-        route = self._routes.pop(message.id, (None, None)) if message.is_answer else (message.session, None)
-        session, after = route
-        if message.opened is not None and len(self.streams) < MAX_STREAMS:
+        route = self._routes.pop(message.id, Route()) if message.is_answer else Route(message.session)
+        if message.opened is not None and self.has_room(message.opened):
             self._early.discard(message.opened)
             self.streams.setdefault(message.opened, Stream())
-        if after is not None and (replay := self.streams.get(after)) and replay.size and replay.reader:
+        if route.after is not None and (replay := self.streams.get(route.after)) and replay.size and replay.reader:
             self._loop.create_task(self._put_after(replay, frame))
         else:
-            self._stream_of(session).put([frame])
+            self._stream_of(route.session).put([frame])
+        if route.closes is not None and read_envelope(frame).error == NULL:
+            self._close_session(route.closes)
+
+    def _close_session(self, session: str) -> None:
+        """Its stream ends once its reader has what waits."""
+        self._loose.discard(session)
+        self._early.discard(session)
+        if stream := self.streams.get(session):
+            stream.close()
 
     def _stream_of(self, session: str | None) -> Stream:
         """A session's stream, once the client knows the session; what is said before that must not come after."""

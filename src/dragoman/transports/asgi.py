@@ -5,17 +5,20 @@ client that asks for it when it connects gets everything on one stream and can t
 """
 
 import asyncio
+import contextlib
+import functools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..envelope import NULL, read_envelope
 from ..framing import MAX_FRAME
 from . import Transport
 from .accepted import HUNG_UP, AcceptedTransport, Request
-from .addresses import CONNECTION, LAST_EVENT, SESSION
+from .addresses import CONNECTION, GENERATION, LAST_EVENT, SESSION
 from .asgi_requests import acknowledge, invalid, is_new, read_message, taken_up
+from .asgi_shutdown import when_stopped
 from .asgi_streams import EVENTS, Receive, Refused, Scope, Send, converse, refuse, respond, stream_events
 from .glance import Glance, failure
 
@@ -34,6 +37,7 @@ Serve = Callable[[AcceptedTransport], Awaitable[None]]
 Admit = Callable[[Request], Awaitable[Hashable]]
 
 JSON = "application/json"
+SHUTTING_DOWN = "the server is shutting down"
 
 
 class Endpoint:
@@ -80,7 +84,7 @@ class Endpoint:
     async def close(self) -> None:
         """End every connection."""
         for wire in list(self._wires.values()):
-            wire.end("the server is shutting down")
+            wire.end(SHUTTING_DOWN)
         if self._running:
             await asyncio.wait(self._running)
 
@@ -103,6 +107,7 @@ class Endpoint:
         wire = self._wires.get(id)
         if wire is None or wire.principal != principal or wire.is_over:
             raise Refused(404, "there is no such connection")
+        wire.principal = principal  # by the newest credential: it may expire later
         wire.seen()
         return wire
 
@@ -110,7 +115,7 @@ class Endpoint:
         """A new connection, and the agent for it."""
         if len(self._wires) >= self._connections:
             raise Refused(503, "too many clients are connected", {"retry-after": "5"})
-        resumes = request.headers.get(LAST_EVENT) == "0"
+        resumes = request.headers.get(LAST_EVENT) == "0" and (not is_one or GENERATION in request.headers)
         wire = AcceptedTransport(
             os.urandom(16).hex(),
             request,
@@ -127,7 +132,8 @@ class Endpoint:
 
     async def _run(self, wire: AcceptedTransport) -> None:
         try:
-            await self._serve(wire)
+            with ended_when_stopped(wire):
+                await self._serve(wire)
         except Exception:
             log.exception("the agent of a remote client failed")
         finally:
@@ -201,25 +207,23 @@ class Endpoint:
             await respond(send, 200, answer, {CONNECTION: wire.id, **resumption})
 
     async def _body(self, request: Request, receive: Receive) -> bytes:
-        parts: list[bytes] = []
-        size = 0
+        body = bytearray()  # one piece of memory: thousands of small ones stay with the process when they are freed
         try:
             while True:
                 event = await receive()
                 if event["type"] == "http.disconnect":
                     raise Refused(499, "the client hung up")
                 part = event.get("body", b"")
-                size += len(part)
+                body += part
                 self._bodies += len(part)
-                if size > self._limit:
+                if len(body) > self._limit:
                     raise Refused(413, f"a message may have {self._limit} bytes at most")
                 if self._bodies > MAX_BODIES:
                     raise Refused(503, "too much is being sent at once", {"retry-after": "1"})
-                parts.append(part)
                 if not event.get("more_body"):
-                    return b"".join(parts)
+                    return bytes(body)
         finally:
-            self._bodies -= size
+            self._bodies -= len(body)
 
     async def _stream(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
         if request.headers.get("upgrade", "").lower() == "websocket":
@@ -231,12 +235,13 @@ class Endpoint:
         session = None if wire.is_one else request.headers.get(SESSION)
         if session is not None and len(session) > MAX_ID:
             raise Refused(400, "Acp-Session-Id is too long")
-        stream = taken_up(wire, session, request)
+        reader = taken_up(wire, session, request)
         try:
             is_nudged = not wire.resumes and request.scope.get("http_version") == "2"
-            await stream_events(wire, stream, receive, send, is_nudged=is_nudged)
+            with ended_when_stopped(wire):
+                await stream_events(wire, reader, receive, send, is_nudged=is_nudged)
         finally:
-            wire.detach(stream)
+            wire.detach(reader)
 
     # WebSocket
 
@@ -246,22 +251,24 @@ class Endpoint:
             wire = self._known(request, principal)
             if not wire.resumes:
                 raise Refused(404, "there is no such connection")
-            stream = taken_up(wire, None, request)
+            reader = taken_up(wire, None, request)
         else:
             wire = self._accept(request, principal, is_one=True)
-            stream = wire.attach(None)
+            reader = wire.attach(None, 1)
         headers = [(CONNECTION.encode(), wire.id.encode())]
         if wire.resumes:
             headers.append((LAST_EVENT.encode(), b"%d" % wire.heard.tell()))
+            headers.append((GENERATION.encode(), b"%d" % reader.stream.generation))
         code = 1006
         silence = asyncio.get_running_loop().call_later(INITIALIZE_TIMEOUT, wire.expect_word)
         try:
             await send({"type": "websocket.accept", "headers": headers, "dragoman.batch": True})
             batches = "dragoman.batch" in (request.scope.get("extensions") or {})
-            code = await converse(wire, stream, receive, send, batches)
+            with ended_when_stopped(wire):
+                code = await converse(wire, reader, receive, send, batches)
         finally:
             silence.cancel()
-            wire.detach(stream)
+            wire.detach(reader)
             if not wire.resumes or code == HUNG_UP:
                 wire.end("the client hung up")
 
@@ -275,14 +282,30 @@ class Endpoint:
                 return
 
 
-def endpoint(app: "App", **options: Any) -> Endpoint:
+def ended_when_stopped(wire: AcceptedTransport) -> contextlib.AbstractContextManager[None]:
+    """While the block runs, a server that is told to stop ends the connection first."""
+    return when_stopped(functools.partial(wire.end, SHUTTING_DOWN))
+
+
+def endpoint(
+    app: "App",
+    *,
+    admit: Admit | None = None,
+    origins: Collection[str] = (),
+    hosts: Collection[str] | None = None,
+    grace: float = GRACE,
+    limit: int = MAX_FRAME,
+    connections: int = MAX_CONNECTIONS,
+) -> Endpoint:
     """An agent as an ASGI application: each client that connects gets one of its own."""
     from ..agent import serve_on
 
     async def serve(wire: Transport) -> None:
         await serve_on(app, wire)
 
-    return Endpoint(serve, **options)
+    return Endpoint(
+        serve, admit=admit, origins=origins, hosts=hosts, grace=grace, limit=limit, connections=connections
+    )
 
 
 def read_request(scope: Scope) -> Request:

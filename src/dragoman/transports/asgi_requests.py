@@ -2,12 +2,12 @@
 
 from .. import codec
 from ..envelope import read_envelope
-from .accepted import MAX_STREAMS, AcceptedTransport, Request
-from .addresses import LAST_EVENT, NUMBER
+from .accepted import AcceptedTransport, Request
+from .addresses import GENERATION, LAST_EVENT, NUMBER
 from .asgi_streams import Refused
 from .glance import Glance, failure, glance
-from .replay import read_number
-from .stream import Stream
+from .replay import OutOfOrder, read_number
+from .stream import Reader, Stream
 
 
 def read_message(frame: bytes) -> Glance:
@@ -40,30 +40,33 @@ def acknowledge(wire: AcceptedTransport, request: Request) -> None:
 
 def is_new(wire: AcceptedTransport, request: Request) -> bool:
     """Whether a numbered message comes for the first time; a client that saw no answer sends it again."""
-    number = read_number(request.headers.get(NUMBER, "").strip('"'))
-    if not wire.resumes or number is None:
+    if not wire.resumes or (number := read_number(request.headers.get(NUMBER, "").strip('"'))) is None:
         return True
-    if number > wire.heard.count + 1:
-        raise Refused(409, "a message before this one is missing")
-    is_new = number > wire.heard.count
-    wire.heard.add(int(is_new), 0)
-    return is_new
+    try:
+        return wire.heard.admit(number)
+    except OutOfOrder:
+        raise Refused(409, "a message before this one is missing") from None
 
 
-def taken_up(wire: AcceptedTransport, session: str | None, request: Request) -> Stream:
-    """The stream a reader comes for; one that says how far it had come takes the place of the one before."""
+def taken_up(wire: AcceptedTransport, session: str | None, request: Request) -> Reader:
+    """The reader of a stream; one that says how far it had come takes the place of the one before.
+
+    A client that resumes numbers its readers, so that a request which lingered on the way cannot take the place of
+    a newer one.
+    """
     stream = wire.streams.get(session)
-    if stream is None and len(wire.streams) >= MAX_STREAMS:
+    if not wire.has_room(session):
         raise Refused(429, "this connection has too many streams")
     resumed = request.headers.get(LAST_EVENT)
     number = None if resumed is None else read_number(resumed)
-    if resumed is not None and (number is None or not (stream or Stream()).sent.covers(number)):
+    if resumed is not None and (number is None or not (stream or Stream()).covers(number)):
         raise Refused(410, "what came after that event is no longer kept")
-    if stream is not None and stream.reader is not None:
-        if number is None:
-            raise Refused(409, "the stream has a reader already")
-        stream.reader.cancel()
-    stream = wire.attach(session)
+    newest = stream.generation if stream else 0
+    generation = read_number(request.headers.get(GENERATION, ""))
+    is_late = generation is not None and generation <= newest
+    if is_late or (stream is not None and stream.reader is not None and number is None):
+        raise Refused(409, "the stream has a reader already")
+    reader = wire.attach(session, generation or newest)
     if number is not None:
-        stream.rewind(number)
-    return stream
+        wire.rewind(reader, number)
+    return reader

@@ -8,16 +8,18 @@ from typing import Any
 import msgspec
 
 from ..errors import Error
-from .accepted import HUNG_UP, AcceptedTransport
-from .replay import read_number
-from .sse import KEEP_ALIVE, in_ascii, write_events
-from .stream import Stream
+from .accepted import AcceptedTransport
+from .glance import BINARY, failure, glance
+from .replay import read_number, write_numbered
+from .sse import KEEP_ALIVE, in_ascii, write_end, write_events
+from .stream import Reader
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
 # Some clients of HTTP/2 (httpx, so the official SDK) notice what came for one stream only when something comes
 # after it, because another of their streams waits at the socket.  They get a comment once it has become quiet.
 QUIET = 0.05  # seconds
 EVENTS = "text/event-stream"
+DROPPED = 4409  # the code a WebSocket is closed with that has a newer one, or lost a frame
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -59,7 +61,7 @@ async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
 
 
 async def stream_events(
-    wire: AcceptedTransport, stream: Stream, receive: Receive, send: Send, *, is_nudged: bool
+    wire: AcceptedTransport, reader: Reader, receive: Receive, send: Send, *, is_nudged: bool
 ) -> None:
     """Send a stream's frames as events until it is closed or nobody listens any more."""
     headers = [
@@ -70,25 +72,28 @@ async def stream_events(
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
     async with _beside(_until_disconnected(receive)) as gone:
-        writing = asyncio.ensure_future(_write_events(wire, stream, send, QUIET if is_nudged else KEEP_ALIVE_EVERY))
+        writing = asyncio.ensure_future(_write_events(wire, reader, send, QUIET if is_nudged else KEEP_ALIVE_EVERY))
         async with _ending(writing):
             await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
         if writing.done() and not writing.cancelled() and writing.exception() is None:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            last = write_end(wire.reason) if wire.resumes and wire.is_over else b""
+            await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def converse(wire: AcceptedTransport, stream: Stream, receive: Receive, send: Send, batches: bool) -> int:
+async def converse(wire: AcceptedTransport, reader: Reader, receive: Receive, send: Send, batches: bool) -> int:
     """Carry frames both ways over an accepted WebSocket; gives the code it was closed with."""
-    async with _beside(_hear_frames(wire, receive)) as hearing:
-        writing = asyncio.ensure_future(_write_frames(wire, stream, send, batches))
+    async with _beside(_hear_frames(wire, reader, receive)) as hearing:
+        writing = asyncio.ensure_future(_write_frames(wire, reader, send, batches))
         async with _ending(writing):
             await asyncio.wait({writing, hearing}, return_when=asyncio.FIRST_COMPLETED)
-        if hearing.done():
+        if hearing.done() and hearing.exception() is None:
             code: int = hearing.result()
             return code
-        if writing.exception() is not None:
-            return 1006
-        reason = {} if wire.close_code == HUNG_UP else {"reason": wire.why}
+        if hearing.done() or writing.exception() is not None:  # dropped, so that the client comes back
+            with contextlib.suppress(OSError):
+                await send({"type": "websocket.close", "code": DROPPED})
+            return DROPPED
+        reason = {"reason": wire.reason} if wire.reason else {}
         await send({"type": "websocket.close", "code": wire.close_code, **reason})
         return wire.close_code
 
@@ -115,58 +120,64 @@ async def _until_disconnected(receive: Receive) -> None:
         pass
 
 
-async def _write_events(wire: AcceptedTransport, stream: Stream, send: Send, quiet: float) -> None:
+async def _write_events(wire: AcceptedTransport, reader: Reader, send: Send, quiet: float) -> None:
     """Write what there is, and a comment once it has been quiet for so long, and then now and then."""
     silence = quiet
     while True:
-        first, frames = stream.take()
+        first, frames = reader.take()
         if frames:
             if not wire.resumes:
                 frames = [in_ascii(frame) for frame in frames]
             await send({"type": "http.response.body", "body": write_events(frames, first), "more_body": True})
-            wire.took(stream)
-        elif stream.is_closed:
+            wire.took(reader)
+        elif reader.stream.is_closed:
             return
         else:
             try:
                 async with asyncio.timeout(silence):
-                    await stream.more()
+                    await reader.more()
                 silence = quiet
             except TimeoutError:
                 await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
                 silence = KEEP_ALIVE_EVERY
 
 
-async def _write_frames(wire: AcceptedTransport, stream: Stream, send: Send, batches: bool) -> None:
+async def _write_frames(wire: AcceptedTransport, reader: Reader, send: Send, batches: bool) -> None:
     while True:
-        if stream.acknowledge is not None:
-            number, stream.acknowledge = stream.acknowledge, None
+        if (number := reader.take_acknowledgement()) is not None:
             await send({"type": "websocket.send", "bytes": b"%d" % number})
-        _, frames = stream.take()
+        first, frames = reader.take()
         if frames:
+            if wire.resumes:
+                frames = write_numbered(frames, first)
             if batches:
                 await send({"type": "websocket.send", "frames": frames})
             else:
                 for frame in frames:
                     await send({"type": "websocket.send", "text": frame.decode()})
-            wire.took(stream)
-        elif stream.is_closed:
+            wire.took(reader)
+        elif reader.stream.is_closed:
             return
         else:
-            await stream.more()
+            await reader.more()
 
 
-async def _hear_frames(wire: AcceptedTransport, receive: Receive) -> int:
+async def _hear_frames(wire: AcceptedTransport, reader: Reader, receive: Receive) -> int:
     while True:
         event = await receive()
+        reader.check()
         if event["type"] == "websocket.disconnect":
             return int(event.get("code") or 1005)
         frames = event.get("frames") or []
         if (text := event.get("text")) is not None:
             frames = [text.encode("utf-8", "surrogatepass")]
         if frames and wire.resumes:
-            wire.accept_counted(frames)
+            wire.accept_numbered(frames)
         for frame in frames if not wire.resumes else ():
             await wire.accept(frame)
-        if wire.resumes and (number := read_number(event.get("bytes") or b"")) is not None:
+        data = event.get("bytes") or b""
+        if wire.resumes and (number := read_number(data)) is not None:
             wire.acknowledged(number)
+        elif not wire.resumes and (message := glance(data)).is_request:  # it should have been a text
+            wire.send([failure(message.id, -32600, f"the request {BINARY}")])
+            await wire.drain()

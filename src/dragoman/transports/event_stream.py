@@ -5,9 +5,10 @@ import logging
 from collections.abc import Callable
 
 from .addresses import SILENCE
+from .http_body import EVENTS, Body, Unreadable
 from .http_exchange import Exchange, Headers
 from .http_link import Link
-from .sse import Event, EventReader
+from .sse import Event
 
 log = logging.getLogger("dragoman")
 
@@ -17,7 +18,8 @@ class EventStream:
 
     def __init__(self, hear: Callable[[list[Event]], None], limit: int) -> None:
         self._hear = hear
-        self._reader = EventReader(limit)
+        self._limit = limit
+        self._body: Body | None = None
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._exchange: Exchange | None = None
@@ -28,6 +30,7 @@ class EventStream:
 
     async def open(self, link: Link, headers: Headers) -> int:
         """Ask for it; gives the status of the answer."""
+        self._body = Body(self._limit, self._take, link.unfinished, self._give_up)
         self._exchange = exchange = await link.begin("GET", headers, b"", self._heard, self._over)
         try:
             async with asyncio.timeout(SILENCE):
@@ -35,7 +38,7 @@ class EventStream:
         except BaseException:
             exchange.cancel()
             raise
-        if reply.status == 200 and not reply.get("content-type").startswith("text/event-stream"):
+        if reply.status == 200 and reply.media_type != EVENTS:
             return 406
         if reply.status == 200:
             self._watch = self._loop.call_later(SILENCE, self._look)
@@ -46,15 +49,29 @@ class EventStream:
 
     def _heard(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
-        if events := self._reader.feed(data):
-            if self._early is None:
-                self._hear(events)
-            else:
-                self._early += events
+        assert self._exchange
+        assert self._body
+        try:
+            self._body.feed(self._exchange.reply.result(), data)
+        except Unreadable as exc:
+            log.warning("an event stream is given up: %s", exc)
+            self._exchange.cancel()
+
+    def _take(self, events: list[Event]) -> None:
+        if self._early is None:
+            self._hear(events)
+        else:
+            self._early += events
+
+    def _give_up(self) -> None:
+        log.info("an event of the agent's server does not end")
+        self.close()
 
     def _over(self, exc: Exception | None) -> None:
         if self._watch:
             self._watch.cancel()
+        if self._body:
+            self._body.close()
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -70,6 +87,8 @@ class EventStream:
     def pause(self, paused: bool) -> None:
         self._paused = paused
         self._heard_at = self._loop.time()
+        if self._body and paused:
+            self._body.pause()
         if self._exchange:
             self._exchange.pause(paused)
 

@@ -6,12 +6,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import codec
+from ..envelope import outline
+from ..framing import Oversize
 
 
 class Glance(Struct, frozen=True):
     """A frame's id, method and session; `opened` is the session an answer says was opened."""
 
-    id: bytes = b""  # as it stands in the frame; empty for a notification
+    id: bytes = b""  # as JSON, one spelling for one id; empty for a notification
     method: str | None = None
     session: str | None = None
     opened: str | None = None
@@ -39,18 +41,36 @@ class _Named(Struct, rename="camel"):
 _read_members = msgspec.json.Decoder(_Members).decode
 _read_named = msgspec.json.Decoder(_Named).decode
 NOTHING = Glance()
+BINARY = "came in a binary frame, and messages are text frames"
 
 
-def glance(frame: bytes) -> Glance:
-    """What a frame says of itself; nothing when it is no message."""
+def glance(frame: bytes | Oversize) -> Glance:
+    """What a frame says of itself; nothing when it is no message.  A large one is read at its ends."""
+    if isinstance(frame, Oversize):
+        return _glance_at_ends(outline(frame))
     try:
         members = _read_members(frame)
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
         return NOTHING
-    id = bytes(members.id)
     return Glance(
-        b"" if id == b"null" else id, members.method, _session_in(members.params), _session_in(members.result)
+        _one_spelling(bytes(members.id)), members.method, _session_in(members.params), _session_in(members.result)
     )
+
+
+def _glance_at_ends(seen: dict[str, Any]) -> Glance:
+    id, method = seen.get("id"), seen.get("method")
+    spelled = msgspec.json.encode(id) if isinstance(id, str | int) else b""
+    return Glance(spelled, method if method is None or isinstance(method, str) else "")
+
+
+def _one_spelling(id: bytes) -> bytes:
+    """An id as it is compared: the same character may be written in several ways."""
+    if b"\\" in id:
+        try:
+            return msgspec.json.encode(msgspec.json.decode(id))
+        except (codec.Malformed, UnicodeDecodeError, RecursionError):
+            return id
+    return b"" if id == b"null" else id
 
 
 def _session_in(value: Raw) -> str | None:

@@ -14,13 +14,16 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ..errors import AgentStartError, ConnectionClosed
-from ..framing import MAX_FRAME, Oversize
+from ..framing import MAX_FRAME, Oversize, in_lines
 from . import Hear
+from . import libraries as libraries  # first: it says what to install
 from .addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
 from .dialled import DialledTransport
 from .glance import Glance, failure, glance
-from .http_exchange import ANSWER_TIMEOUT, JSON, Headers, Reply
+from .http_exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, Reply
 from .http_link import Link, Version
+from .http_post import Post, Posts
+from .sse import Event
 
 log = logging.getLogger("dragoman")
 
@@ -48,6 +51,7 @@ class HttpTransport(DialledTransport):
         self._size = 0
         self._more = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
+        self._first: Post | None = None  # the one that opened the connection; its answer may go on
 
     # The wire, as its user sees it
 
@@ -56,6 +60,8 @@ class HttpTransport(DialledTransport):
         self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="posts")
 
     def _pause(self, paused: bool) -> None:
+        if self._first:
+            self._first.hold(paused)
         if self._form:
             self._form.hold(paused)
 
@@ -79,6 +85,8 @@ class HttpTransport(DialledTransport):
                         await self._taken.wait()
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
+        if self._first:
+            self._first.cancel()
         self.end("we hung up")
         if self._form:
             form, self._form = self._form, None
@@ -89,12 +97,18 @@ class HttpTransport(DialledTransport):
 
     def heard(self, frames: list[bytes | Oversize]) -> None:
         if self._hear and self._why is None:
-            self._hear(frames)
+            told: list[bytes | Oversize] = []
+            for frame in frames:
+                told += [frame] if isinstance(frame, Oversize) else in_lines((frame,))
+            self._hear(told)
+
+    def heard_events(self, events: list[Event]) -> None:
+        """What the answer to a POST holds."""
+        self.heard([event.data for event in events])
 
     def refused(self, message: Glance, status: int, body: bytes) -> None:
         """A message was not taken: whoever asked gets an answer all the same."""
-        answer = glance(body)
-        if answer.method is None and b'"error"' in body and b'"jsonrpc"' in body:
+        if _is_answer(body):
             self.heard([body])
         elif message.is_request:
             data = {"status": status, "body": body[:SHOWN].decode(errors="replace")}
@@ -125,41 +139,62 @@ class HttpTransport(DialledTransport):
 
     async def _open(self, frame: bytes) -> None:
         """Send what comes before there is a connection: `initialize`, whose answer says how to go on."""
-        message = glance(frame)
-        headers: Headers = [JSON, ("accept", "application/json, text/event-stream")]
-        if self._asks_to_resume:
-            headers = [*headers, (LAST_EVENT, "0")]
-        reply, body = await self._ask_first(headers, frame)
-        if reply.status in (404, 405) and message.method == "initialize":
+        headers: Headers = [JSON, ACCEPTS, *([(LAST_EVENT, "0")] if self._asks_to_resume else [])]
+        post, reply = await self._ask_first(headers, frame)
+        self._first = post
+        if reply.status in (404, 405) and post.message.method == "initialize":
             from .http_older import EventsForm
 
+            post.cancel()
             self._form = await EventsForm.open(self)
             await self._form.post(frame)
         elif not 200 <= reply.status < 300:
-            if reply.status in (401, 403):
-                raise ConnectionClosed(f"{self.link.address.shown} refused us with status {reply.status}")
-            self.refused(message, reply.status, body)
-        elif id := reply.get(CONNECTION):
+            await post.over()
+            said = post.text[:SHOWN].decode(errors="replace").strip()
+            is_greeting = post.message.method == "initialize"
+            if is_greeting and not _is_answer(
+                post.text
+            ):  # there is no agent for us, as where a WebSocket is refused
+                why = f"{self.link.address.shown} refused us with status {reply.status}"
+                raise ConnectionClosed(f"{why}{said and ': ' + said}")
+            self.refused(post.message, reply.status, post.text)
+        else:
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await post.settled
+            await self._choose_form(post, reply)
+
+    async def _choose_form(self, post: Post, reply: Reply) -> None:
+        if id := reply.get(CONNECTION):
             from .http_streams import StreamsForm
 
             self._form = form = StreamsForm(self, id, resumes=self._asks_to_resume and reply.get(LAST_EVENT) == "0")
-            self.heard([body.strip()])
             await form.open()
-        else:
+        elif post.is_answered and not post.has_failed:
             from .http_older import PostsForm
 
-            form_of_posts = PostsForm(self)
-            if glance(body).is_answer and b'"error"' not in body:
-                self._form = form_of_posts
-            form_of_posts.heard(reply, body)
+            self._form = PostsForm(self)
+        if not post.is_answered:
+            Posts(self, promises=self._form is not None).settle(post, reply)
 
-    async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Reply, bytes]:
+    async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
         """The first POST; where it leaves nothing behind that matters it may be tried again."""
 
-        async def attempt() -> tuple[Reply, bytes]:
-            return await self.link.ask("POST", headers, frame, timeout=ANSWER_TIMEOUT)
+        async def attempt() -> tuple[Post, Reply]:
+            post = Post(self, frame, self.heard_events)
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    await post.send(headers)
+                    return post, await post.reply()
+            except BaseException:
+                post.cancel()
+                raise
 
         return await Persistence(self.patience if self._asks_to_resume else 0).persist(attempt)
+
+
+def _is_answer(body: bytes) -> bool:
+    """Whether what came with a refusal is the answer of an agent."""
+    return b'"error"' in body and b'"jsonrpc"' in body and glance(body).method is None
 
 
 async def dial_http(
@@ -174,7 +209,7 @@ async def dial_http(
 ) -> HttpTransport:
     """A wire to the agent behind an http:// or https:// URL; raises AgentStartError when it cannot be reached."""
     address, sent = read_url(url, headers)
-    link = Link(address, sent, tls, version)
+    link = Link(address, sent, tls, version, limit)
     try:
         await link.open()
     except (OSError, TimeoutError) as exc:

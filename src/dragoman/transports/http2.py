@@ -5,15 +5,19 @@ import logging
 
 import h2.config
 import h2.connection
+import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
 
 from . import HIGH_WATER, LOW_WATER
+from .limits import EARNED, Allowance
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAM_WINDOW = 1024 * 1024  # bytes of one stream on their way
 SOCKET_WINDOW = 16 * 1024 * 1024  # and of all of them: one that is held must not hold up the others
+BEGINNING = 32 * 1024  # bytes of bodies on a socket that are sent in frames of at most so many:
+FIRST_FRAMES = 512
 MAX_HEADERS = 64 * 1024
 MAX_STREAMS = 1024
 MAX_UNREAD = 4 * 1024 * 1024  # bytes that wait for the peer, beyond which it is given up: data waits elsewhere
@@ -28,7 +32,9 @@ class Http2(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, *, is_client: bool) -> None:
-        config = h2.config.H2Configuration(client_side=is_client, header_encoding="utf-8")
+        config = h2.config.H2Configuration(
+            client_side=is_client, header_encoding=None
+        )  # a header's bytes are its sender's
         self._h2 = h2.connection.H2Connection(config)
         self._h2.local_settings = h2.settings.Settings(
             client=is_client,
@@ -42,12 +48,13 @@ class Http2(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._allowance = Allowance()
         self._unheard = 0  # bytes since the last event
+        self._sent_size = 0  # bytes of bodies
         self._windows = asyncio.Event()  # some window has opened, or a stream has closed
         self.is_gone = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER // 4, low=LOW_WATER // 4)
         self._h2.initiate_connection()
@@ -81,8 +88,16 @@ class Http2(asyncio.Protocol):
         """Nothing more will come on any stream."""
         raise NotImplementedError
 
+    def spend(self, weight: int = 1) -> None:
+        """Count what is a burden to us and none to the peer; whoever does too much of it is hung up on."""
+        if not self._allowance.spend(weight) and not self.transport.is_closing():
+            self._h2.close_connection(h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
+            self._flush()
+            self.transport.close()
+
     def sent(self) -> None:
-        """A frame of an answer or a body is on its way."""
+        """A frame of a head or a body is on its way; the peer may answer it with several of its own."""
+        self._allowance.earn(EARNED)
 
     async def send_data(self, stream: int, data: bytes, *, ends: bool) -> None:
         """Send part of a body as the peer has room for it; raises ConnectionResetError when it is not wanted."""
@@ -94,11 +109,12 @@ class Http2(asyncio.Protocol):
             if self.is_gone:
                 raise ConnectionResetError("the peer is gone")
             try:
-                room = min(self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
+                room = min(self._h2.local_flow_control_window(stream), self._largest_frame())
                 if view and room <= 0:
                     await self._wait_for_window()
                     continue
                 part, view = view[:room], view[room:]
+                self._sent_size += len(part)
                 if part or ends:
                     self._h2.send_data(stream, bytes(part), end_stream=ends and not view)
                     self.sent()
@@ -109,6 +125,12 @@ class Http2(asyncio.Protocol):
                 flushed = len(data) - len(view)
             if not view:
                 return
+
+    def _largest_frame(self) -> int:
+        """Bytes for the next frame: a frame is nothing until it is whole, so a socket that may not last long
+        begins with small ones.
+        """
+        return FIRST_FRAMES if self._sent_size < BEGINNING else self._h2.max_outbound_frame_size
 
     async def _wait_for_window(self) -> None:
         self._flush()

@@ -7,6 +7,7 @@ import h2.exceptions
 
 from .http2 import Http2
 from .http_exchange import Exchange, Headers, Reply
+from .limits import EARNED, FLOODED, SMALL
 
 
 class Http2Socket(Http2):
@@ -40,8 +41,11 @@ class Http2Socket(Http2):
             exchange.finish(ConnectionResetError(0, str(exc)))
             return
         self._exchanges[stream] = exchange
+        self.sent()
         self._flush()
-        if body:
+        if not body:
+            exchange.arrive()
+        else:
             sending = self._loop.create_task(self._send_body(stream, exchange, body), name="body")
             self._sending.add(sending)
             sending.add_done_callback(self._sending.discard)
@@ -49,6 +53,7 @@ class Http2Socket(Http2):
     async def _send_body(self, stream: int, exchange: Exchange, body: bytes) -> None:
         try:
             await self.send_data(stream, body, ends=True)
+            exchange.arrive()
         except OSError as exc:
             if not exchange.reply.done():  # an early answer is an answer
                 exchange.finish(exc)
@@ -67,14 +72,28 @@ class Http2Socket(Http2):
                 self._windows.set()
                 self._finish(stream, ConnectionResetError(0, "it took back its answer"))
             case h2.events.RemoteSettingsChanged():
+                self.spend()
                 if not self.is_understood.done():
                     self.is_understood.set_result(True)
             case h2.events.ConnectionTerminated(last_stream_id=last):
+                self.spend()
                 self._is_leaving = True
                 for stream in [stream for stream in self._exchanges if last is not None and stream > last]:
                     self._finish(stream, ConnectionResetError(0, "it wants no more requests"))
+            case _:  # pings, windows, priorities, hints: nothing that an exchange waits for
+                self.spend()
+
+    def spend(self, weight: int = 1) -> None:
+        super().spend(weight)
+        if self.transport.is_closing() and not self.is_gone:
+            self.lose(ConnectionResetError(0, FLOODED))
+            self.transport.abort()  # it may read nothing
 
     def _hear(self, stream: int, data: bytes, size: int) -> None:
+        if len(data) < SMALL:
+            self.spend()
+        else:
+            self._allowance.earn(EARNED)
         if stream in self._paused:
             self._paused[stream] += size
         else:

@@ -9,6 +9,7 @@ from msgspec import Struct
 Headers = Sequence[tuple[str, str]]
 
 JSON = ("content-type", "application/json")
+ACCEPTS = ("accept", "application/json, text/event-stream")
 ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
 
 
@@ -21,6 +22,11 @@ class Reply(Struct, frozen=True):
     def get(self, name: str) -> str:
         """A header's value, empty when it is not there."""
         return next((value for found, value in self.headers if found == name), "")
+
+    @property
+    def media_type(self) -> str:
+        """The type of the body, without its parameters, in lower case."""
+        return self.get("content-type").partition(";")[0].strip().lower()
 
     def all(self, name: str) -> list[str]:
         return [value for found, value in self.headers if found == name]
@@ -46,6 +52,7 @@ class Exchange:
     ) -> None:
         self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.reply.add_done_callback(lambda reply: reply.cancelled() or reply.exception())  # somebody may not look
+        self.sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the server has the request
         self.heard = heard
         self.is_over = False
         self._over = over
@@ -55,12 +62,18 @@ class Exchange:
         if not self.reply.done():
             self.reply.set_result(reply)
 
+    def arrive(self) -> None:
+        """The server has the whole request."""
+        if not self.sent.done():
+            self.sent.set_result(None)
+
     def finish(self, exc: Exception | None) -> None:
         if self.is_over:
             return
         self.is_over = True
         if not self.reply.done():
             self.reply.set_exception(exc or ConnectionResetError("it hung up"))
+        self.arrive()
         self._over(exc)
 
     def pause(self, paused: bool) -> None:

@@ -11,24 +11,27 @@ from .cookies import CookieJar
 from .http1 import Http1Socket
 from .http2_client import Http2Socket
 from .http_exchange import Carrier, Exchange, Headers, Reply
+from .limits import Unfinished
 
 log = logging.getLogger("dragoman")
 
 Version = Literal["1.1", "2"]
 
 PROBE = 2.0  # seconds for a server to show that it speaks HTTP/2
-MAX_REST = 3.0  # seconds after which a resting socket is not used again; uvicorn closes it after five
+MAX_REST = 1.5  # seconds after which a resting socket is not used again; gunicorn closes it after two
 MAX_BODY = 32 * 1024 * 1024
+MOST_UNFINISHED = 2  # times the limit of a message: bytes of all that are not whole yet
 
 
 class Link:
     """Exchanges with one server; `version` is the one to use, None to find out."""
 
     def __init__(
-        self, address: Address, headers: Headers, tls: ssl.SSLContext | None, version: Version | None
+        self, address: Address, headers: Headers, tls: ssl.SSLContext | None, version: Version | None, limit: int
     ) -> None:
         self.address = address
         self.version = version
+        self.unfinished = Unfinished(MOST_UNFINISHED * limit)
         self._headers, self._tls = headers, tls
         self._cookies = CookieJar()
         self._loop = asyncio.get_running_loop()
@@ -53,7 +56,7 @@ class Link:
         target: str | None = None,
     ) -> Exchange:
         """Send a request; raises OSError when the server cannot be reached."""
-        carrier = await self._carrier()
+        carrier = await self._carrier(lasts=method == "GET")
         exchange = Exchange(carrier, heard, over)
         sent = [("host", self.address.authority), *self._headers, *headers]
         if cookie := self._cookies.header:
@@ -104,15 +107,18 @@ class Link:
 
     # Sockets
 
-    async def _carrier(self) -> Carrier:
+    async def _carrier(self, *, lasts: bool) -> Carrier:
+        """A socket for an exchange; one that lasts, a stream of events, has no other exchange before it over
+        HTTP/1.1, for the server may be closing a socket that rests.
+        """
         self._sockets = {socket for socket in self._sockets if not socket.gone.is_set()}
-        if socket := self._usable():
+        if socket := self._usable(lasts=lasts):
             return socket
         async with self._dialling:
-            return self._usable() or await self._dial()
+            return self._usable(lasts=lasts) or await self._dial()
 
-    def _usable(self) -> Carrier | None:
-        while self._resting:
+    def _usable(self, *, lasts: bool) -> Carrier | None:
+        while self._resting and not lasts:
             since, socket = self._resting.pop()
             if socket.is_usable and self._loop.time() - since < MAX_REST:
                 return socket
@@ -176,8 +182,7 @@ class _Door(asyncio.Protocol):
         self._data = b""
         self._is_lost = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:

@@ -5,26 +5,22 @@ it in front of that answer.  `EventsForm`: one event stream, whose first event s
 """
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-import msgspec
-
 from ..errors import ConnectionClosed
 from ..framing import Oversize
 from .event_stream import EventStream
-from .glance import glance
-from .http_exchange import ANSWER_TIMEOUT, JSON, Reply
-from .sse import Event, EventReader
+from .http_exchange import ACCEPTS, JSON
+from .http_post import Posts
+from .sse import Event
 
 if TYPE_CHECKING:
     from .http import HttpTransport
 
 log = logging.getLogger("dragoman")
 
-MAX_POSTS = 256  # at a time
 FIRST_EVENT = 10.0  # seconds for the event that says where to post
 
 
@@ -33,50 +29,16 @@ class PostsForm:
 
     def __init__(self, wire: "HttpTransport") -> None:
         self._wire = wire
-        self._posts: set[asyncio.Task[None]] = set()
+        self._posts = Posts(wire, promises=False)
 
     async def post(self, frame: bytes) -> None:
-        if len(self._posts) >= MAX_POSTS:
-            await asyncio.wait(self._posts, return_when=asyncio.FIRST_COMPLETED)
-        task = asyncio.get_running_loop().create_task(self._post(frame), name="post")
-        self._posts.add(task)
-        task.add_done_callback(self._posts.discard)
-
-    async def _post(self, frame: bytes) -> None:
-        message = glance(frame)
-        headers = [JSON, ("accept", "application/json, text/event-stream")]
-        try:
-            reply, body = await self._wire.link.ask("POST", headers, frame, timeout=None)
-        except OSError as exc:
-            self._wire.end(f"{self._wire.link.address.shown} cannot be reached: {exc}")
-            return
-        if 200 <= reply.status < 300:
-            self.heard(reply, body)
-        else:
-            self._wire.refused(message, reply.status, body)
-
-    def heard(self, reply: Reply, body: bytes) -> None:
-        """Hear what an answer holds: a message, several in a list or on lines, or events."""
-        frames: list[bytes | Oversize] = []
-        if reply.get("content-type").startswith("text/event-stream"):
-            frames = [event.data for event in EventReader(self._wire.limit).feed(body + b"\n\n")]
-        elif body.lstrip()[:1] == b"[":
-            with contextlib.suppress(msgspec.DecodeError):
-                frames = [bytes(item) for item in msgspec.json.decode(body, type=list[msgspec.Raw])]
-        elif glance(body).id or glance(body).method:
-            frames = [body.strip()]
-        else:
-            frames = [line for line in body.splitlines() if line.strip()]
-        if frames:
-            self._wire.heard(frames)
+        await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events)
 
     def hold(self, held: bool) -> None:
-        """Nothing comes that was not asked for."""
+        self._posts.hold(held)
 
     async def close(self) -> None:
-        for task in list(self._posts):
-            task.cancel()
-        await asyncio.gather(*self._posts, return_exceptions=True)
+        await self._posts.close()
 
 
 class EventsForm:
@@ -86,6 +48,7 @@ class EventsForm:
         self._wire = wire
         self._target: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._stream = EventStream(self._heard, wire.limit)
+        self._posts = Posts(wire, promises=True)
 
     @classmethod
     async def open(cls, wire: "HttpTransport") -> "EventsForm":
@@ -123,14 +86,12 @@ class EventsForm:
 
     async def post(self, frame: bytes) -> None:
         target = self._target.result()
-        reply, body = await self._wire.link.ask("POST", [JSON], frame, target=target, timeout=ANSWER_TIMEOUT)
-        if not 200 <= reply.status < 300:
-            self._wire.refused(glance(frame), reply.status, body)
-        elif glance(body).is_answer:
-            self._wire.heard([body.strip()])
+        await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events, target=target)
 
     def hold(self, held: bool) -> None:
+        self._posts.hold(held)
         self._stream.pause(held)
 
     async def close(self) -> None:
+        await self._posts.close()
         self._stream.close()

@@ -14,6 +14,7 @@ from ..errors import ConnectionClosed
 from ..framing import Oversize
 from .addresses import (
     CONNECTION,
+    GENERATION,
     LAST_EVENT,
     LAST_WORDS,
     NUMBER,
@@ -25,17 +26,20 @@ from .addresses import (
 )
 from .event_stream import EventStream
 from .glance import Glance, failure, glance
-from .http_exchange import ANSWER_TIMEOUT, JSON, Headers
-from .replay import Receipt, read_number
-from .sse import Event
+from .http_exchange import ACCEPTS, JSON, Headers
+from .http_post import Posts
+from .replay import OutOfOrder, Receipt, read_number
+from .sse import END, Event
 
 if TYPE_CHECKING:
     from .http import HttpTransport
 
 log = logging.getLogger("dragoman")
 
+ENDED = "the agent's server has ended the connection"
 GONE = {401, 403, 404, 410}
 SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
+MAX_STREAMS = 64  # event streams opened because the server names a session; more when we ask in one
 MAX_ASKED = 4096  # requests whose session is remembered
 
 
@@ -48,7 +52,9 @@ class StreamsForm:
         self._streams: dict[str | None, EventStream] = {}
         self._following: asyncio.Task[None] | None = None
         self._opening: set[asyncio.Task[None]] = set()
+        self._posts = Posts(wire, promises=True)
         self._heard = Receipt()
+        self._generation = 0  # the number of the newest try to read the connection's stream
         self._persistence = Persistence(wire.patience)
         self._acknowledging: asyncio.Task[None] | None = None
         self._posted = 0
@@ -63,6 +69,7 @@ class StreamsForm:
             await self._open_stream(None)
 
     def hold(self, held: bool) -> None:
+        self._posts.hold(held)
         for stream in self._streams.values():
             stream.pause(held)
 
@@ -71,6 +78,7 @@ class StreamsForm:
             if task:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        await self._posts.close()
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.close()
@@ -90,17 +98,33 @@ class StreamsForm:
         headers: Headers = [JSON, (CONNECTION, self._id), *([(SESSION, session)] if session else [])]
         if self._resumes:
             status, body = await self._post_surely(headers, frame)
+            if not 200 <= status < 300:
+                self._refused(message, session, status, body)
+            elif status == 200 and body.strip():
+                self._hear_frame(body.strip(), None)
         else:
-            reply, body = await self._wire.link.ask("POST", headers, frame, timeout=ANSWER_TIMEOUT)
-            status = reply.status
+            await self._deliver(frame, [*headers, ACCEPTS], session)
+
+    async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
+        def hear(events: list[Event]) -> None:
+            for event in events:
+                self._look_at(event.data, None)
+            self._wire.heard_events(events)
+
+        def refused(message: Glance, status: int, body: bytes) -> None:
             if status == 404 and session and message.is_request and message.method in OPENING:
                 # Some servers know a session only once they have opened it, and call it unknown until then.
-                reply, body = await self._wire.link.ask("POST", headers[:2], frame, timeout=ANSWER_TIMEOUT)
-                status = reply.status
-        if not 200 <= status < 300:
-            self._refused(message, session, status, body)
-        elif status == 200 and body.strip():
-            self._hear_frame(body.strip(), None)
+                again = self._deliver(frame, [pair for pair in headers if pair[0] != SESSION], None)
+                task = self._loop.create_task(again, name="post")
+                self._opening.add(task)
+                task.add_done_callback(self._opening.discard)
+                return
+            try:
+                self._refused(message, session, status, body)
+            except ConnectionClosed as exc:
+                self._wire.end(str(exc))
+
+        await self._posts.deliver(frame, headers, hear, refused=refused)
 
     async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[int, bytes]:
         """Post until there is an answer; the number makes sure that it counts once."""
@@ -120,46 +144,49 @@ class StreamsForm:
     def _refused(self, message: Glance, session: str | None, status: int, body: bytes) -> None:
         unknown_session = status == 404 and session is not None and b"session" in body.lower()
         if status in GONE and not unknown_session:
-            raise ConnectionClosed(f"the agent's server has ended the connection (status {status})")
+            raise ConnectionClosed(f"{ENDED} (status {status})")
         self._ours.pop(message.id, None)
         self._wire.refused(message, status, body)
 
     # Hearing
 
-    def _hear_events(self, session: str | None, events: list[Event]) -> None:
+    def _hear_events(self, stream: EventStream, session: str | None, events: list[Event]) -> None:
         frames: list[bytes | Oversize] = []
         size = 0
+        over = None
         for event in events:
-            if self._resumes and not self._is_next(event):
+            if self._resumes and event.kind == END:
+                over = ENDED if isinstance(event.data, Oversize) else event.data.decode(errors="replace") or ENDED
+                break
+            if self._resumes and not self._is_next(stream, event):
                 continue
             frames.append(event.data)
-            if isinstance(event.data, bytes):
-                size += len(event.data)
-                if not self._resumes:
-                    self._look_at(event.data, session)
+            size += len(event.data) if isinstance(event.data, bytes) else event.data.size
+            if not self._resumes:
+                self._look_at(event.data, session)
         if frames:
             self._persistence.reward()
-            due = self._heard.add(0, size)
+            due = self._heard.add(size)
             self._wire.heard(frames)
             if due and self._resumes and self._acknowledging is None:
                 self._acknowledging = self._loop.create_task(self._acknowledge(), name="acknowledge")
+        if over:
+            self._wire.end(over)
 
     def _hear_frame(self, frame: bytes, session: str | None) -> None:
         self._look_at(frame, session)
         self._wire.heard([frame])
 
-    def _is_next(self, event: Event) -> bool:
-        """Whether an event is the next in the log; one that came before is nothing, a gap is the end."""
-        if (number := read_number(event.id or b"")) is None:
+    def _is_next(self, stream: EventStream, event: Event) -> bool:
+        """Whether an event is the next in the log; at a gap the stream is opened again."""
+        try:
+            return self._heard.admit(read_number(event.id or b""))
+        except OutOfOrder as gap:
+            log.info("the events of %s are asked for again: %s", self._wire.link.address.shown, gap)
+            stream.close()
             return False
-        if number > self._heard.count + 1:
-            self._wire.end("the agent's server no longer has all it has to tell us")
-        if number != self._heard.count + 1:
-            return False
-        self._heard.count = number
-        return True
 
-    def _look_at(self, frame: bytes, session: str | None) -> None:
+    def _look_at(self, frame: bytes | Oversize, session: str | None) -> None:
         """Note what a frame says about sessions."""
         message = glance(frame)
         if message.is_answer:
@@ -167,7 +194,7 @@ class StreamsForm:
         elif message.is_request and (of := session or message.session) and len(self._theirs) < MAX_ASKED:
             self._theirs[message.id] = of
         opened = message.opened or (message.session if session is None else None)
-        if opened and opened not in self._streams:
+        if opened and opened not in self._streams and len(self._streams) + len(self._opening) < MAX_STREAMS:
             task = self._loop.create_task(self._open_quietly(opened), name="events")
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -199,12 +226,13 @@ class StreamsForm:
             self._wire.end(f"reading from {self._wire.link.address.shown} failed: {exc}")
 
     async def _take_up(self) -> EventStream:
-        number = [(LAST_EVENT, str(self._heard.tell()))] if self._resumes else []
-        return await self._get(None, [(CONNECTION, self._id), *number])
+        self._generation += 1
+        place = [(LAST_EVENT, str(self._heard.tell())), (GENERATION, str(self._generation))]
+        return await self._get(None, [(CONNECTION, self._id), *place])
 
     async def _get(self, session: str | None, headers: Headers) -> EventStream:
         """A stream that is open; raises OSError when it may be later, ConnectionClosed when not."""
-        stream = EventStream(lambda events: self._hear_events(session, events), self._wire.limit)
+        stream = EventStream(lambda events: self._hear_events(stream, session, events), self._wire.limit)
         status = await stream.open(self._wire.link, [("accept", "text/event-stream"), *headers])
         if status == 200:
             self._streams[session] = stream
@@ -226,7 +254,7 @@ class StreamsForm:
             return
         del self._streams[session]
         if session is None:
-            self._wire.end("the agent's server has ended the connection")
+            self._wire.end(ENDED)
         else:  # perhaps the whole server is gone, and its other streams just have not said so yet
             self._loop.call_later(SETTLING, self._fail_requests, session)
 
@@ -256,6 +284,11 @@ class StreamsForm:
                 self._wire.refused(message, 409, b"the session's event stream is read by somebody else")
                 return False
             # Some servers do not know a session before it is loaded; its answers come on the connection's stream.
+        except (OSError, TimeoutError) as exc:
+            if message.is_request:
+                why = f"the session's event stream cannot be opened: {why_unreachable(exc)}"
+                self._wire.heard([failure(message.id, -32603, why)])
+                return False
         return True
 
 
@@ -267,4 +300,4 @@ class StreamRefused(ConnectionClosed):
 
     def __init__(self, status: int) -> None:
         self.status = status
-        super().__init__(f"the agent's server has ended the connection (status {status})")
+        super().__init__(f"{ENDED} (status {status})")

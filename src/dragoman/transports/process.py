@@ -6,6 +6,8 @@ SIGTERM, then SIGKILL.  It also dies with us: the kernel kills it when this proc
 
 import asyncio
 import contextlib
+import errno
+import logging
 import os
 import signal
 import subprocess
@@ -14,7 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import AgentExited, AgentStartError
 from ..framing import MAX_FRAME
+from ..owning import take
+from ..programs import find_program
 from .stdio import LAST_WORDS, StdioTransport
+
+log = logging.getLogger("dragoman")
 
 PATIENCE = 2.0  # seconds between the steps of the ladder
 STDERR_KEPT = 64 * 1024
@@ -42,25 +48,30 @@ class ProcessTransport(StdioTransport):
         return self.process.returncode
 
     async def why_ended(self) -> Exception:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
-                await self._exited.wait()
+        await self._ends_within(LAST_WORDS)
         return AgentExited(self.status, self.stderr)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """End the process: close its stdin, ask it to go, kill it; and whoever is left of its group."""
         self._writer.close()
         self.resume()  # one that still has something to say must be able to
-        for step in (None, signal.SIGTERM, signal.SIGKILL):
-            if step is not None:
-                self._signal(step)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
-                    await self._exited.wait()
+        try:
+            for step in (None, signal.SIGTERM, signal.SIGKILL):
+                if step is not None:
+                    self._signal(step)
+                if await self._ends_within(PATIENCE):
                     break
-        await super().close()
-        if self.stderr_reader:
-            self.stderr_reader.close()
+        finally:  # there is no patience left when the event loop itself ends
+            self._signal(signal.SIGKILL)
+            if self.stderr_reader:
+                self.stderr_reader.close()
+            await super()._close()
+
+    async def _ends_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._exited.wait()
+        return self._exited.is_set()
 
     def _signal(self, number: int) -> None:
         if self._exited.is_set():
@@ -91,14 +102,18 @@ class ProcessTransport(StdioTransport):
     def _note_exit(self) -> None:
         self._exited.set()
         # A grandchild may hold the pipe open; its parent's last words have arrived by then.
-        self._loop.call_later(LAST_WORDS, self.heard_all)
+        self.end_soon()
 
     def heard_stderr(self, data: bytes) -> None:
         self._stderr += data
         if len(self._stderr) > STDERR_KEPT:
             del self._stderr[:-STDERR_KEPT]
         if self.on_stderr:
-            self.on_stderr(data)
+            try:
+                self.on_stderr(data)
+            except Exception:
+                log.exception("on_stderr failed; it is not called again")
+                self.on_stderr = None
 
 
 class _Stderr(asyncio.Protocol):
@@ -114,11 +129,39 @@ async def spawn(
     limit: int = MAX_FRAME,
 ) -> ProcessTransport:
     """Start an agent's process; raises AgentStartError when it cannot be started."""
-    if not argv:
+    return await take(_spawn(argv, cwd, env, limit), ProcessTransport.close)
+
+
+async def _spawn(
+    argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None, limit: int
+) -> ProcessTransport:
+    process = _start(argv, cwd, env)
+    assert process.stdin and process.stdout and process.stderr
+    with process.stdin, process.stdout, contextlib.ExitStack() as unowned:
+        unowned.enter_context(process.stderr)
+        wire = _owned(process, limit)
+        try:
+            await wire.open(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno()))
+            loop = asyncio.get_running_loop()
+            wire.stderr_reader, _ = await loop.connect_read_pipe(lambda: _Stderr(wire), process.stderr)
+        except BaseException as exc:
+            await wire.close()
+            if isinstance(exc, OSError):
+                raise AgentStartError(f"cannot talk to {argv[0]!r}: {_reason(exc)}") from exc
+            raise
+        unowned.pop_all()
+    return wire
+
+
+def _start(
+    argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None
+) -> "subprocess.Popen[bytes]":
+    if not argv or not argv[0]:
         raise AgentStartError("no command was given")
     try:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             list(argv),
+            executable=_program(argv[0], os.environ if env is None else env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -130,18 +173,31 @@ async def spawn(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as exc:
         raise AgentStartError(f"cannot start {argv[0]!r}: {_reason(exc)}") from exc
-    assert process.stdin and process.stdout and process.stderr
-    wire = ProcessTransport(process, limit)
-    await wire.open(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno()))
-    process.stdin.close()
-    process.stdout.close()
-    loop = asyncio.get_running_loop()
-    wire.stderr_reader, _ = await loop.connect_read_pipe(lambda: _Stderr(wire), process.stderr)
-    return wire
+
+
+def _program(name: str, environ: Mapping[str, str]) -> str:
+    """Which program a name means; one without a directory is looked for in absolute entries of the PATH alone."""
+    found = name if "/" in name else find_program(name, path=environ.get("PATH"))
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return found
+
+
+def _owned(process: "subprocess.Popen[bytes]", limit: int) -> ProcessTransport:
+    """The wire that ends a process; a process that cannot be watched is ended at once."""
+    try:
+        return ProcessTransport(process, limit)
+    except OSError as exc:
+        with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody waits for it: SIGCHLD is ignored
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise AgentStartError(f"cannot watch the agent's process: {_reason(exc)}") from exc
 
 
 def _reason(exc: Exception) -> str:
     if isinstance(exc, FileNotFoundError):
+        if exc.filename and os.path.isfile(exc.filename):
+            return f"the interpreter that its first line names is not there: {exc.filename}"
         return f"no such file or directory: {exc.filename}"
     return exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
 

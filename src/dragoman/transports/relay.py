@@ -4,8 +4,13 @@ import asyncio
 import contextlib
 import logging
 
+import msgspec
+
+from ..envelope import outline
 from ..framing import Oversize
 from . import HIGH_WATER, Hear, Transport
+from .glance import failure
+from .translating import answer_too_large
 
 log = logging.getLogger("dragoman")
 
@@ -13,7 +18,7 @@ log = logging.getLogger("dragoman")
 async def relay(client: Transport, agent: Transport) -> Transport:
     """Join two wires until one of them ends; gives the one that did, and closes both."""
     ended: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
-    flows: set[asyncio.Task[None]] = set()
+    flows: dict[Transport, asyncio.Task[None]] = {}  # the wires that are held, each once, until the other has room
 
     def over(wire: Transport) -> None:
         if not ended.done():
@@ -21,15 +26,21 @@ async def relay(client: Transport, agent: Transport) -> Transport:
 
     def passing(source: Transport, sink: Transport) -> Hear:
         def hear(frames: list[bytes | Oversize]) -> None:
-            whole = [frame for frame in frames if not isinstance(frame, Oversize)]
-            if len(whole) < len(frames):
-                log.warning("a message that is too long was left out")
+            whole: list[bytes] = []
+            for frame in frames:
+                if not isinstance(frame, Oversize):
+                    whole.append(frame)
+                elif (answer := answer_too_large(frame)) is not None:
+                    whole.append(msgspec.json.encode(answer))
+                elif (refusal := _refusal(frame)) is not None:
+                    source.send([refusal])
+                else:
+                    log.warning("a message of %d bytes is too large and was left out", frame.size)
             sink.send(whole)
-            if sink.queued > HIGH_WATER:
+            if sink.queued > HIGH_WATER and source not in flows:
                 source.hold()
-                flow = asyncio.create_task(_let_through(source, sink))
-                flows.add(flow)
-                flow.add_done_callback(flows.discard)
+                flows[source] = asyncio.create_task(_let_through(source, sink))
+                flows[source].add_done_callback(lambda _: flows.pop(source, None))
 
         return hear
 
@@ -38,10 +49,18 @@ async def relay(client: Transport, agent: Transport) -> Transport:
     try:
         return await ended
     finally:
-        for flow in list(flows):
+        for flow in list(flows.values()):
             flow.cancel()
         for wire in (agent, client):
             await wire.close()
+
+
+def _refusal(frame: Oversize) -> bytes | None:
+    """What a request is answered that is too large to be passed on; None for what is no request."""
+    seen = outline(frame)
+    if type(seen.get("id")) not in (int, str) or not ("method" in seen or "params" in seen):
+        return None
+    return failure(msgspec.json.encode(seen["id"]), -32600, f"a message of {frame.size} bytes is too large")
 
 
 async def _let_through(source: Transport, sink: Transport) -> None:

@@ -3,23 +3,29 @@
 import ssl
 from collections.abc import Mapping
 
-from ..errors import AgentStartError
+from ..errors import AgentStartError, MissingExtra
 from . import Transport
+from .addresses import PATIENCE
 
 
 async def dial(
-    url: str, *, headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    patience: float = PATIENCE,
 ) -> Transport:
-    """A wire to whatever speaks ACP at a ws://, wss://, http:// or https:// URL."""
+    """A wire to whatever speaks ACP at a ws://, wss://, http:// or https:// URL.
+
+    After a drop it tries for `patience` seconds to come back.
+    """
     try:
         if url.strip().lower().startswith(("ws:", "wss:")):
             from .websocket import dial_websocket
 
-            return await dial_websocket(url, headers=headers, tls=tls)
+            return await dial_websocket(url, headers=headers, tls=tls, patience=patience)
         from .http import dial_http
 
-        return await dial_http(url, headers=headers, tls=tls)
-    except ModuleNotFoundError as exc:
-        if exc.name and exc.name.partition(".")[0] in ("h11", "h2", "websockets"):
-            raise AgentStartError("remote agents need more: pip install 'dragoman[remote]'") from None
-        raise
+        return await dial_http(url, headers=headers, tls=tls, patience=patience)
+    except MissingExtra as exc:
+        raise AgentStartError(f"cannot reach {url.partition('?')[0]}: {exc}") from None

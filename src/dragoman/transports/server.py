@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ..framing import MAX_FRAME
+from . import libraries as libraries  # first: it says what to install
 from .addresses import notice_silence
 from .http2 import PREFACE
 from .server_http1 import Http1Server
@@ -72,8 +73,7 @@ class _Door(InPortions):
         self._data = b""
         self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, lambda: self.transport.abort())
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         notice_silence(transport)
         self._host.sockets.add(transport)

@@ -7,8 +7,10 @@ from typing import Any
 import h11
 
 from . import HIGH_WATER, LOW_WATER
+from .http1_heads import is_ambiguous, is_chunked, is_faulty
+from .limits import SMALL, Allowance
 from .server_websocket import WebSocketServer
-from .serving import BODY_ROOM, HEAD_TIMEOUT, SMALL, Allowance, Body, Host, InPortions, Pairs, http_scope, run
+from .serving import BODY_ROOM, HEAD_TIMEOUT, Body, Host, InPortions, Pairs, http_scope, run
 
 MAX_HEAD = 64 * 1024
 IDLE = 75.0  # seconds a socket may rest between two requests
@@ -24,14 +26,15 @@ class Http1Server(InPortions):
         self._answer: _Answer | None = None
         self._allowance = Allowance()
         self._is_ahead = False  # more requests came before this one was answered
+        self._is_over = False  # nothing more comes, and what came is answered
         self._in_head = False
+        self._looked = 0  # bytes of the head that were looked at
         self._paused = False
         self.writable = asyncio.Event()
         self.writable.set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER // 4, low=LOW_WATER // 4)
         self._expect(HEAD_TIMEOUT)
@@ -49,13 +52,22 @@ class Http1Server(InPortions):
         self._http.receive_data(data)
         self._advance()
 
-    def eof_received(self) -> None:
-        self.transport.close()
+    def eof_received(self) -> bool:
+        """The client says no more; one whose message is whole may still wait for what it is answered."""
+        answer, is_tls = (
+            self._answer,
+            self.transport.get_extra_info("sslcontext") is not None,
+        )  # which ends both ways
+        self._is_over = answer is not None and answer.body.is_whole and not answer.is_stream and not is_tls
+        if not self._is_over:
+            self.transport.close()
+        return self._is_over
 
     def _advance(self) -> None:
         """Handle what has arrived, as far as it goes."""
         try:
             while not self.transport.is_closing():
+                self._look_at_head()
                 event = self._http.next_event()
                 if event is h11.PAUSED:
                     self._is_ahead = bool(self._http.trailing_data[0])
@@ -76,6 +88,14 @@ class Http1Server(InPortions):
         except h11.RemoteProtocolError as exc:
             self._refuse(exc.error_status_hint)
 
+    def _look_at_head(self) -> None:
+        """Refuse a head that a proxy before us may have read differently."""
+        if self._http.their_state is h11.IDLE:
+            unread, _ = self._http.trailing_data
+            if is_faulty(unread, self._looked):
+                raise h11.RemoteProtocolError("lines end in CRLF, and are not folded", error_status_hint=400)
+            self._looked = len(unread)
+
     def _feed(self, part: h11.Data) -> None:
         if part.chunk_end and len(part.data) < SMALL and not self._allowance.spend():
             self.transport.abort()
@@ -84,7 +104,10 @@ class Http1Server(InPortions):
             self._pace()
 
     def _begin(self, request: h11.Request) -> None:
+        self._looked = 0
         headers = [(bytes(name), bytes(value)) for name, value in request.headers]
+        if is_ambiguous(request.method, request.http_version, headers):
+            raise h11.RemoteProtocolError("the body's length is ambiguous", error_status_hint=400)
         version, method = request.http_version.decode(), request.method.decode()
         scope = http_scope(self.transport, version, method, bytes(request.target), headers)
         if (b"upgrade", b"websocket") in [(name, value.lower()) for name, value in headers] and method == "GET":
@@ -96,7 +119,7 @@ class Http1Server(InPortions):
             if rest:
                 socket.data_received(bytes(rest))
             return
-        self._answer = _Answer(self)
+        self._answer = _Answer(self, is_last=is_chunked(headers), is_stream=method == "GET")
         if self._http.they_are_waiting_for_100_continue:
             self.write(h11.InformationalResponse(status_code=100, headers=[]))
         self._host.start(self._run(self._answer, scope))
@@ -119,7 +142,8 @@ class Http1Server(InPortions):
     def _next(self) -> None:
         """The next request on the same socket, if there may be one."""
         self._answer = None
-        if self._http.our_state is h11.MUST_CLOSE or self._http.their_state is not h11.DONE:
+        is_over = self._is_over and not self._http.trailing_data[0]
+        if is_over or self._http.our_state is h11.MUST_CLOSE or self._http.their_state is not h11.DONE:
             self.transport.close()
             return
         self._http.start_next_cycle()
@@ -166,11 +190,13 @@ class Http1Server(InPortions):
 class _Answer:
     """One request's answer, as the application gives it."""
 
-    def __init__(self, socket: Http1Server) -> None:
+    def __init__(self, socket: Http1Server, *, is_last: bool, is_stream: bool) -> None:
         self.body = Body(socket.took, socket.transport.abort)
         self.is_begun = self.is_over = False
+        self.is_stream = is_stream  # it lasts for as long as the client is there
         self.is_deaf = False  # whatever else comes of the request is thrown away
         self._socket = socket
+        self._is_last = is_last  # the socket is closed behind it
         self._head: h11.Response | None = None
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
@@ -178,6 +204,8 @@ class _Answer:
             raise ConnectionResetError("the client is gone")
         if event["type"] == "http.response.start":
             headers: Pairs = [(bytes(name), bytes(value)) for name, value in event["headers"]]
+            if self._is_last:
+                headers.append((b"connection", b"close"))
             self._head = h11.Response(status_code=event["status"], headers=headers)
             return
         events: list[h11.Event] = []

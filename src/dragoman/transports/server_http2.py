@@ -4,17 +4,16 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
-import h2.errors
 import h2.events
 import h2.exceptions
 
 from .http2 import Http2
-from .serving import HEAD_TIMEOUT, SMALL, Allowance, Body, Host, InPortions, Pairs, http_scope, run
+from .limits import SMALL
+from .serving import HEAD_TIMEOUT, Body, Host, InPortions, Pairs, http_scope, run
 
 IDLE = 75.0  # seconds a socket may rest without a request
 TAKEN_BACK = 20  # what a request counts that is taken back before there was an answer
 NUDGE = 0.05  # seconds; httpcore waits at the socket for a window that another of its streams has read of already
-WINDOWS_A_FRAME = 4  # window updates that a client may send for each frame it got
 
 
 class Http2Server(Http2, InPortions):
@@ -22,11 +21,10 @@ class Http2Server(Http2, InPortions):
         InPortions.__init__(self, host)
         Http2.__init__(self, is_client=False)
         self._answers: dict[int, _Answer] = {}
-        self._allowance = Allowance()
         self._timer: asyncio.TimerHandle | None = None
         self._nudging: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect(HEAD_TIMEOUT)
 
@@ -41,7 +39,7 @@ class Http2Server(Http2, InPortions):
                 self._begin(stream, headers or [])
             case h2.events.DataReceived(stream_id=int(stream), data=data, flow_controlled_length=size):
                 if len(data or b"") < SMALL:
-                    self._spend()
+                    self.spend()
                 if answer := self._answers.get(stream):
                     answer.feed(data or b"", size or 0)
                 else:
@@ -53,18 +51,11 @@ class Http2Server(Http2, InPortions):
                 self._windows.set()
                 if answer := self._answers.pop(stream, None):
                     answer.body.lose()
-                self._spend(TAKEN_BACK if answer and not answer.is_begun else 1)
+                self.spend(TAKEN_BACK if answer and not answer.is_begun else 1)
             case h2.events.ConnectionTerminated():
                 self.transport.close()
             case _:  # pings, settings, windows, priorities: all that is about the connection alone
-                self._spend()
-
-    def _spend(self, weight: int = 1) -> None:
-        """Count what is a burden to us and none to the client; whoever does too much of it is hung up on."""
-        if not self._allowance.spend(weight):
-            self._h2.close_connection(h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
-            self._flush()
-            self.transport.close()
+                self.spend()
 
     def nudge_soon(self) -> None:
         """Have a client that may go on with a body, and does not, look at its socket again."""
@@ -78,24 +69,15 @@ class Http2Server(Http2, InPortions):
             self._h2.ping(bytes(8))
             self._flush()
 
-    def sent(self) -> None:
-        self._allowance.earn(WINDOWS_A_FRAME)
-
     def _begin(self, stream: int, headers: Any) -> None:
-        pairs: Pairs = []
-        special: dict[str, str] = {}
-        for name, value in headers:
-            if name.startswith(":"):
-                special[name] = value
-            else:
-                pairs.append((name.encode("latin-1", "replace"), value.encode("latin-1", "replace")))
-        if ":authority" in special:
-            pairs = [(b"host", special[":authority"].encode("latin-1", "replace"))] + [
-                pair for pair in pairs if pair[0] != b"host"
-            ]
+        pairs: Pairs = [(bytes(name), bytes(value)) for name, value in headers]
+        special = {name: value for name, value in pairs if name.startswith(b":")}
+        pairs = [pair for pair in pairs if not pair[0].startswith(b":")]
+        if (authority := special.get(b":authority")) is not None:
+            pairs = [(b"host", authority), *(pair for pair in pairs if pair[0] != b"host")]
         self._expect(None)
-        target = special.get(":path", "/").encode("latin-1", "replace")
-        scope = http_scope(self.transport, "2", special.get(":method", "GET"), target, pairs)
+        method = special.get(b":method", b"GET").decode("latin-1")
+        scope = http_scope(self.transport, "2", method, special.get(b":path", b"/"), pairs)
         answer = self._answers[stream] = _Answer(self, stream)
         self._host.start(self._run(answer, scope))
 
@@ -115,8 +97,7 @@ class Http2Server(Http2, InPortions):
             self.reset(stream)
 
     def send_headers(self, stream: int, status: int, headers: Pairs, *, ends: bool) -> None:
-        pairs = [(":status", str(status))]
-        pairs += [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+        pairs = [(b":status", b"%d" % status), *((name.lower(), value) for name, value in headers)]
         try:
             self._h2.send_headers(stream, pairs, end_stream=ends)
         except h2.exceptions.ProtocolError as exc:

@@ -16,7 +16,8 @@ from websockets.utils import accept_key
 from ..framing import MAX_FRAME
 from . import HIGH_WATER, LOW_WATER
 from .addresses import PING_EVERY
-from .serving import MAX_HELD, PORTION, SMALL, Allowance, Host, InPortions, run
+from .limits import SMALL, Allowance
+from .serving import MAX_HELD, PORTION, Host, InPortions, run
 from .websocket_messages import Messages, write_out
 
 log = logging.getLogger("dragoman.websocket")
@@ -62,8 +63,7 @@ class WebSocketServer(InPortions):
         self._heard_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER // 4, low=LOW_WATER // 4)
         if self._version != b"13":

@@ -1,7 +1,7 @@
 """What the server's protocols share: the application, the tasks that run it, one request and its answer.
 
 And what keeps one client from being a burden to the others: sockets are read in small portions, each in its turn;
-what costs the client less than it costs us is counted; what is begun has to be finished in time.
+what costs the client less than it costs us is counted (`limits`); what is begun has to be finished in time.
 """
 
 import asyncio
@@ -23,9 +23,6 @@ SLOWEST = 4096
 BODY_ROOM = 256 * 1024  # bytes of a body that wait before the sender has to
 PORTION = 16 * 1024  # bytes read of one socket before it is the others' turn
 MAX_HELD = 96 * 1024 * 1024  # bytes of messages that are not whole yet, of all clients together
-
-SMALL = 16  # bytes: a frame with less holds no message, and costs its sender nothing
-BURST, RATE = 2000, 200.0  # such frames a client may send at once, and in a second
 
 
 class Host:
@@ -71,28 +68,6 @@ class InPortions(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         raise NotImplementedError
-
-
-class Allowance:
-    """How often a client may do what is a burden to us and none to it."""
-
-    def __init__(self) -> None:
-        self._clock = asyncio.get_running_loop().time
-        self._left: float = BURST
-        self._at = self._clock()
-
-    def spend(self, weight: int = 1) -> bool:
-        """Count one more; false when it is one too many."""
-        self._left -= weight
-        if self._left < 0:
-            now = self._clock()
-            self._left = min(BURST, self._left + (now - self._at) * RATE)
-            self._at = now
-        return self._left >= 0
-
-    def earn(self, count: int) -> None:
-        """We gave reason for so many."""
-        self._left = min(BURST, self._left + count)
 
 
 def http_scope(
@@ -187,6 +162,8 @@ class Body:
 
 async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> bool:
     """Have the application answer; false when it failed, which is its own fault and not the client's."""
+    if scope.get("method") == "HEAD":
+        send = _head_alone(send)
     try:
         await app(scope, receive, send)
     except (OSError, asyncio.CancelledError):  # the client is gone, or somebody else reads in its place
@@ -195,3 +172,12 @@ async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> b
         log.exception("the application failed to answer %s %s", scope.get("method", "GET"), scope["path"])
         return False
     return True
+
+
+def _head_alone(send: Send) -> Send:
+    """An answer to HEAD: whatever the application says, no body goes out."""
+
+    async def sending(event: MutableMapping[str, Any]) -> None:
+        await send({**event, "body": b""} if event["type"] == "http.response.body" else event)
+
+    return sending

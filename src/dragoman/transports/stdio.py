@@ -13,11 +13,13 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import IO, Protocol
 
 from ..errors import ConnectionClosed, LocalProtocolError
 from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
+from ..owning import Cleanup
 from . import HIGH_WATER, LOW_WATER, Hear
+from .holding import Holding
 
 PIPE_SIZE = 256 * 1024
 READ_SIZE = 120 * 1024  # with asyncio's 256 KiB malloc maps and unmaps fresh pages for every single read
@@ -35,35 +37,49 @@ class StdioTransport:
         self._writable = asyncio.Event()
         self._writable.set()
         self._unwritten = asyncio.Event()  # set when the writing end is gone
-        self._held = False
-        self._reader: _Reader
-        self._writer: _Writer
+        self._reader: _Reader = _UNOPENED
+        self._writer: _Writer = _UNOPENED
+        self._holding = Holding(lambda: None, lambda: None, lambda: -1)  # until there is something to hold
+        self._closing = Cleanup(self._close)
 
     async def open(self, read_fd: int, write_fd: int) -> None:
-        """Take over two descriptors; from now on they are ours to close."""
-        if _is_socket(read_fd) and os.path.sameopenfile(read_fd, write_fd):
-            # One socket both ways: as a pipe, whatever arrived would look like its writing end being closed.
-            os.close(write_fd)
-            both, _ = await self._loop.connect_accepted_socket(lambda: _Duplex(self), socket.socket(fileno=read_fd))
-            both.pause_reading()
-            both.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
-            self._reader = self._writer = both
-            return
+        """Take over two descriptors; from now on they are ours to close, also when this is cancelled or fails."""
+        with contextlib.ExitStack() as unowned:
+            unowned.callback(self._unwritten.set)
+            if _is_socket(read_fd) and os.path.sameopenfile(read_fd, write_fd):
+                await self._open_socket(read_fd, write_fd, unowned)
+            else:
+                await self._open_pipes(read_fd, write_fd, unowned)
+            unowned.pop_all()
+
+    async def _open_socket(self, read_fd: int, write_fd: int, unowned: contextlib.ExitStack) -> None:
+        """One socket both ways: as a pipe, whatever arrived would look like its writing end being closed."""
+        os.close(write_fd)
+        ours = unowned.enter_context(socket.socket(fileno=read_fd))
+        both, _ = await self._loop.connect_accepted_socket(lambda: _Duplex(self), ours)
+        both.pause_reading()
+        both.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        self._reader = self._writer = both
+        self._holding = Holding(both.pause_reading, both.resume_reading, both.get_extra_info("socket").fileno)
+
+    async def _open_pipes(self, read_fd: int, write_fd: int, unowned: contextlib.ExitStack) -> None:
+        source = unowned.enter_context(os.fdopen(read_fd, "rb", buffering=0))
+        sink = unowned.enter_context(os.fdopen(write_fd, "wb", buffering=0))
         for fd in (read_fd, write_fd):
             _widen(fd)
         if _is_pipe(read_fd):
-            source = os.fdopen(read_fd, "rb", buffering=0)
-            self._reader, _ = await self._loop.connect_read_pipe(lambda: _Incoming(self), source)
-            self._reader.pause_reading()
-            self._reader.max_size = READ_SIZE  # type: ignore[attr-defined]
+            reader: _Reader = _PipeReader(source, self)
         else:
-            self._reader = _ReaderThread(read_fd, self)
+            reader = _ReaderThread(source, self)
+        unowned.callback(reader.close)
         if _is_pipe(write_fd):
-            sink = os.fdopen(write_fd, "wb", buffering=0)
-            self._writer, _ = await self._loop.connect_write_pipe(lambda: _Outgoing(self), sink)
-            self._writer.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+            writer, _ = await self._loop.connect_write_pipe(lambda: _Outgoing(self), sink)
+            writer.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+            self._writer = writer
         else:
-            self._writer = _FileWriter(write_fd, self)
+            self._writer = _FileWriter(sink, self)
+        self._reader = reader
+        self._holding = Holding(reader.pause_reading, reader.resume_reading, source.fileno)
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._hear, self._ended = hear, ended
@@ -75,14 +91,10 @@ class StdioTransport:
             self._reader.resume_reading()
 
     def hold(self) -> None:
-        if not self._held:
-            self._held = True
-            self._reader.pause_reading()
+        self._holding.hold()
 
     def resume(self) -> None:
-        if self._held:
-            self._held = False
-            self._reader.resume_reading()
+        self._holding.resume()
 
     def send(self, frames: list[bytes]) -> None:
         if not self._writer.is_closing():
@@ -100,16 +112,21 @@ class StdioTransport:
 
     async def close(self) -> None:
         """Send what is queued if the peer still takes it, then let go of both ends."""
+        await self._closing()
+
+    async def _close(self) -> None:
         self._writer.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
-                await self._unwritten.wait()
-        if not self._unwritten.is_set():
-            self._writer.abort()
-        self._reader.close()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    await self._unwritten.wait()
+        finally:
+            if not self._unwritten.is_set():
+                self._writer.abort()
+            self._reader.close()
+            self.heard_all()
         if isinstance(self._reader, _ReaderThread):
             await self._reader.gone()
-        self.heard_all()
 
     # What the two ends report
 
@@ -121,6 +138,7 @@ class StdioTransport:
         if self._is_over:
             return
         self._is_over = True
+        self._holding.stop()
         if frames := self._framer.end():
             self._hear(frames)
         if self._ended:
@@ -136,6 +154,10 @@ class StdioTransport:
         """The peer no longer listens: what it said last is still read, and then it has hung up."""
         self._unwritten.set()
         self._writable.set()
+        self.end_soon()
+
+    def end_soon(self) -> None:
+        self._holding.look()
         self._loop.call_later(LAST_WORDS, self.heard_all)
 
 
@@ -153,15 +175,54 @@ class _Writer(Protocol):
     def abort(self) -> None: ...
 
 
-class _Incoming(asyncio.Protocol):
-    def __init__(self, wire: StdioTransport) -> None:
-        self._wire = wire
+class _Unopened:
+    """What a wire reads from and writes to before it is opened: nothing."""
 
-    def data_received(self, data: bytes) -> None:
-        self._wire.heard(data)
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def get_write_buffer_size(self) -> int:
+        return 0
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._wire.heard_all()
+    def is_closing(self) -> bool:
+        return True
+
+
+_UNOPENED = _Unopened()
+
+
+class _PipeReader:
+    """Reads a pipe as bytes arrive, in portions of our own size."""
+
+    def __init__(self, source: IO[bytes], wire: StdioTransport) -> None:
+        self._source, self._wire = source, wire
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(source.fileno(), False)
+
+    def resume_reading(self) -> None:
+        if not self._source.closed:
+            self._loop.add_reader(self._source.fileno(), self._read)
+
+    def pause_reading(self) -> None:
+        if not self._source.closed:
+            self._loop.remove_reader(self._source.fileno())
+
+    def _read(self) -> None:
+        try:
+            data = self._source.read(READ_SIZE)
+        except OSError:
+            data = b""
+        if data:
+            self._wire.heard(data)
+        elif data is not None:  # None: there was nothing after all
+            self.close()
+            self._wire.heard_all()
+
+    def close(self) -> None:
+        self.pause_reading()
+        self._source.close()
 
 
 class _Outgoing(asyncio.BaseProtocol):
@@ -194,8 +255,8 @@ class _Duplex(_Outgoing, asyncio.Protocol):
 class _ReaderThread:
     """Reads what asyncio cannot wait for: a regular file, or a terminal that must stay in blocking mode."""
 
-    def __init__(self, fd: int, wire: StdioTransport) -> None:
-        self._fd, self._wire = fd, wire
+    def __init__(self, source: IO[bytes], wire: StdioTransport) -> None:
+        self._source, self._wire = source, wire
         self._loop = asyncio.get_running_loop()
         self._go = threading.Event()  # set once somebody listens
         self._taken = threading.Event()  # set when the loop has handled what was read last
@@ -205,11 +266,11 @@ class _ReaderThread:
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # the loop may be gone before the last line
-            while self._go.wait() and not self._closed and (data := os.read(self._fd, 64 * 1024)):
+            while self._go.wait() and not self._closed and (data := os.read(self._source.fileno(), 64 * 1024)):
                 self._taken.clear()
                 self._loop.call_soon_threadsafe(self._hand_over, data)
                 self._taken.wait()  # or a file would be in memory before its first line is answered
-        os.close(self._fd)
+        self._source.close()
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
 
@@ -243,15 +304,15 @@ class _ReaderThread:
 class _FileWriter:
     """Writes to a regular file or a terminal, which never make anybody wait for long."""
 
-    def __init__(self, fd: int, wire: StdioTransport) -> None:
-        self._fd, self._wire = fd, wire
+    def __init__(self, sink: IO[bytes], wire: StdioTransport) -> None:
+        self._sink, self._wire = sink, wire
         self._closed = False
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._fd, view) :]
+                view = view[os.write(self._sink.fileno(), view) :]
         except OSError:
             self.close()
 
@@ -264,7 +325,7 @@ class _FileWriter:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            os.close(self._fd)
+            self._sink.close()
             self._wire.unheard()
 
     def abort(self) -> None:
@@ -295,12 +356,15 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
     Meanwhile fd 0 is empty and fd 1 is stderr, for Python, for C code and for children alike, so a stray print
     lands in the log.  Where stderr is the very pipe the wire runs over, stray output is dropped instead.
+    Raises ConnectionClosed where this process was started without a stdin or stdout.
     """
     global _claimed
     if _claimed:
         raise LocalProtocolError("stdin and stdout carry another connection already")
+    _check_streams()
     _claimed = True
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     saved = [os.dup(fd) for fd in (0, 1, 2)]  # dup makes them private to this process
     null = os.open(os.devnull, os.O_RDWR)
     try:
@@ -312,7 +376,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
             os.dup2(2, 1)
         yield os.dup(saved[0]), os.dup(saved[1])
     finally:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced by None
             sys.stdout.flush()
         _flush_c_output()
         for fd, copy in enumerate(saved):
@@ -321,6 +385,30 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
             os.close(copy)
         os.close(null)
         _claimed = False
+
+
+def _check_streams() -> None:
+    """Without stdin or stdout there is no wire; without stderr, its number must not go to the next file opened."""
+    streams = {"stdin": sys.__stdin__, "stdout": sys.__stdout__}
+    closed = [name for fd, (name, stream) in enumerate(streams.items()) if stream is None or not _is_open(fd)]
+    if closed:
+        verb = "is" if len(closed) == 1 else "are"
+        raise ConnectionClosed(
+            f"{' and '.join(closed)} {verb} closed. Start this program with pipes, as editors do"
+        )
+    if not _is_open(2):
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != 2:
+            os.dup2(null, 2)
+            os.close(null)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _flush_c_output() -> None:

@@ -9,15 +9,17 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ..codec import SHALLOW, check
 from ..dialects import CANONICAL, Peer, Surroundings, Translation, Translator, detect, proper_name, translator
 from ..dialects.translator import Message
+from ..envelope import outline
 from ..framing import Oversize
 from . import Hear, Transport
+from .batches import Batches
 
 log = logging.getLogger("dragoman")
 
@@ -40,6 +42,7 @@ class TranslatingTransport:
         self._first_answer: Message | None = None  # to it, while the agent is greeted again
         self._second_greeting: Message | None = None
         self._wakes: dict[int, asyncio.TimerHandle] = {}
+        self._batches: Batches | None = None  # for a dialect that has them
         if dialect is not None:
             self._speak(self.dialect)
         elif peer == "agent":
@@ -58,26 +61,22 @@ class TranslatingTransport:
             self._inner.send(frames)
             return
         said: list[bytes] = []
-        back: list[Message] = []
+        back: list[bytes | Oversize] = []
         for frame in frames:
-            if (quick := self.translator.quick_outward(frame)) is not None:
+            try:  # most are a piece of text, and take this way
+                quick = self.translator.quick_outward(frame)
+            except Exception:
+                quick = None  # the long way says what is wrong
+            if quick is not None:
                 said.append(quick)
                 continue
-            message = _read(frame)
-            if message is None:
-                said.append(frame)
-                continue
-            translation = self.translator.outward(message)
-            for became in translation.onward:
-                said.append(frame if became == message else _encode(became))
-            if translation.back or translation.wakes:
-                back += translation.back
-                self._schedule(translation)
-        self._inner.send(said)
+            became, answers = self._outward(frame)
+            said += became
+            back += answers
+        self._deliver(said)
         if back:
             # Not at once: whoever sends is not ready to hear before its own call has returned.
-            heard: list[bytes | Oversize] = [_encode(message) for message in back]
-            asyncio.get_running_loop().call_soon(self._heard, heard)
+            asyncio.get_running_loop().call_soon(self._heard, back)
         self._step_aside()
 
     async def close(self) -> None:
@@ -128,16 +127,17 @@ class TranslatingTransport:
 
     def _speak(self, dialect: str) -> None:
         self.dialect, self._is_settled = dialect, True
-        surroundings = Surroundings(_now, os.getcwd())
-        self.translator = translator(dialect, self._peer, surroundings)
+        self.translator = translator(dialect, self._peer, Surroundings(_now, _directory()))
         if self.translator is None:
             self.send = self._inner.send  # type: ignore[method-assign]
         else:
             self.__dict__.pop("send", None)
+            self._batches = Batches() if self.translator.takes_batches else None
 
     def _hear_first(self, frames: list[bytes | Oversize]) -> None:
         """Hear what begins with the frame that showed the dialect."""
         if self.translator is None:
+            self._greeting = None
             self._heard(frames)
             return
         if self._greeting is not None:
@@ -149,7 +149,9 @@ class TranslatingTransport:
         assert self.translator is not None
         assert self._greeting is not None
         said = self.translator.outward(self._greeting).onward
-        if said == [self._greeting]:
+        if not said:  # there are no such words in the dialect: the first answer is all there will be
+            self._speak(CANONICAL)
+        if said in ([], [self._greeting]):
             return frames
         self._first_answer, self._second_greeting = _read(frames[0]), said[0]
         self._inner.send([_encode(message) for message in said])
@@ -160,7 +162,7 @@ class TranslatingTransport:
         first, self._first_answer, self._second_greeting = self._first_answer, None, None
         if "error" in message:
             # It will not be greeted twice; a first answer that was none is no better than this one.
-            return message if first is None or "error" in first else first
+            return message if first is None or "error" in first else {**first, "id": message["id"]}
         dialect = detect(message, self._peer)
         if dialect in (None, self.dialect) or first is None or "error" not in first:
             return message
@@ -172,31 +174,93 @@ class TranslatingTransport:
 
     # Translating
 
+    def _outward(self, frame: bytes) -> tuple[list[bytes], list[bytes]]:
+        """What becomes of one frame of ours: what the peer is told, and what we are answered."""
+        assert self.translator is not None
+        message = None
+        try:
+            if (message := _read(frame)) is None:
+                return [frame], []
+            return self._written(self.translator.outward(message), message, frame)
+        except Exception:
+            return self._failed(message, frame, from_peer=False)
+
     def _translated(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
         heard: list[bytes | Oversize] = []
-        for frame in frames:
+        for frame in self._taken_apart(frames) if self._batches else frames:
+            quick = None
             if self.translator is not None and not isinstance(frame, Oversize):
-                quick = self.translator.quick_inward(frame)
-                if quick is not None:
-                    heard.append(quick)
-                    continue
-            message = _read(frame)
+                try:
+                    quick = self.translator.quick_inward(frame)
+                except Exception:
+                    quick = None  # the long way says what is wrong
+            if quick is not None:
+                heard.append(quick)
+                continue
+            became, answers = self._inward(frame)
+            heard += became
+            if answers:
+                self._deliver(answers)
+        self._step_aside()
+        return heard
+
+    def _taken_apart(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
+        """Frames with one message each."""
+        assert self._batches is not None
+        single: list[bytes | Oversize] = []
+        for frame in frames:
+            batch = None if isinstance(frame, Oversize) else self._batches.messages(frame)
+            if batch is None:
+                single.append(frame)
+            else:
+                single += batch[0]
+                self._inner.send(batch[1])
+        return single
+
+    def _deliver(self, frames: list[bytes]) -> None:
+        """Send what is translated; answers to a batch wait for each other."""
+        self._inner.send(self._batches.gathered(frames) if self._batches else frames)
+
+    def _inward(self, frame: bytes | Oversize) -> tuple[Sequence[bytes | Oversize], list[bytes]]:
+        """What becomes of one frame of the peer's: what we hear, and what it is answered."""
+        if self.translator is None:
+            return [frame], []
+        message = None
+        try:
+            if isinstance(frame, Oversize):
+                message = answer_too_large(frame)
+                if message is None:
+                    return [frame], []
+                frame = _encode(message)
+            message = message or _read(frame)
             if self._second_greeting is not None and message and _answers(message, self._second_greeting):
                 message = self._second_answer(message)
                 if message is None:
-                    continue
-            if message is None or self.translator is None:
-                heard.append(frame)
-                continue
-            translation = self.translator.inward(message)
-            if translation.back:
-                self._inner.send([_encode(message) for message in translation.back])
-            if translation.wakes:
-                self._schedule(translation)
-            for became in translation.onward:
-                heard.append(frame if became == message else _encode(became))  # what stays so stays so to the byte
-        self._step_aside()
-        return heard
+                    return [], []
+                frame = _encode(message)
+            if message is None:
+                return [frame], []
+            return self._written(self.translator.inward(message), message, frame)
+        except Exception:
+            return self._failed(message, frame, from_peer=True)
+
+    def _written(
+        self, translation: Translation, message: Message | None, frame: bytes
+    ) -> tuple[list[bytes], list[bytes]]:
+        """A translation as frames, onward and back; what stays so stays so to the byte."""
+        if translation.wakes:
+            self._schedule(translation)
+        onward = [frame if became == message else _encode(became) for became in translation.onward]
+        return onward, [_encode(answer) for answer in translation.back]
+
+    def _failed(
+        self, message: Message | None, frame: bytes | Oversize, *, from_peer: bool
+    ) -> tuple[list[bytes], list[bytes]]:
+        """A fault of the translator's costs the frame it is about, and nobody an answer."""
+        log.exception("a message could not be translated from or to %s", self.dialect)
+        if self.translator is None or message is None or isinstance(frame, Oversize):
+            return [] if isinstance(frame, Oversize) else [frame], []
+        return self._written(self.translator.failed(message, from_peer=from_peer), None, frame)
 
     def _schedule(self, translation: Translation) -> None:
         for seconds, key in translation.wakes:
@@ -206,10 +270,14 @@ class TranslatingTransport:
         del self._wakes[key]
         if self.translator is None:
             return
-        translation = self.translator.woken(key)
+        try:
+            translation = self.translator.woken(key)
+        except Exception:
+            log.exception("a translator of %s could not go on", self.dialect)
+            return
         self._schedule(translation)
         if translation.back:
-            self._inner.send([_encode(message) for message in translation.back])
+            self._deliver([_encode(message) for message in translation.back])
         if translation.onward:
             self._heard([_encode(message) for message in translation.onward])
 
@@ -229,6 +297,23 @@ def _read(frame: bytes | Oversize) -> Message | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
+
+
+def answer_too_large(frame: Oversize) -> Message | None:
+    """The failure that an answer beyond the limit is to whoever waits for it; None for what is no answer."""
+    seen = outline(frame)
+    if "method" in seen or not ("result" in seen or "error" in seen) or type(seen.get("id")) not in (int, str):
+        return None
+    why = f"the answer is too large: {frame.size} bytes"
+    return {"jsonrpc": "2.0", "id": seen["id"], "error": {"code": -32603, "message": why}}
+
+
+def _directory() -> str:
+    """Where sessions are when nobody says: here, unless here is no more."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
 
 
 def _answers(message: Message, request: Message) -> bool:

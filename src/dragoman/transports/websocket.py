@@ -1,8 +1,9 @@
 """A remote agent over a WebSocket: one message a text frame, everything on one socket.
 
 Where the server keeps a log, which it says when the socket is opened, a drop is no end: the socket is opened again,
-either side says how far it had heard the other, and what was lost on the way is sent again.  Acknowledgements go as
-binary frames, which are no messages.  With any other server a drop is the end.
+either side says how far it had heard the other, and what was lost on the way is sent again.  Each text begins with
+its frame's number.  Acknowledgements go as binary frames, which are no messages.  With any other server a drop is
+the end.
 """
 
 import asyncio
@@ -11,11 +12,13 @@ import ssl
 from collections.abc import Callable, Mapping
 
 from ..errors import AgentStartError, ConnectionClosed
-from ..framing import MAX_FRAME
+from ..framing import MAX_FRAME, in_lines
 from . import Hear
+from . import libraries as libraries  # first: it says what to install
 from .addresses import (
     CONNECTION,
     DIAL_TIMEOUT,
+    GENERATION,
     LAST_EVENT,
     PATIENCE,
     Address,
@@ -26,7 +29,8 @@ from .addresses import (
 )
 from .cookies import CookieJar
 from .dialled import DialledTransport
-from .replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number
+from .glance import BINARY, failure, glance
+from .replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number, write_numbered
 from .websocket_socket import WebSocketSocket
 
 log = logging.getLogger("dragoman")
@@ -54,6 +58,7 @@ class WebSocketTransport(DialledTransport):
         self._socket: WebSocketSocket | None = None
         self._id = ""  # what the server calls this connection
         self._resumes = False  # both ends can take it up again
+        self._generation = 0  # the number of the newest try to open a socket
         self._sent = Log()
         self._heard = Receipt()
         self._early: list[bytes] = []  # arrived before anybody listened
@@ -81,10 +86,11 @@ class WebSocketTransport(DialledTransport):
     def send(self, frames: list[bytes]) -> None:
         if self._why is not None:
             return
+        first = self._sent.last + 1
         if self._resumes:
             self._sent.append(frames)
         if self._socket:
-            self._socket.send_texts(frames)
+            self._socket.send_texts(write_numbered(frames, first) if self._resumes else frames)
 
     @property
     def queued(self) -> int:
@@ -103,9 +109,20 @@ class WebSocketTransport(DialledTransport):
 
     # What the socket reports
 
-    def heard(self, frames: list[bytes], size: int) -> None:
+    def heard(self, socket: WebSocketSocket, texts: list[bytes]) -> None:
+        if socket is not self._socket:
+            return
+        frames = texts
+        if self._resumes:
+            frames, gap = self._heard.admit_numbered(texts)
+            if gap:
+                log.info("the connection to %s is opened again: %s", self._address.shown, gap)
+                socket.abort()
+        if not frames:
+            return
+        frames = in_lines(frames)
         self._persistence.reward()
-        if self._heard.add(len(frames), size):
+        if self._heard.add(sum(map(len, frames))):
             self.acknowledge()
         if self._hear:
             self._hear([*frames])
@@ -116,10 +133,13 @@ class WebSocketTransport(DialledTransport):
         if self._resumes and self._heard.is_due and self._socket:
             self._socket.send_binary(b"%d" % self._heard.tell())
 
-    def acknowledged(self, data: bytes) -> None:
+    def heard_binary(self, data: bytes) -> None:
+        """How far the server has heard us; an answer that should have been a text is one all the same."""
         if self._resumes and (number := read_number(data)) is not None:
             self._sent.forget(number)
             self._taken.set()
+        elif self._hear and (message := glance(data)).is_answer:
+            self._hear([failure(message.id, -32603, f"the answer {BINARY}")])
 
     def may_send(self) -> None:
         self._taken.set()
@@ -150,10 +170,12 @@ class WebSocketTransport(DialledTransport):
         if socket.is_gone:
             raise ConnectionResetError(0, "it hung up")
         self._cookies.store(response.headers.get_all("Set-Cookie"))
-        id, number = (_only(response.headers.get_all(name)) for name in (CONNECTION, LAST_EVENT))
+        names = (CONNECTION, LAST_EVENT, GENERATION)
+        id, number, generation = (_only(response.headers.get_all(name)) for name in names)
         if not self._id:
             self._id = id
-            self._resumes = self._asks_to_resume and bool(id) and number == "0"
+            is_numbered = number == "0" and generation == str(self._generation)
+            self._resumes = self._asks_to_resume and bool(id) and is_numbered
             self._room += ACKNOWLEDGE_EVERY if self._resumes else 0
         elif (heard := read_number(number)) is None or not self._sent.covers(heard):
             socket.abort()
@@ -161,8 +183,9 @@ class WebSocketTransport(DialledTransport):
         else:
             self._sent.forget(heard)
         self._socket = socket
-        socket.send_texts(self._sent.frames())
+        socket.send_texts(write_numbered(self._sent.frames(), self._sent.forgotten + 1))
         socket.pause(self.is_held or self._hear is None)
+        socket.deliver()
         self._taken.set()
 
     def _request_headers(self) -> list[tuple[str, str]]:
@@ -172,7 +195,9 @@ class WebSocketTransport(DialledTransport):
         if self._id:
             headers.append((CONNECTION, self._id))
         if self._asks_to_resume:
+            self._generation += 1
             headers.append((LAST_EVENT, str(self._heard.tell())))
+            headers.append((GENERATION, str(self._generation)))
         return headers
 
     async def _return(self) -> None:

@@ -7,16 +7,20 @@ from typing import Protocol
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import WebSocketURI
 
 from ..errors import ConnectionClosed
 from . import HIGH_WATER, LOW_WATER
 from .addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address
+from .limits import EARNED, FLOODED, SMALL, Allowance, Pace
 from .websocket_messages import Messages, write_out
 
 log = logging.getLogger("dragoman")
+LONGEST_CONTROL = 125  # bytes of a ping, a pong or a close, as the standard has it
+MAX_UNREAD = 1024 * 1024  # bytes of answers to pings that may wait for a server that does not read
+
 protocol_log = logging.getLogger("dragoman.websocket")
 protocol_log.setLevel(logging.INFO)  # below that it would hold every header, credentials included
 
@@ -24,13 +28,12 @@ protocol_log.setLevel(logging.INFO)  # below that it would hold every header, cr
 class Wire(Protocol):
     """What a socket reports to."""
 
-    def heard(self, frames: list[bytes], size: int) -> None: ...
+    def heard(self, socket: "WebSocketSocket", texts: list[bytes]) -> None: ...
 
     def acknowledge(self) -> None:
         """It is a good moment to say how far we have heard the server."""
 
-    def acknowledged(self, data: bytes) -> None:
-        """A binary frame came: how far the server has heard us."""
+    def heard_binary(self, data: bytes) -> None: ...
 
     def may_send(self) -> None: ...
 
@@ -46,20 +49,24 @@ class WebSocketSocket(asyncio.Protocol):
         self._opened: asyncio.Future[Response] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._paused = False
+        self._ending: asyncio.TimerHandle | None = None  # runs once the close has been said
+        self._unread = 0  # bytes of answers to the protocol's own frames that the server does not take
+        self._allowance = Allowance()
+        self._pace = Pace(self._give_up)
         self._heard_at = self._loop.time()
         self._beat: asyncio.TimerHandle | None = None
+        self._early: list[bytes] | None = []  # until the wire has looked at the handshake's answer
         self._protocol: ClientProtocol
         self._messages: Messages
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
 
     async def shake_hands(self, address: Address, headers: list[tuple[str, str]]) -> Response:
         uri = WebSocketURI(address.is_secure, address.host, address.port, *_split(address.target))
         self._protocol = ClientProtocol(uri, max_size=self._limit, logger=protocol_log)
-        self._messages = Messages(self._protocol, self._wire.acknowledged)
+        self._messages = Messages(self._protocol, self._wire.heard_binary)
         request = self._protocol.connect()
         for name, value in headers:
             request.headers[name] = value
@@ -77,6 +84,10 @@ class WebSocketSocket(asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._protocol.receive_data(data)
         self._handle()
+        if self._opened.done() and self._messages.held and not self._paused:
+            self._pace.go_on(len(data))
+        else:
+            self._pace.stop()
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()
@@ -92,13 +103,48 @@ class WebSocketSocket(asyncio.Protocol):
                 self._opened.set_result(event)
         if self._protocol.handshake_exc is not None and not self._opened.done():
             self._opened.set_exception(_refusal(self._protocol.handshake_exc))
+        self._weigh(frames)
         if texts := self._messages.take(frames):
-            self._wire.heard(texts, sum(map(len, texts)))
+            if self._early is None:
+                self._wire.heard(self, texts)
+            else:
+                self._early += texts
+        self._flush_answers()
+        if self._protocol.close_expected() and self._ending is None:  # a server that does not hang up is hung up on
+            self._ending = self._loop.call_later(LAST_WORDS, self.transport.abort)
+
+    def _weigh(self, frames: list[Frame]) -> None:
+        """Count the frames that say nothing; a server that sends too many is hung up on."""
+        short = [frame for frame in frames if len(frame.data) <= LONGEST_CONTROL]
+        idle = sum(len(frame.data) < SMALL or frame.opcode >= Opcode.CLOSE for frame in short)
+        self._allowance.earn(EARNED * (len(frames) - idle))
+        if idle and not self._allowance.spend(idle):
+            self._protocol.fail(CloseCode.POLICY_VIOLATION, FLOODED)
+
+    def _give_up(self) -> None:
+        log.info("a message of the agent's server does not end")
+        self.transport.abort()
+
+    def _flush_answers(self) -> None:
+        """Answer what was received, pings above all; a server that sends them and reads nothing is given up."""
+        before = self.transport.get_write_buffer_size()
         self._flush()
+        grown = self.transport.get_write_buffer_size() - before
+        self._unread = self._unread + grown if before else 0
+        if self._unread > MAX_UNREAD:
+            log.info("the agent's server does not read what it is answered")
+            self.transport.abort()
+
+    def deliver(self) -> None:
+        """Report what is heard from now on, and what was heard since the handshake."""
+        early, self._early = self._early, None
+        if early:
+            self._wire.heard(self, early)
 
     def send_texts(self, frames: list[bytes]) -> None:
         if self._protocol.close_expected() or self.transport.is_closing():
             return
+        self._allowance.earn(EARNED * len(frames))
         for frame in frames:
             self._protocol.send_text(frame)
         self._flush()
@@ -115,6 +161,7 @@ class WebSocketSocket(asyncio.Protocol):
         if paused is not self._paused and not self.transport.is_closing():
             self._paused = paused
             self._heard_at = self._loop.time()  # whoever does not listen hears nothing
+            self._pace.stop()
             (self.transport.pause_reading if paused else self.transport.resume_reading)()
 
     def _ping(self) -> None:
@@ -132,12 +179,15 @@ class WebSocketSocket(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone.set()
-        if self._beat:
-            self._beat.cancel()
+        self._pace.stop()
+        for timer in (self._beat, self._ending):
+            if timer:
+                timer.cancel()
         if not self._opened.done():
             self._opened.set_exception(exc if isinstance(exc, OSError) else ConnectionResetError("it hung up"))
+            self._opened.exception()  # whoever wanted to know may have been cancelled
             return
-        close = self._protocol.close_rcvd or (self._protocol.close_sent if self._protocol.parser_exc else None)
+        close = self._protocol.close_rcvd or self._protocol.close_sent  # ours, where the server broke a rule
         self._wire.dropped(self, close.code if close else 1006, close.reason if close else "")
 
     async def close(self) -> None:

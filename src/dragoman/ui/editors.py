@@ -1,15 +1,13 @@
 """What makes an agent appear in an editor, in the words of that editor's configuration."""
 
 import json
-import shutil
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from ..host.processes import Launch
+from ..programs import beside_python, find_program
 
 
 class Start(Struct, frozen=True):
@@ -34,12 +32,12 @@ def configuration(editor: str, agent: Launch) -> tuple[str, str]:
 
 
 def _start(agent: Launch) -> Start:
-    own = Path(sys.executable).with_name("dragoman")
-    if agent.command == "dragoman" and own.exists():
-        argv = [str(own), *agent.args]
+    own = beside_python("dragoman") if agent.command == "dragoman" else None
+    if own:
+        argv = [own, *agent.args]
     else:
         argv = agent.argv
-        argv[0] = shutil.which(argv[0]) or argv[0]
+        argv[0] = find_program(argv[0]) or argv[0]
     return Start(agent.name, agent.title or agent.name, argv[0], tuple(argv[1:]), agent.env)
 
 
@@ -62,15 +60,15 @@ def _json(value: Any) -> str:
 def _neovim(start: Start) -> str:
     settings = [f"{name}={value}" for name, value in start.env.items()]
     words = ["env", *settings] if settings else []  # variables of an adapter are something else there
-    command = ", ".join(map(_quoted, [*words, start.command, *start.args]))
+    command = ", ".join(map(_lua, [*words, start.command, *start.args]))
     return f"""require("codecompanion").setup({{
   adapters = {{
     acp = {{
-      [{_quoted(start.name)}] = function()
+      [{_lua(start.name)}] = function()
         -- any adapter that does not log in by itself will do to begin with
         return require("codecompanion.adapters").extend("opencode", {{
-          name = {_quoted(start.name)},
-          formatted_name = {_quoted(start.title)},
+          name = {_lua(start.name)},
+          formatted_name = {_lua(start.title)},
           commands = {{ default = {{ {command} }} }},
         }})
       end,
@@ -80,28 +78,40 @@ def _neovim(start: Start) -> str:
 
 
 def _emacs(start: Start) -> str:
-    words = " ".join(map(_quoted, start.args))
-    env = " ".join(_quoted(f"{name}={value}") for name, value in start.env.items())
+    words = " ".join(map(_lisp, start.args))
+    env = " ".join(_lisp(f"{name}={value}") for name, value in start.env.items())
     return f"""(with-eval-after-load 'agent-shell
   (add-to-list
    'agent-shell-agent-configs
    (agent-shell-make-agent-config
-    :identifier (intern {_quoted(start.name)})
-    :mode-line-name {_quoted(start.title)}
-    :buffer-name {_quoted(start.title)}
-    :shell-prompt {_quoted(f"{start.title}> ")}
-    :shell-prompt-regexp (regexp-quote {_quoted(f"{start.title}> ")})
+    :identifier (intern {_lisp(start.name)})
+    :mode-line-name {_lisp(start.title)}
+    :buffer-name {_lisp(start.title)}
+    :shell-prompt {_lisp(f"{start.title}> ")}
+    :shell-prompt-regexp (regexp-quote {_lisp(f"{start.title}> ")})
     :client-maker (lambda (buffer)
-                    (acp-make-client :command {_quoted(start.command)}
+                    (acp-make-client :command {_lisp(start.command)}
                                      :command-params '({words})
                                      :environment-variables '({env})
                                      :context-buffer buffer)))))"""
 
 
-def _quoted(text: str) -> str:
-    """A string as both Lua and Lisp read it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _lua(text: str) -> str:
+    return _quoted(text, "\\{:03d}")
+
+
+def _lisp(text: str) -> str:
+    return _quoted(text, "\\{:03o}")
+
+
+def _quoted(text: str, number: str) -> str:
+    """A string as Lua and Lisp read it; they differ in how they write the number of a control character."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        '"'
+        + "".join(char if char >= " " and char != "\x7f" else number.format(ord(char)) for char in escaped)
+        + '"'
+    )
 
 
 EDITORS: dict[str, tuple[str, Callable[[Start], str]]] = {

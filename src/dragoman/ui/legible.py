@@ -79,15 +79,16 @@ class Lines:
         if len(self._rest) > LONGEST_LINE:
             complete.append(self._rest)
             self._rest = ""
-        return [_plain(line) for line in complete]
+        return [settled_line(line) for line in complete]
 
     def end(self) -> list[str]:
         """The line that never was completed, if there is one."""
         rest, self._rest = self._rest, ""
-        return [_plain(rest)] if rest else []
+        return [settled_line(rest)] if rest else []
 
 
-def _plain(line: str) -> str:
+def settled_line(line: str) -> str:
+    """A line as a terminal would show it in the end: without its colours, and of what was written over the last."""
     return legible(_SEQUENCES.sub("", line).rstrip("\r").rpartition("\r")[2])
 
 

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
+from .output import Output, marked
+
 CODES = {
     "bold": 1,
     "dim": 2,
@@ -28,7 +30,8 @@ class Style:
     def __call__(self, words: str, *names: str) -> str:
         if not (self.colours and words and names):
             return words
-        return f"\x1b[{';'.join(str(CODES[name]) for name in names)}m{words}\x1b[0m"
+        codes = ";".join(str(CODES[name]) for name in names)
+        return marked(f"\x1b[{codes}m") + words + marked("\x1b[0m")
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> "Style":
@@ -37,8 +40,8 @@ class Style:
 
 
 def is_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream leads to a terminal that understands more than lines."""
-    return stream.isatty() and environ.get("TERM") != "dumb"
+    """Whether a stream leads to a terminal that understands more than lines, by way of an `Output`."""
+    return isinstance(stream, Output) and stream.isatty() and environ.get("TERM") != "dumb"
 
 
 def size_of(stream: TextIO) -> tuple[int, int]:
@@ -48,3 +51,11 @@ def size_of(stream: TextIO) -> tuple[int, int]:
     except (OSError, ValueError):
         columns = lines = 0
     return columns or UNLIMITED, lines or UNLIMITED
+
+
+def is_same_file(one: TextIO, other: TextIO) -> bool:
+    """Whether two streams end up in one pipe or file, so that lines of both stand among each other."""
+    try:
+        return os.path.samestat(os.fstat(one.fileno()), os.fstat(other.fileno()))
+    except (OSError, ValueError):
+        return False

@@ -3,21 +3,22 @@
 A tool is a struct: its fields are the arguments, its docstring is what the model is told of it, `run` does it.
 """
 
-from .asking import AskUser, ExitPlan, Task, UpdatePlan, UseSkill
+from .asking import AskAssistant, AskUser, ExitPlan, Task, UpdatePlan, UseSkill
 from .commands import CommandOutput, RunCommand, StopCommand
 from .fetching import FetchUrl
 from .files import EditFile, ReadFile, WriteFile
 from .patching import ApplyPatch
 from .searching import ListFiles, Search
-from .tool import Explore, Tool, Work, spec_of
+from .tool import Assistance, Tool, Work, spec_of
 
 __all__ = [
     "ApplyPatch",
+    "AskAssistant",
     "AskUser",
+    "Assistance",
     "CommandOutput",
     "EditFile",
     "ExitPlan",
-    "Explore",
     "FetchUrl",
     "ListFiles",
     "ReadFile",

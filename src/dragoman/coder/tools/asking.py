@@ -106,11 +106,32 @@ class Task(Tool):
         return f"Explore: {self.task}"
 
     async def run(self, work: Work) -> Sequence[Part]:
-        if work.explore is None:
+        if work.helpers is None:
             raise Failed("A helper cannot send another one.")
-        found = await work.explore(self.task)
+        found = await work.helpers.explore(self.task)
         await work.call.text(found)
         return said(work.place, found, work.call.id)
+
+
+class AskAssistant(Tool):
+    """Hand a task to one of the helpers you were told of. It knows nothing of this conversation, so tell it all it
+    needs; you get its last message."""
+
+    name = "ask_helper"
+    kind = "think"
+
+    helper: Annotated[str, Meta(description="The helper's name.")]
+    task: Annotated[str, Meta(min_length=1, description="What to do, and what to report.")]
+
+    def title(self, place: Workplace) -> str:
+        return f"{self.helper}: {self.task}"
+
+    async def run(self, work: Work) -> Sequence[Part]:
+        if work.helpers is None:
+            raise Failed("A helper cannot send another one.")
+        report = await work.helpers.ask(work.call, self.helper, self.task)
+        await work.call.text(report)
+        return said(work.place, report, work.call.id)
 
 
 class UseSkill(Tool):

@@ -58,7 +58,7 @@ class CommandOutput(Tool):
         return f"Read the output of {self.id}"
 
     async def run(self, work: Work) -> Sequence[Part]:
-        printed = await work.place.running(self.id).read()
+        printed = await work.place.printed(self.id)
         status = printed.exit_status
         how = "It still runs." if status is None else _how(Ended("", status.exit_code, status.signal), 0)
         return said(work.place, f"{how}\n{printed.output}".rstrip(), work.call.id)

@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from msgspec import Meta, Struct
 
+from ... import destinations
 from ...host.operations import NetworkAccess
 from ..history import Part
 from ..workplace import Workplace
@@ -18,6 +19,7 @@ from .tool import Failed, Tool, Work, said
 PATIENCE = 20.0  # seconds for every step of a visit
 MAX_BYTES = 2 * 1024 * 1024
 MAX_REDIRECTS = 5
+SCHEMES = ("http", "https")
 _SILENT = {"script", "style", "noscript", "template", "svg", "head"}
 _BLOCKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "section", "article", "td"}
 
@@ -36,16 +38,24 @@ class FetchUrl(Tool):
     async def run(self, work: Work) -> Sequence[Part]:
         url = self.url
         for _ in range(MAX_REDIRECTS):
-            if urlsplit(url).scheme not in ("http", "https"):
+            if _scheme(url) not in SCHEMES:
                 raise Failed("Only http and https addresses can be fetched.")
             # Every address on the way is asked about: a redirect may lead anywhere.
             await work.place.gate.admit(work.turn, work.call, NetworkAccess(url=url))
             await work.call.start()
-            page = await _in_thread(url)
+            # A host of a private network is visited where it was asked for by its name, not by a redirect.
+            page = await _in_thread(url, local=urlsplit(url).hostname == urlsplit(self.url).hostname)
             if not page.elsewhere:
                 return said(work.place, page.text, work.call.id)
             url = urljoin(url, page.elsewhere)
         raise Failed("The address leads from one to the next without end.")
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:  # no address at all
+        return ""
 
 
 class _Page(Struct, frozen=True):
@@ -53,25 +63,24 @@ class _Page(Struct, frozen=True):
     elsewhere: str = ""
 
 
-async def _in_thread(url: str) -> _Page:
+async def _in_thread(url: str, local: bool) -> _Page:
     try:
         async with asyncio.timeout(PATIENCE * 2):
-            return await asyncio.to_thread(_get, url)
-    except (OSError, http.client.HTTPException, TimeoutError, ValueError) as exc:
+            return await asyncio.to_thread(_get, url, local)
+    except (OSError, destinations.Refused, http.client.HTTPException, TimeoutError, ValueError) as exc:
         raise Failed(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
 
 
-def _get(url: str) -> _Page:
+def _get(url: str, local: bool) -> _Page:
+    place = destinations.find(url, SCHEMES, local=local)
     parts = urlsplit(url)
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(
-            parts.hostname or "", parts.port, timeout=PATIENCE, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    connection = kind(place.host, place.port, timeout=PATIENCE)
+    sock = destinations.connected(place, PATIENCE)
     try:
+        connection.sock = sock  # to where the name was found to lead; it is not asked for again
+        if place.scheme == "https":
+            connection.sock = ssl.create_default_context().wrap_socket(sock, server_hostname=place.host)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers={"Accept": "text/*", "User-Agent": "dragoman"})
         answer = connection.getresponse()
@@ -79,13 +88,14 @@ def _get(url: str) -> _Page:
             return _Page("", answer.getheader("Location") or "")
         if answer.status >= 400:
             raise ValueError(f"it answers {answer.status} {answer.reason}")
-        kind = answer.headers.get_content_type()
-        if not kind.startswith("text/") and kind not in ("application/json", "application/xml"):
-            raise ValueError(f"it is no text but {kind}")
+        media = answer.headers.get_content_type()
+        if not media.startswith("text/") and media not in ("application/json", "application/xml"):
+            raise ValueError(f"it is no text but {media}")
         text = answer.read(MAX_BYTES).decode(answer.headers.get_content_charset() or "utf-8", "replace")
-        return _Page(_words(text) if kind == "text/html" else text)
+        return _Page(_words(text) if media == "text/html" else text)
     finally:
         connection.close()
+        sock.close()
 
 
 class _Words(HTMLParser):

@@ -11,7 +11,9 @@ from msgspec import Meta
 from ... import schema as s
 from ..edits import NoMatch, replaced
 from ..history import Media, Part, Text
-from ..workplace import Workplace, digest
+from ..lines import lines_of
+from ..project_files import digest
+from ..workplace import Workplace
 from .tool import MAX_LETTERS, Failed, Tool, Work
 
 MAX_LINES = 2000
@@ -64,7 +66,7 @@ def _media_type(path: str) -> str | None:
 
 def _numbered(text: str, offset: int, limit: int) -> str:
     """Lines with their numbers, as many as fit, and what is left out."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     if not lines:
         return "(The file is empty.)"
     if offset > len(lines):
@@ -144,7 +146,7 @@ class WriteFile(Tool):
     async def run(self, work: Work) -> Sequence[Part]:
         place, path = work.place, work.place.session.path(self.path)
         before = await place.text(work.turn, path)
-        if before is not None and place.seen.get(path) != digest(before):
+        if before and place.seen.get(path) != digest(before):  # of an empty file nothing can be lost
             raise Failed(f"{place.shown(path)} exists and you have not read it as it is now; read it first.")
         await place.write(work.turn, work.call, path, before, self.content)
         return [Text(f"{'Made' if before is None else 'Replaced'} {place.shown(path)}.")]

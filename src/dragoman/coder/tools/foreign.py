@@ -1,18 +1,23 @@
 """Tools of the session's MCP servers, behind the same gate as our own."""
 
+import base64
 import itertools
 import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from ...host.display import visible
 from ...host.operations import McpTool
 from ...mcp import Content, Failure, Server, ToolInfo
-from ..history import Media, Part, Text
+from ..history import Media, Part, Text, sound
 from ..model import ToolSpec
+from ..schemas import schema_fault
 from ..toolbox import Foreign
 from ..workplace import Workplace
+from .files import MAX_MEDIA
 from .tool import Failed, Tool, Work, said
 
+MAX_KIND = 100  # letters of a media type
 MAX_NAME = 64  # what providers take
 
 
@@ -42,20 +47,33 @@ class McpCall(Tool):
 
 
 def _media(piece: Content, takes: frozenset[str]) -> list[Part]:
-    if piece.media_type.partition("/")[0] in takes:
-        return [Media(piece.media_type, piece.data)]
-    return [Text(f"(something of type {piece.media_type}, which you cannot read)")]
+    """A picture or a sound for the model, if it is one that can be sent again with every request."""
+    kind = visible(piece.media_type, limit=MAX_KIND)
+    if piece.media_type.partition("/")[0] not in takes:
+        return [Text(f"(something of type {kind}, which you cannot read)")]
+    if len(piece.data) > MAX_MEDIA * 4 // 3 + 4:
+        return [Text(f"(something of type {kind} with more than {MAX_MEDIA // 2**20} MiB, too large to be shown)")]
+    try:
+        base64.b64decode(piece.data, validate=True)
+    except ValueError:
+        return [Text(f"(something of type {kind} that is broken: it is not base64)")]
+    return [Media(piece.media_type, piece.data)]
 
 
-def tools_of(servers: Sequence[Server]) -> list[Foreign]:
-    """All tools of all servers, each under a name of its own that any provider takes."""
+def tools_of(servers: Sequence[Server]) -> tuple[list[Foreign], dict[str, str]]:
+    """All tools of all servers, under names that any provider takes; and why some of them cannot be used."""
     found: dict[str, Foreign] = {}
+    faults: dict[str, str] = {}
     for server in servers:
         for info in server.tools:
-            name = _name(server.name, info.name, found)
-            spec = ToolSpec(name, info.description[:1000] or f"{info.name} of {server.name}", info.parameters)
-            found[name] = Foreign(spec, _maker(server, info))
-    return list(found.values())
+            name = _name(server.name, info.name, {*found, *faults})
+            parameters = {"type": "object", "properties": {}, **info.parameters}  # either may be left out
+            if fault := schema_fault(parameters):
+                faults[name] = f"{info.name} of {server.name} describes its arguments wrongly: {fault}"
+                continue
+            words = sound(info.description)[:1000].strip() or f"{info.name} of {server.name}"
+            found[name] = Foreign(ToolSpec(name, words, parameters), _maker(server, info))
+    return list(found.values()), faults
 
 
 def _maker(server: Server, info: ToolInfo) -> Any:

@@ -1,16 +1,19 @@
 """Several edits in the form some models were taught."""
 
 import contextlib
+import os
 from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
 from ... import schema as s
+from ...errors import RpcError
 from ..edits import NoMatch
 from ..gate import Denied
 from ..history import Part, Text
 from ..patches import BadPatch, FilePatch, patched, read_patch
+from ..project_files import Unreadable
 from ..workplace import Workplace
 from .files import as_read
 from .tool import Failed, Tool, Work
@@ -41,17 +44,34 @@ class ApplyPatch(Tool):
     async def run(self, work: Work) -> Sequence[Part]:
         place = work.place
         try:
-            changes = [await _change(work, patch) for patch in read_patch(self.patch)]
+            patches = read_patch(self.patch)
+            _must_be_different([place.session.path(patch.path) for patch in patches])
+            changes = [await _change(work, patch) for patch in patches]
         except NoMatch as exc:
             raise Failed(f"{exc} Nothing was changed.") from exc
         done: list[str] = []
         for path, before, after in changes:
             try:
                 await place.write(work.turn, work.call, path, before, after)
-            except Denied as exc:
-                raise Denied(f"{exc} Patched before: {', '.join(done) or 'nothing'}.") from exc
+            except (Denied, Unreadable, RpcError) as exc:
+                kind = Denied if isinstance(exc, Denied) else Failed
+                raise kind(f"{exc} Patched before: {', '.join(done) or 'nothing'}.") from exc
             done.append(place.shown(path))
         return [Text(f"Patched {', '.join(done)}.")]
+
+
+def _must_be_different(paths: Sequence[str]) -> None:
+    """Raise BadPatch when two paths lead to one file, of which the second would find the first one's text."""
+    files: dict[object, str] = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+            key: object = (status.st_dev, status.st_ino)
+        except OSError:
+            key = os.path.realpath(path)
+        if key in files:
+            raise BadPatch(f"{files[key]} and {path} are one file, which may occur only once in a patch.")
+        files[key] = path
 
 
 async def _change(work: Work, patch: FilePatch) -> tuple[str, str | None, str]:

@@ -1,25 +1,28 @@
 """Finding files and text in them.
 
-The walk and the matching happen in a process of their own (`seeker`), so that a pattern that takes for ever can be
+The walk and the matching happen in a process of their own (`search`), so that a pattern that takes for ever can be
 ended; what comes back is shown only as far as it may be read without a question.
 """
 
 import asyncio
 import os
-import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from ... import schema as s
+from ...host.display import visible
+from ...host.permissions.hard_links import Twins
 from ..history import Part
-from ..seeker import MOST_FOUND, Order
+from ..search.finding import PATIENCE, Found, Unfit, sought
+from ..search.lines import MAX_FILE
+from ..search.messages import MOST_FOUND, Looked, Names, Order
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
 
-PATIENCE = 30.0  # seconds
+MAX_PATH = 4096  # letters
+MOST_PLACES = 20  # that an editor is led to
 
 
 class ListFiles(Tool):
@@ -41,14 +44,15 @@ class ListFiles(Tool):
         return [s.ToolCallLocation(path=place.session.path(self.path))]
 
     async def run(self, work: Work) -> Sequence[Part]:
-        root = _directory(work, self.path)
-        found = [path for path, *_ in await _seek(Order(root, self.pattern))]
-        shown = [work.place.shown(path) for path in found if work.place.gate.may_show(path)]
-        return said(work.place, _told(shown, len(found)), work.call.id)
+        search = _Sought(work, self.path)
+        found = await search.found(self.pattern)
+        shown = [search.shown(hits.path) for hits in found.hits]
+        return said(work.place, await search.told(shown, found, self.pattern), work.call.id)
 
 
 class Search(Tool):
-    """Search the text of the project's files for a regular expression (Python's syntax). Gives path:line: text."""
+    """Search the lines of the project's files for a regular expression (Python's syntax), leaving out what is
+    ignored by version control. Gives path:line: text."""
 
     name = "search"
     kind = "search"
@@ -56,7 +60,7 @@ class Search(Tool):
 
     pattern: Annotated[str, Meta(min_length=1)]
     path: Annotated[str, Meta(description="The directory or file to search.")] = "."
-    include: Annotated[str, Meta(description="Only files whose path fits this glob, such as **/*.py.")] = ""
+    include: Annotated[str, Meta(description="Only files whose path fits this glob, such as **/*.{ts,tsx}.")] = ""
     ignore_case: bool = False
 
     def title(self, place: Workplace) -> str:
@@ -64,50 +68,95 @@ class Search(Tool):
         return f"Search {self.pattern!r}" + ("" if where == "." else f" in {where}")
 
     async def run(self, work: Work) -> Sequence[Part]:
-        root = _directory(work, self.path)
-        found = await _seek(Order(root, self.include, self.pattern, self.ignore_case))
-        allowed = {path: work.place.gate.may_show(path) for path in {path for path, *_ in found}}
-        shown = [f"{work.place.shown(path)}:{line}: {text}" for path, line, text in found if allowed[path]]
-        places = [s.ToolCallLocation(path=path, line=line) for path, line, _ in found if allowed[path]]
+        search = _Sought(work, self.path)
+        found = await search.found(self.include, self.pattern, self.ignore_case)
+        shown = []
+        places = []
+        for hits in found.hits:
+            path = search.named(hits.path)
+            shown += [f"{search.shown(hits.path)}:{line}: {text}" for line, text in hits.lines]
+            shown += [f"{search.shown(hits.path)}: it matches, and is no text"] if hits.is_binary else []
+            places += [s.ToolCallLocation(path=path, line=line) for line, _ in hits.lines[:MOST_PLACES]]
         if places:
-            await work.call.update(locations=places[:20])
-        return said(work.place, _told(shown, len(found)), work.call.id)
+            await work.call.update(locations=places[:MOST_PLACES])
+        return said(work.place, await search.told(shown, found, self.include), work.call.id)
 
 
-def _directory(work: Work, path: str) -> str:
-    root = work.place.session.path(path)
-    if not os.path.exists(root):
-        raise Failed(f"There is nothing at {path}.")
-    if not work.place.gate.is_inside(root):
-        raise Failed(f"{path} lies outside the session's directories and cannot be searched.")
-    return root
+class _Sought:
+    """A search below a path as the model named it: links in it are followed, and it is shown as it was named."""
+
+    def __init__(self, work: Work, path: str) -> None:
+        self._work = work
+        self._named = work.place.session.path(path)
+        self._real = os.path.realpath(self._named)
+        if not os.path.exists(self._real):
+            raise Failed(f"There is nothing at {path}.")
+        if not work.place.gate.is_inside(self._real):
+            raise Failed(f"{path} lies outside the session's directories and cannot be searched.")
+
+    async def found(self, glob: str, pattern: str = "", ignore_case: bool = False) -> Found:
+        order = Order(self._real, os.path.realpath(self._work.place.session.cwd), glob, pattern, ignore_case)
+        twins = Twins(self._work.place.gate.roots)
+        async with self._work.place.searches:
+            try:
+                found = await sought(order, lambda paths: self._may_show(paths, twins))
+            except Unfit as exc:
+                raise Failed(str(exc)) from exc
+        if found.timed_out and not found.hits:
+            raise Failed(
+                f"{_ended(found)} Nothing was found until then; search a smaller part, or a simpler pattern."
+            )
+        return found
+
+    def named(self, path: str) -> str:
+        """A path that was found, as the model would name it."""
+        return self._named.rstrip("/") + path[len(self._real.rstrip("/")) :]
+
+    def shown(self, path: str) -> str:
+        """A path in one line; a line break in a name would make a line of its own of the rest."""
+        return visible(self._work.place.shown(self.named(path)), limit=MAX_PATH)
+
+    def _may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
+        names = {self.named(path): path for path in paths}
+        return {names[name] for name in self._work.place.gate.may_show(names, twins)}
+
+    async def told(self, shown: Sequence[str], found: Found, glob: str) -> str:
+        """What was found and what was not looked at, in words."""
+        lines = [*shown] or [_nothing(found.looked, glob)]
+        if found.has_more:
+            lines.append(f"(The first {MOST_FOUND}; there are more. Narrow it down.)")
+        if found.timed_out:
+            lines.append(f"({_ended(found)} Search a smaller part for the rest.)")
+        looked = found.looked
+        if looked.cut.count:
+            names = await asyncio.to_thread(self._names, looked.cut)
+            lines.append(f"(Only the first {MAX_FILE // 2**20} MiB were searched of {names}.)")
+        if looked.unreadable.count:
+            lines.append(f"(Not readable: {await asyncio.to_thread(self._names, looked.unreadable)}.)")
+        if looked.nameless:
+            lines.append(f"(Not searched, as their names are not text: {looked.nameless:,}.)")
+        return "\n".join(lines)
+
+    def _names(self, names: Names) -> str:
+        """Files by name, those alone that may be shown."""
+        allowed = self._may_show(names.first, Twins(self._work.place.gate.roots))
+        first = [self.shown(path) for path in names.first if path in allowed]
+        count = f"{names.count} file{'s' if names.count > 1 else ''}"
+        return f"{count}: {', '.join(first)}{', …' if len(first) < names.count else ''}" if first else count
 
 
-def _told(shown: Sequence[str], found: int) -> str:
-    if not shown:
-        return "Nothing found."
-    more = f"\n(The first {MOST_FOUND}; there are more. Narrow it down.)" if found >= MOST_FOUND else ""
-    return "\n".join(shown) + more
+def _nothing(looked: Looked, glob: str) -> str:
+    """That nothing was found, and in what."""
+    if not looked.files and looked.others:
+        return f"No file fits {glob}; there are {looked.others:,} others."
+    files = "the only file" if looked.files == 1 else f"the {looked.files:,} files"
+    said = f"Nothing found in {files} there; protected ones are not looked at."
+    if looked.ignored:
+        said += (
+            f" Ignored by version control: {looked.ignored:,} of the files and directories; to look there, name it."
+        )
+    return said  # nor is it told whether protected files would fit
 
 
-async def _seek(order: Order) -> list[Any]:
-    """What a seeker finds; it is killed when it takes too long or nobody waits any more."""
-    program = [sys.executable, "-P", "-m", "dragoman.coder.seeker"]
-    process = await asyncio.create_subprocess_exec(
-        *program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with asyncio.timeout(PATIENCE):
-            answer, _ = await process.communicate(msgspec.json.encode(order))
-    except TimeoutError:
-        raise Failed(
-            f"The search took longer than {PATIENCE:.0f} s; search a smaller part, or a simpler pattern."
-        ) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    found = msgspec.json.decode(answer or b'"The search failed."')
-    if isinstance(found, str):
-        raise Failed(found)
-    return list(found)
+def _ended(found: Found) -> str:
+    return f"The search was ended after {PATIENCE:.0f} s and {found.looked.files:,} files."

@@ -1,7 +1,7 @@
 """What every tool is, and what it is given to work with."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +27,16 @@ class Failed(Error):
         self.shown = words if shown is None else shown
 
 
-Explore = Callable[[str], Awaitable[str]]
+class Assistance(Protocol):
+    """Assistants that can be given a task; each gives a report."""
+
+    async def explore(self, task: str) -> str:
+        """Have the project studied."""
+        ...
+
+    async def ask(self, call: ToolRun, helper: str, task: str) -> str:
+        """Have a helper of this name do a task; raises Failed or Denied."""
+        ...
 
 
 class Work(Struct, frozen=True):
@@ -39,7 +48,7 @@ class Work(Struct, frozen=True):
     skills: Mapping[str, Skill]
     takes: frozenset[str]  # which media the model reads
     set_mode: Callable[[str], Awaitable[None]]
-    explore: Explore | None = None  # sends a helper; a helper has none of its own
+    helpers: Assistance | None = None  # a helper has none of its own
 
 
 class Tool(Struct):

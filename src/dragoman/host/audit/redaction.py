@@ -1,4 +1,8 @@
-"""Secrets taken out of what is written to a log, whatever way they came in."""
+"""Secrets taken out of what is written to a log, whatever way they came in.
+
+Three things tell a secret: that its value is known (`Redactor.add`), what it looks like (`looks`), and what stands
+before it (`named`).
+"""
 
 import base64
 import os
@@ -8,33 +12,12 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from ..variables import is_secret_name
+from .looks import REDACTED, without_looks
+from .named import names_secret, tells_nothing, without_named
 
-REDACTED = "[redacted]"
 SHORTEST = 6  # a known value of fewer characters would also take out innocent text
-
-_VALUE = r"\"[^\"]*+\"?|'[^']*+'?|[^\s'\"&;|,]+"  # a quote that is never closed runs to the end
-# A name and its value, as variables, headers, JSON and options write them.  Every pattern here takes linear time,
-# for the text is the agent's.
-_ASSIGNED = re.compile(rf"(?<![\w.-])([\w.-]++)([\"']?\s*+[=:]\s*+)({_VALUE})")
-_OPTION = re.compile(rf"(?<![\w.-])(-[\w.-]++)(\s++)(?!-)({_VALUE})")
-
-# What is recognised by its looks: a pattern, and what stays of it.
-_LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), kept)
-    for pattern, kept in (
-        (r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", REDACTED),
-        (r"(?i:\b(Bearer|Basic|Digest|Negotiate)[ +]++[A-Za-z0-9._~+/=:-]{6,})", rf"\1 {REDACTED}"),
-        (r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s/:@]{0,256}):[^\s/@]{1,1024}@", rf"\1:{REDACTED}@"),
-        (r"(?<![\w-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?", REDACTED),
-        (r"\b(?:(?:sk|pk|rk|whsec)[-_]|sess-)[A-Za-z0-9_-]{16,}+", REDACTED),
-        (r"\b(?:gh[pousr]|github_pat|hf|npm|gsk|dop_v1)_[A-Za-z0-9_-]{16,}+", REDACTED),
-        (r"\b(?:gl[pd][a-z]{1,2}|pypi|xai)-[A-Za-z0-9_-]{16,}+", REDACTED),
-        (r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}+", REDACTED),
-        (r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b", REDACTED),
-        (r"\bAIza[A-Za-z0-9_-]{30,}+|\bya29\.[A-Za-z0-9_-]{16,}+|\bSG\.[A-Za-z0-9_.-]{16,}+", REDACTED),
-        (r"\bAGE-SECRET-KEY-1[A-Z0-9]{16,}+", REDACTED),
-    )
-)
+CONTEXT = 100  # characters looked at of each word before a word
+FIRST_WORDS = 6  # of a command, with what may stand between its name and a password
 
 
 class Redactor:
@@ -66,35 +49,52 @@ class Redactor:
     def text(self, text: str) -> str:
         if self._pattern:
             text = self._pattern.sub(REDACTED, text)
-        for pattern, kept in _LOOKS:
-            text = pattern.sub(kept, text)
-        return _OPTION.sub(_without_value, _ASSIGNED.sub(_without_value, text))
+        return without_named(without_looks(text))
 
     def value(self, value: Any) -> Any:
         """A JSON-like value without its secrets: by the names they have, by what precedes them, by their look."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(str(name)): self._named(str(name), inner) for name, inner in value.items()}
+            return {
+                self.text(str(name)): self._named(_name_of(value, name), inner) for name, inner in value.items()
+            }
         if isinstance(value, list | tuple):
             return self._items(value)
         return value
 
     def _named(self, name: str, value: Any) -> Any:
-        if is_secret_name(name) and value not in (None, "", True, False):
-            return REDACTED
-        return self.value(value)
+        if value in (None, "", True, False) or not names_secret(name):
+            return self.value(value)
+        is_told = isinstance(value, str | int | float) and tells_nothing(name, str(value))
+        return value if is_told else REDACTED
 
     def _items(self, items: list[Any] | tuple[Any, ...]) -> list[Any]:
-        """A list such as an argv, where an option says what the next word is."""
+        """A list such as an argv, where a word may say what the next one is."""
         clean: list[Any] = []
-        follows = False
+        words: list[str] = []
         for item in items:
-            clean.append(REDACTED if follows and isinstance(item, str) else self.value(item))
-            follows = isinstance(item, str) and item.startswith("-") and "=" not in item and is_secret_name(item)
+            if not isinstance(item, str):
+                clean.append(self.value(item))
+                continue
+            is_told_of = words and (len(words) < FIRST_WORDS or words[-1].startswith(("-", "/")))
+            clean.append(self._word(item, words) if is_told_of else self.text(item))
+            words.append(item[-CONTEXT:] if words else item.rpartition("/")[2][-CONTEXT:])
         return clean
 
+    def _word(self, word: str, before: list[str]) -> str:
+        """A word of a command without its secrets, which the words before it may tell of."""
+        context = " ".join((before[0], *before[1:][-FIRST_WORDS:])) + " "
+        quoted = f"'{word}'" if " " in word and "'" not in word else word
+        alone, shown = self.text(context), self.text(context + quoted)
+        told = shown.removeprefix(alone)
+        if told in (shown, quoted):
+            return self.text(word)
+        return told if quoted is word else self.text(told.strip("'"))
 
-def _without_value(found: re.Match[str]) -> str:
-    name, between, _ = found.groups()
-    return f"{name}{between}{REDACTED}" if is_secret_name(name) else found[0]
+
+def _name_of(fields: Mapping[Any, Any], name: Any) -> str:
+    """What a field is called; the protocol has variables and headers as objects with a name and a value."""
+    if name == "value" and isinstance(fields.get("name"), str):
+        return str(fields["name"])
+    return str(name)

@@ -2,7 +2,7 @@
 
     -32602 InvalidParams     ask for something else: bad_path, relative_path, outside_workspace, too_many_links,
                              not_a_file, not_a_directory, too_large, binary, encoding, read_only, access_denied,
-                             exists, changed, unsaved, conflict, no_match
+                             exists, changed, bad_digest, unsaved, conflict, no_match
     -32002 ResourceNotFound  there is no such file
     -32603 InternalError     the machine failed: no_space, busy, io_error, no_journal
 
@@ -30,6 +30,7 @@ _WORDS = {
     "access_denied": "the user may not do this to this file",
     "exists": "there is a file of that name already",
     "changed": "the file has changed meanwhile; read it again and try again",
+    "bad_digest": "expectedSha256 is no SHA-256; give 64 hexadecimal digits, or leave it out",
     "unsaved": "the file has unsaved changes in the editor; write it by itself",
     "conflict": "one file is named twice",
     "no_match": "the text to replace is not there exactly once",

@@ -16,7 +16,7 @@ another one by then, nothing is written and the error's `data.kind` is "changed"
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ...schema.base import Exact, Model, UInt64
 from ...schema.protocol import SessionId
@@ -45,6 +45,8 @@ class ReadFileResponse(Model, kw_only=True):
 
 
 class WriteFileRequest(Model, kw_only=True):
+    is_verbatim: ClassVar[bool] = True
+
     session_id: SessionId
     path: str
     content: str
@@ -150,6 +152,8 @@ FileEdit = WriteEdit | ReplaceEdit | DeleteEdit
 
 class ApplyEditsRequest(Model, kw_only=True):
     """Changes several files: all of them, or none."""
+
+    is_verbatim: ClassVar[bool] = True
 
     session_id: SessionId
     edits: Sequence[FileEdit]

@@ -5,37 +5,25 @@ A handle stands for what it was opened on, not for a path: what `path` and `oper
 """
 
 import errno
+import heapq
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Self
 
 from msgspec import Struct
 
 from ..operations import FileRead, FileWrite
 from . import texts
+from .condition import ANYTHING, Condition
+from .edits import Edit, Seen, make_path, write_one
 from .errors import Refused, answering
 from .extensions import DirectoryEntry
 from .journal import Journal
-from .paths import Descriptors, Place, checked_name, status_at
+from .locations import location_of
+from .paths import Descriptors, Entry, checked_name
+from .reading import digest_at, digest_of, open_regular, opened, read_chunks
 from .texts import Window
-from .writing import (
-    ANYTHING,
-    Anything,
-    Expected,
-    check_writable,
-    digest_at,
-    digest_of,
-    install,
-    make_directories,
-    open_regular,
-    opened,
-    read_chunks,
-    remove,
-    remove_directories,
-    write_new,
-)
 
 MAX_BINARY = 10 * 1024 * 1024  # bytes in one answer
 MAX_ENTRIES = 10_000
@@ -47,12 +35,12 @@ Save = Callable[[str, str], bool]
 class Handle:
     """Something opened; a context manager that closes it."""
 
-    def __init__(self, named: str, place: Place, path: str) -> None:
-        self._named, self._place = named, place
+    def __init__(self, named: str, entry: Entry, path: str) -> None:
+        self._named, self._entry = named, entry
         self.path = path  # where it really is
 
     def close(self) -> None:
-        self._place.close()
+        self._entry.close()
 
     def __enter__(self) -> Self:
         return self
@@ -64,28 +52,28 @@ class Handle:
 class OpenFile(Handle):
     """A regular file open for reading, or what an editor holds instead of it."""
 
-    def __init__(self, named: str, place: Place, path: str, overlay: Overlay | None) -> None:
-        super().__init__(named, place, path)
+    def __init__(self, named: str, entry: Entry, path: str, overlay: Overlay | None) -> None:
+        super().__init__(named, entry, path)
         self._overlay = overlay
         self._buffer: str | None = None
         self._has_looked = False
         self._descriptors = Descriptors(*self._open())
 
     def _open(self) -> list[int]:
-        if self._place.status is None:
+        if self._entry.status is None:
             self.load()
             if self._buffer is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             return []
-        if not stat.S_ISREG(self._place.status.st_mode):
+        if not stat.S_ISREG(self._entry.status.st_mode):
             raise Refused("not_a_file")
-        with self._place as dir_fd:
-            fd = open_regular(self._place.name, dir_fd)
+        with self._entry as dir_fd:
+            fd = open_regular(self._entry.name, dir_fd)
             try:
-                named = os.stat(self._place.name, dir_fd=dir_fd, follow_symlinks=False)
+                named = os.stat(self._entry.name, dir_fd=dir_fd, follow_symlinks=False)
                 if not os.path.samestat(os.fstat(fd), named):  # replaced just now: the path would be another file's
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-                self.path = self._place.path()
+                self.path = self._entry.path()
             except BaseException:
                 os.close(fd)
                 raise
@@ -183,39 +171,54 @@ class Target(Handle):
     def __init__(
         self,
         named: str,
-        place: Place,
+        entry: Entry,
         path: str,
         journal: Journal,
         mode: int,
         *,
         overlay: Overlay | None = None,
         save: Save | None = None,
-        overwrite: bool = True,
         create_directories: bool = True,
-        expected: Expected | Anything = ANYTHING,
+        condition: Condition = ANYTHING,
     ) -> None:
-        super().__init__(named, place, path)
+        super().__init__(named, entry, path)
         self._journal, self._mode = journal, mode
         self._overlay, self._save = overlay, save
-        self._overwrite = overwrite
-        self._expected = expected.lower() if isinstance(expected, str) else expected
-        self.exists = place.status is not None
-        self._check(create_directories)
-
-    def _check(self, create_directories: bool) -> None:
-        if self._named.endswith(("/", "/.")):
+        self._condition = condition
+        self._buffer: str | None = None  # what was shown of the editor's
+        self._has_looked = False
+        if named.endswith(("/", "/.")):
             raise Refused("not_a_file")
-        check_writable(self._place)
-        if self._place.missing and not create_directories:
+        if entry.missing and not create_directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        if self.exists and not self._overwrite:
-            raise Refused("exists")
+        self._edit = Edit(named, entry, path, b"", condition)
+
+    @property
+    def exists(self) -> bool:
+        return self._edit.exists
 
     def operation(self, content: str | bytes, *, encoding: str | None = None) -> FileWrite:
-        """What writing this content is, for whoever decides about permissions."""
+        """What writing this content is, for whoever decides about permissions.
+
+        What is there now is what is asked about: another file, or another content, is refused from here on.
+        """
+        if not self._has_looked:
+            self.look()
         with answering(self._named):
             digest = digest_of([_encoded(content, encoding)])
         return FileWrite(path=self.path, digest=digest, creates=not self.exists)
+
+    def look(self, *, encoding: str | None = None) -> Seen:
+        """What is there to be shown, unsaved changes aside; nothing else is replaced from here on."""
+        with answering(self._named):
+            seen = self._edit.look(encoding)
+        self._has_looked = True
+        return seen
+
+    def show_buffer(self) -> str | None:
+        """What the editor holds of it, unsaved, to be shown; nothing else is handed to the editor from here on."""
+        self._buffer = self.buffer()
+        return self._buffer
 
     def buffer(self) -> str | None:
         """What the editor holds of it, unsaved."""
@@ -223,16 +226,16 @@ class Target(Handle):
 
     def saved_text(self, *, encoding: str | None = None) -> str | None:
         """What it says on the disk; None when there is no such file."""
-        if self._place.status is None:
+        if self._entry.status is None:
             return None
-        with answering(self._named), self._place as dir_fd, opened(self._place.name, dir_fd) as fd:
+        with answering(self._named), self._entry as dir_fd, opened(self._entry.name, dir_fd) as fd:
             used, pieces = texts.decode(read_chunks(fd), texts.encoding_named(encoding))
             return texts.window(pieces, used).content
 
     def digest(self) -> str | None:
         """The SHA-256 of what is there now, unsaved changes aside; None when there is no such file."""
-        with answering(self._named), self._place as dir_fd:
-            return None if self._place.missing else digest_at(dir_fd, self._place.name)
+        with answering(self._named), self._entry as dir_fd:
+            return None if self._entry.missing else digest_at(dir_fd, self._entry.name)
 
     def commit(self, content: str | bytes, *, encoding: str | None = None) -> Written:
         """Replace the file, or make it: at once, and on the disk when this returns; or give it to the editor."""
@@ -245,43 +248,24 @@ class Target(Handle):
         with answering(self._named):
             if self._save is None:
                 return None
-            buffer = self.buffer()
-            if buffer is not None and self._expected not in (ANYTHING, digest_of([buffer.encode()])):
-                raise Refused("changed")
+            size = len(texts.encode(text, "utf-8"))
+            self._check_buffer(self.buffer())
             if not self._save(self.path, text):
                 return None
-            return Written(len(text.encode()), not self.exists)
+            return Written(size, not self.exists)
+
+    def _check_buffer(self, buffer: str | None) -> None:
+        if buffer is None or (self._has_looked and buffer == self._buffer):
+            return
+        expected = self._edit.condition if self._has_looked else self._condition
+        if expected.is_absent or expected.digest not in (None, digest_of([buffer.encode(errors="surrogatepass")])):
+            raise Refused("changed")
 
     def write(self, content: str | bytes, *, encoding: str | None = None) -> Written:
         """Replace the file on the disk, or make it there."""
-        with answering(self._named), self._place as dir_fd:
-            data = _encoded(content, encoding)
-            if self._place.path() != self.path:  # its directory was moved: it is no longer what was allowed
-                raise Refused("changed")
-            missing = self._place.missing
-            fd, made = make_directories(dir_fd, missing)
-            try:
-                return Written(len(data), self._replace(fd, data))
-            except BaseException:
-                remove_directories(dir_fd, missing, made)
-                raise
-            finally:
-                os.close(fd)
-
-    def _replace(self, dir_fd: int, data: bytes) -> bool:
-        name = self._place.name
-        temp = self._journal.temp_name(os.path.dirname(self.path))
-        try:
-            write_new(dir_fd, temp, [data], name, self._mode)
-            return install(dir_fd, temp, name, self._expected, self._overwrite)
-        except BaseException:
-            with suppress(OSError):
-                remove(dir_fd, temp)
-            raise
-        finally:
-            with suppress(OSError):
-                if status_at(dir_fd, temp) is None:
-                    self._journal.forget(temp)
+        with answering(self._named), self._entry:  # which says so if it is closed
+            self._edit.content = _encoded(content, encoding)
+            return Written(len(self._edit.content), write_one(self._edit, self._journal, self._mode))
 
 
 def _encoded(content: str | bytes, encoding: str | None) -> bytes:
@@ -291,10 +275,11 @@ def _encoded(content: str | bytes, encoding: str | None) -> bytes:
 class Directory(Handle):
     """A directory, there or to be made."""
 
-    def __init__(self, named: str, place: Place, path: str) -> None:
-        super().__init__(named, place, path)
-        self.exists = place.status is not None
-        if place.root.only or (place.status and not stat.S_ISDIR(place.status.st_mode)):
+    def __init__(self, named: str, entry: Entry, path: str, journal: Journal) -> None:
+        super().__init__(named, entry, path)
+        self._journal = journal
+        self.exists = entry.status is not None
+        if entry.root.only or (entry.status and not stat.S_ISDIR(entry.status.st_mode)):
             raise Refused("not_a_directory")
 
     @property
@@ -306,45 +291,41 @@ class Directory(Handle):
 
     def open(self) -> int:
         """A descriptor of it, for the caller to close."""
-        with answering(self._named), self._place as dir_fd:
-            if self._place.missing:
+        with answering(self._named), self._entry as dir_fd:
+            if self._entry.missing:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.open(self._place.name or ".", flags, dir_fd=dir_fd)
+            return os.open(self._entry.name or ".", flags, dir_fd=dir_fd)
 
     def entries(self, limit: int = MAX_ENTRIES) -> tuple[list[DirectoryEntry], bool]:
-        """What is in it, by name, and whether anything was left out."""
+        """The first of what is in it, by name, and whether anything was left out."""
         fd = self.open()
+        limit = min(limit, MAX_ENTRIES)
         try:
-            found: list[DirectoryEntry] = []
-            is_cut = False
             with answering(self._named), os.scandir(fd) as entries:
-                for entry in entries:
-                    if len(found) == min(limit, MAX_ENTRIES):
-                        is_cut = True
-                        break
-                    try:
-                        found.append(_described(entry))
-                    except (Refused, FileNotFoundError):  # nobody could ask for it, or it is gone
-                        is_cut = True
-            return sorted(found, key=lambda entry: entry.name), is_cut
+                first = heapq.nsmallest(limit + 1, entries, key=lambda entry: entry.name)
+                found = [described for entry in first[:limit] if (described := _described(entry))]
+            return found, len(found) < len(first)
         finally:
             os.close(fd)
 
     def create(self) -> bool:
         """Make it, and those above it; false when it was there."""
-        with answering(self._named), self._place as dir_fd:
-            if not self._place.root.writable:
+        with answering(self._named):
+            if not self._entry.root.writable:
                 raise Refused("read_only")
-            if self._place.path() != self.path:
-                raise Refused("changed")
-            names = [*self._place.missing, self._place.name]
-            fd, made = make_directories(dir_fd, names if self._place.name else ())
-            os.close(fd)
-            return bool(made)
+            return bool(self._entry.name) and make_path(location_of(self._entry, self.path), self._journal)
 
 
-def _described(entry: "os.DirEntry[str]") -> DirectoryEntry:
+def _described(entry: "os.DirEntry[str]") -> DirectoryEntry | None:
+    """What is said of it; None when nobody could ask for it, or it is gone."""
+    try:
+        return _entry(entry)
+    except (Refused, FileNotFoundError):
+        return None
+
+
+def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry:
     checked_name(entry.name)
     if entry.is_symlink():
         return DirectoryEntry(name=entry.name, type="symlink")

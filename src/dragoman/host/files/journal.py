@@ -1,16 +1,15 @@
 """What this process has under way, written down outside the workspace, so that the next one can finish or undo it.
 
-In a directory only the user can enter (`$XDG_STATE_HOME/dragoman/files`) there are two kinds of files:
+In a directory only the user can enter (`$XDG_STATE_HOME/dragoman/files`) there is a file for each change under way:
 
-    TOKEN.temps     the directories in which this process makes temporary files; their names carry the token
-    TOKEN-N.edits   a change of several files at once: see `edits`
+    TOKEN-N.edits   lines of JSON, see `records`; the further names of its files carry the token
 
-Both are lines of JSON.  Whoever writes one holds a lock on it, which the kernel lets go of when the process is
-gone, however it went.  A file that can be locked is therefore left over, and `recover` deals with it.
+The process that writes one holds a lock on it, which the kernel lets go of when the process is gone, however it
+went.  A file that can be locked is therefore left over, and `recover` deals with it.  One that cannot be understood
+is set aside, as `TOKEN-N.edits.damaged`, and the log says so: it is a person's to look at, and never in the way.
 """
 
 import errno
-import json
 import logging
 import os
 import re
@@ -18,23 +17,29 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from ...directories import state_directory
-from .paths import DIRECTORY, MAX_TRIES, components, descend
-from .writing import remove
+from .exchanging import remove
+from .locations import Directories
+from .paths import MAX_TRIES
+from .records import MAX_RECORD, Damaged, read
+from .settling import settle
 
 log = logging.getLogger("dragoman")
 
 KEPT = 30 * 24 * 3600  # seconds for which a change that cannot be undone (a disk not mounted) is kept in mind
 _NEW = "new-"
+_RECORD = re.compile(r"([0-9a-f]{16})-[0-9]+\.edits")
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 
 
 class Record:
-    """A locked file of lines, each of which is on the disk when `write` returns."""
+    """A locked file of lines."""
 
     def __init__(self, directory: int, name: str) -> None:
         self._directory, self._name = directory, name
@@ -53,11 +58,13 @@ class Record:
             self.leave()
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def write(self, line: Any) -> None:
-        data = memoryview(json.dumps(line).encode() + b"\n")
+    def write(self, line: Struct, *, sync: bool = False) -> None:
+        """Add a line; with `sync` it is on the disk when this returns, and so are those before it."""
+        data = memoryview(msgspec.json.encode(line) + b"\n")
         while data:
             data = data[os.write(self._fd, data) :]
-        os.fsync(self._fd)
+        if sync:
+            os.fsync(self._fd)
 
     def leave(self) -> None:
         """Let go of it, for somebody else to deal with."""
@@ -78,55 +85,23 @@ class Journal:
         self._token = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._fd: int | None = None
-        self._temps: Record | None = None
-        self._known: set[str] = set()  # directories that are written down
-        self._lying_about: set[str] = set()  # temporary files
         self._edits = 0
-
-    def temp_name(self, directory: str) -> str:
-        """A name for a temporary file in a directory, which is swept should this process not live to see to it."""
-        name = f".dragoman-{self._token}-{secrets.token_hex(8)}.tmp"
-        with self._lock:
-            self._lying_about.add(name)
-            if directory not in self._known:
-                self._known.add(directory)
-                self._expect_temps(directory)
-        return name
-
-    def forget(self, temp: str) -> None:
-        """A temporary file is there no more."""
-        with self._lock:
-            self._lying_about.discard(temp)
 
     def edit_name(self) -> str:
         """A name for a file that a record of edits tells of."""
         return f".dragoman-{self._token}-{secrets.token_hex(8)}.edit"
 
     def begin(self) -> Record:
-        """A new record of a change of several files; raises OSError when there is no place for it."""
+        """A new record of a change; raises OSError when there is no place for it."""
         with self._lock:
             self._edits += 1
             return Record(self._open(), f"{self._token}-{self._edits}.edits")
 
     def close(self) -> None:
         with self._lock:
-            if self._temps:
-                if self._lying_about:  # one could not be removed: the next start tries again
-                    self._temps.leave()
-                else:
-                    self._temps.remove()
-                self._temps = None
             if self._fd is not None:
                 os.close(self._fd)
                 self._fd = None
-
-    def _expect_temps(self, directory: str) -> None:
-        try:
-            if self._temps is None:
-                self._temps = Record(self._open(), f"{self._token}.temps")
-            self._temps.write(directory)
-        except OSError as exc:
-            log.warning("temporary files of a crash will not be swept: %s: %s", self.directory, exc.strerror)
 
     def _open(self) -> int:
         if self._fd is None:
@@ -145,11 +120,8 @@ def _open_private(path: str) -> int:
     return fd
 
 
-def recover(directory: str, undo: Callable[[list[Any]], bool]) -> None:
-    """Deal with what processes that are gone have left.
-
-    `undo` is given the record of a change of several files, and says whether that is dealt with now.
-    """
+def recover(directory: str) -> None:
+    """Deal with what processes that are gone have left, and say in the log what was done."""
     try:
         fd = _open_private(directory)
     except FileNotFoundError:
@@ -158,11 +130,10 @@ def recover(directory: str, undo: Callable[[list[Any]], bool]) -> None:
         log.warning("what a crash may have left cannot be looked at: %s: %s", directory, exc.strerror)
         return
     try:
-        # A change of several files first: its temporary files are still needed.
-        for name in sorted(os.listdir(fd), key=lambda name: name.endswith(".temps")):
+        for name in sorted(os.listdir(fd)):
             with _left_over(fd, name) as record:
-                if record is not None and _deal_with(name, record, undo):
-                    remove(fd, name)
+                if record is not None:
+                    _deal_with(fd, name, record)
     finally:
         os.close(fd)
 
@@ -194,53 +165,40 @@ def _lock(fd: int) -> bool:
     return True
 
 
-def _deal_with(name: str, fd: int, undo: Callable[[list[Any]], bool]) -> bool:
-    if name.startswith(_NEW):
-        return True
-    lines = list(_lines(fd))
-    if match := re.fullmatch(r"([0-9a-f]{16})\.temps", name):
-        for directory in lines:
-            _sweep(directory, match[1])
-        return True
-    if not name.endswith(".edits"):
-        return False
-    return not lines or undo(lines) or time.time() - os.fstat(fd).st_mtime > KEPT
-
-
-def _lines(fd: int) -> Iterator[Any]:
-    """The lines of a record, up to one that was cut short."""
-    with open(os.dup(fd), "rb") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                return
-
-
-def _sweep(path: Any, token: str) -> None:
-    """Remove the temporary files a process has left in a directory, if that is still there."""
+def _deal_with(directory: int, name: str, fd: int) -> None:
+    match = _RECORD.fullmatch(name)
     try:
-        fd = open_real(str(path))
-    except OSError:
-        return
-    try:
-        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
-        try:
-            for name in os.listdir(listing):
-                if name.startswith(f".dragoman-{token}-") and name.endswith(".tmp"):
-                    remove(fd, name)
-        finally:
-            os.close(listing)
+        if match:
+            _settle(match[1], fd)
+        if match or name.startswith(_NEW):
+            remove(directory, name)
     except OSError as exc:
-        log.warning("temporary files of a crash are left in %s: %s", path, exc.strerror)
-    finally:
-        os.close(fd)
+        log.warning("a change of files that was cut short cannot be taken back now: %s", exc.strerror or exc)
+        if time.time() - os.fstat(fd).st_mtime > KEPT:
+            _set_aside(directory, name, f"it could not be settled for {KEPT // 86400} days")
+    except Damaged as exc:
+        _set_aside(directory, name, str(exc))
+    except Exception as exc:  # whatever it is, no workspace may fail for it
+        _set_aside(directory, name, f"{type(exc).__name__}: {exc}")
 
 
-def open_real(path: str) -> int:
-    """Open a directory by its real path: one with a link in it is another one."""
-    top = os.open("/", DIRECTORY)
-    try:
-        return descend(top, components(path))
-    finally:
-        os.close(top)
+def _settle(token: str, fd: int) -> None:
+    if os.fstat(fd).st_size > MAX_RECORD:
+        raise Damaged(f"it is larger than {MAX_RECORD} bytes")
+    with open(os.dup(fd), "rb") as file:
+        progress = read(file, token)
+    if progress is None:
+        return
+    with Directories() as directories:
+        is_finished = settle(progress, directories)
+    outcome = "finished" if is_finished else "taken back"
+    log.warning("a change of files that was cut short has been %s: %s", outcome, progress.paths())
+
+
+def _set_aside(directory: int, name: str, why: str) -> None:
+    aside = f"{name}.damaged"
+    log.error(
+        "the record of a change of files is set aside as %s: %s; files named .dragoman-* may remain", aside, why
+    )
+    with suppress(OSError):
+        os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)

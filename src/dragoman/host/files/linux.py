@@ -13,6 +13,7 @@ _NO_REPLACE, _EXCHANGE = 1, 2  # how renameat2 renames
 
 _OPENAT2 = 437  # on every machine
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}
+_EMPTY_PATH, _BIRTH = 0x1000, 0x800  # statx: of the descriptor itself; the time it was made
 
 # File systems whose regular files are doors into the kernel: reading one may never end, or do something.
 _PSEUDO = {
@@ -55,6 +56,27 @@ def exchange(dir_fd: int, one: str, other: str) -> None:
 def rename_new(dir_fd: int, old: str, new: str) -> None:
     """Rename to a name nothing has; raises FileExistsError when something has it."""
     _rename(dir_fd, old, new, _NO_REPLACE)
+
+
+def sync_filesystem(fd: int) -> None:
+    """Have everything of the file system a file is on on the disk."""
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if ctypes.CDLL(None, use_errno=True).syncfs(fd) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def born(fd: int) -> int:
+    """When a file or directory was made, in ns; 0 where nobody knows.  With the inode, which is soon used again, it
+    tells one that was removed from another that was made in its place."""
+    if sys.platform != "linux" or not hasattr(_libc(), "statx"):
+        return 0
+    about = ctypes.create_string_buffer(256)
+    if _libc().statx(ctypes.c_int(fd), b"", _EMPTY_PATH, _BIRTH, about) != 0:
+        return 0
+    known = ctypes.c_uint32.from_buffer(about).value
+    seconds, nanoseconds = ctypes.c_int64.from_buffer(about, 80).value, ctypes.c_uint32.from_buffer(about, 88).value
+    return seconds * 10**9 + nanoseconds if known & _BIRTH else 0
 
 
 def is_pseudo(fd: int) -> bool:

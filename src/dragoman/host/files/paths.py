@@ -10,7 +10,7 @@ there on every step is taken from one descriptor to the next:
   directories it names, and is refused when it names none.  `..` starts again from the directory the walk began in,
   so that one moved away meanwhile leads nowhere.
 
-Either ends in a `Place`: a directory held open and a name in it.  Nothing outside is opened, nor even looked at.
+Either ends in an `Entry`: a directory held open and a name in it.  Nothing outside is opened, nor even looked at.
 """
 
 import errno
@@ -19,8 +19,10 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
+from ...places import DIRECTORY, Path, Place, components, is_beneath, open_place, path_of
 from . import linux
 from .errors import Refused
 
@@ -31,7 +33,6 @@ MAX_TRIES = 64  # when directories are renamed while the kernel looks
 
 Components = tuple[str, ...]
 
-DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _IS_A_LINK = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # what O_NOFOLLOW says of one, depending on the system
 
 
@@ -78,8 +79,13 @@ class Root:
     writable: bool = True
     only: str = ""  # the single file
 
+    @property
+    def place(self) -> Place:
+        """The directory for others to use for as long as this is open."""
+        return Place(self.fd, "/" + "/".join(self.real), "/" + "/".join(self.names[-1]))
 
-class Place:
+
+class Entry:
     """A name in a directory that is held open; the name is no link, unless links were not to be followed.
 
     In a `with` block it gives the directory's descriptor, which stays open for as long as the block runs.
@@ -122,35 +128,44 @@ class Place:
         return checked_name(os.path.join(here, *self.missing, self.name).rstrip("/") or "/")
 
 
-def open_root(path: str | os.PathLike[str]) -> Root:
+def open_root(directory: Path | Place) -> Root:
     """Open a directory, from here on known by the path it was named by and by its real one."""
-    given = _absolute(path)
-    fd = os.open(given, DIRECTORY & ~os.O_NOFOLLOW)
-    real = components(path_of(fd) or os.path.realpath(given))
-    return Root(fd, real, _names(given, real))
+    place = directory.again() if isinstance(directory, Place) else open_place(directory, os.O_DIRECTORY)
+    names = (components(path) for path in (place.path, place.named) if path)
+    return Root(place.fd, components(place.path), tuple(dict.fromkeys(names)))
 
 
-def open_exception(path: str | os.PathLike[str], writable: bool) -> Root:
+def open_exception(path: Path, writable: bool) -> Root:
     """Open a tree, or the directory of a single file, which need not be there yet."""
-    given = _absolute(path)
-    real = os.path.realpath(given)
+    real = os.path.realpath(path)
     if os.path.isdir(real):
-        tree = open_root(given)
+        tree = open_root(path)
         return Root(tree.fd, tree.real, tree.names, writable)
     parent = open_root(os.path.dirname(real))
     only = os.path.basename(real)
-    return Root(parent.fd, parent.real, _names(given, (*parent.real, only)), writable, only)
+    names, given = [(*parent.real, only)], components(os.path.join(os.getcwd(), os.fspath(path)))
+    names += [given] if ".." not in given and given not in names else []
+    return Root(parent.fd, parent.real, tuple(names), writable, only)
 
 
-def _absolute(path: str | os.PathLike[str]) -> str:
-    """A path from the root on, with its dots and links as they are."""
-    path = os.fspath(path)
-    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+def open_beneath(root: Place, path: str) -> Place:
+    """Open a directory below a place, which no link on the way leads out of.
 
-
-def _names(given: str, real: Components) -> tuple[Components, ...]:
-    name = components(given)
-    return (real,) if ".." in name or name == real else (real, name)
+    `path` is absolute, and begins with one of the paths the place goes by.  Raises Refused or OSError.
+    """
+    roots = Roots([open_root(root)])
+    try:
+        with closing(roots.find(path)) as entry, entry as dir_fd:
+            if entry.missing:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            fd = os.open(entry.name or ".", DIRECTORY, dir_fd=dir_fd)
+        found = Place(fd, path_of(fd) or entry.path())
+    finally:
+        roots.close()
+    if is_beneath(found.path, root.now()):
+        return found
+    found.close()
+    raise Refused("outside_workspace")
 
 
 class Roots:
@@ -165,7 +180,7 @@ class Roots:
     def close(self) -> None:
         self._descriptors.close()
 
-    def find(self, path: str, *, relative: bool = False, follow: bool = True) -> Place:
+    def find(self, path: str, *, relative: bool = False, follow: bool = True) -> Entry:
         """Where a path leads; a link it ends in is followed, or is itself what is meant."""
         parts = _checked(path)
         with self._descriptors:
@@ -175,11 +190,11 @@ class Roots:
                 root, rest = self.roots[0], parts
             else:
                 raise Refused("relative_path")
-            place = self._find_quickly(root, rest, follow) or _Walk(self, root, rest).place(follow)
-        if path.endswith(("/", "/.")) and place.status and not stat.S_ISDIR(place.status.st_mode):
-            place.close()
+            entry = self._find_quickly(root, rest, follow) or _Walk(self, root, rest).entry(follow)
+        if path.endswith(("/", "/.")) and entry.status and not stat.S_ISDIR(entry.status.st_mode):
+            entry.close()
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        return place
+        return entry
 
     def _start(self, parts: list[str]) -> tuple[Root, list[str]]:
         """The root an absolute path starts in and the rest of it; where several fit, the innermost."""
@@ -197,8 +212,8 @@ class Roots:
                 raise Refused("outside_workspace")
             parts = parts[: max(up - 1, 0)] + parts[up + 1 :]
 
-    def _find_quickly(self, root: Root, parts: list[str], follow: bool) -> Place | None:
-        """The place by one call to the kernel; None when it takes a walk to tell."""
+    def _find_quickly(self, root: Root, parts: list[str], follow: bool) -> Entry | None:
+        """The entry by one call to the kernel; None when it takes a walk to tell."""
         if not self._use_openat2 or root.only or ".." in parts[-1:]:
             return None
         way = "/".join(parts[:-1]) or "."
@@ -217,7 +232,7 @@ class Roots:
         try:
             status = status_at(fd, parts[-1]) if parts else os.stat(fd)
             if not (follow and status and stat.S_ISLNK(status.st_mode)):
-                return Place(root, fd, "".join(parts[-1:]), status)
+                return Entry(root, fd, "".join(parts[-1:]), status)
         except BaseException:
             os.close(fd)
             raise
@@ -235,19 +250,19 @@ class _Walk:
         self._fd = -1
         self._enter(root)
 
-    def place(self, follow: bool) -> Place:
+    def entry(self, follow: bool) -> Entry:
         try:
-            return self._place(follow)
+            return self._entry(follow)
         except BaseException:
             os.close(self._fd)
             raise
 
-    def _place(self, follow: bool) -> Place:
+    def _entry(self, follow: bool) -> Entry:
         for _ in range(MAX_STEPS):
             if not self._pending:
                 if self._root.only:  # a link to the single file's own directory, which is not lent
                     raise Refused("outside_workspace")
-                return Place(self._root, self._fd, "", os.stat(self._fd), trail=tuple(self._trail))
+                return Entry(self._root, self._fd, "", os.stat(self._fd), trail=tuple(self._trail))
             name = self._pending.popleft()
             if name == "..":
                 self._climb()
@@ -258,11 +273,11 @@ class _Walk:
                     *missing, name = name, *self._pending
                     if ".." in (*missing, name):
                         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                    return Place(self._root, self._fd, name, None, tuple(missing), tuple(self._trail))
+                    return Entry(self._root, self._fd, name, None, tuple(missing), tuple(self._trail))
             else:
                 status = status_at(self._fd, name)
                 if not (follow and status and stat.S_ISLNK(status.st_mode)):
-                    return Place(self._root, self._fd, name, status, trail=tuple(self._trail))
+                    return Entry(self._root, self._fd, name, status, trail=tuple(self._trail))
                 self._follow(name)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
@@ -317,49 +332,6 @@ class _Walk:
             self._start([*components(target), *self._pending])
         else:
             self._pending.extendleft(reversed(components(target)))
-
-
-def components(path: str) -> Components:
-    """The names a path is made of."""
-    return tuple(name for name in path.split("/") if name not in ("", "."))
-
-
-def descend(dir_fd: int, names: Iterable[str]) -> int:
-    """Open the directory these names lead to, none of which may be a link; a descriptor for the caller to close."""
-    fd = os.dup(dir_fd)
-    try:
-        for name in names:
-            child = os.open(name, DIRECTORY, dir_fd=fd)
-            os.close(fd)
-            fd = child
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def is_beneath(path: str, top: str) -> bool:
-    """Whether one real path is another or lies under it, by whole components; both as the system tells them."""
-    return f"{path}/".startswith(f"{top.rstrip('/')}/")
-
-
-def path_of(fd: int) -> str | None:
-    """Where an open file or directory is, as the system knows it; None where the system cannot say."""
-    try:
-        path = os.readlink(f"/proc/self/fd/{fd}")
-    except FileNotFoundError:  # no /proc here
-        return _path_of_darwin(fd)
-    if path.endswith(" (deleted)") and os.fstat(fd).st_nlink == 0:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    return path
-
-
-def _path_of_darwin(fd: int) -> str | None:
-    import fcntl
-
-    if not hasattr(fcntl, "F_GETPATH"):
-        return None
-    return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
 
 
 def checked_name(path: str) -> str:

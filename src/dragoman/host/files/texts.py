@@ -60,6 +60,11 @@ def encode(text: str, encoding: str) -> bytes:
         raise Refused("encoding") from exc
 
 
+def text_of(data: bytes, encoding: str | None = None) -> str:
+    """The text that some bytes are; refused when they are none."""
+    return "".join(decode([data], encoding_named(encoding))[1])
+
+
 def decode(chunks: Iterable[bytes], encoding: str) -> tuple[str, Iterator[str]]:
     """The encoding that is really used, and the text, piece by piece; refused when it is none."""
     chunks = iter(chunks)

@@ -15,16 +15,18 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ...errors import Error, RpcError
+from ...errors import Error, ResourceNotFound, RpcError
+from ...places import descend
 from .errors import Refused, refusal
 from .extensions import ChangeKind, FileChange, FilesChanged
-from .paths import MAX_TRIES, checked_name, descend, status_at
+from .locations import Identity, identity_of
+from .paths import MAX_TRIES, checked_name, status_at
 
 MAX_DIRECTORIES = 8192
 MAX_CHANGES = 4096  # kept for a reader who does not keep up
 QUIET, LONGEST = 50, 400  # ms: changes this close together are told together, but not for longer than that
 
-_CREATED = 1  # as watchfiles counts
+_CREATED, _MODIFIED = 1, 2  # as watchfiles counts
 
 
 class Changes:
@@ -43,12 +45,13 @@ class Changes:
 
     async def __anext__(self) -> FilesChanged:
         await self._news.wait()
-        if self.failure:
-            raise self.failure
         with self._lock:
-            self._news.clear()
             pending, self._pending = self._pending, {}
             overflow, self._overflow = self._overflow, False
+            if self.failure is None:
+                self._news.clear()
+        if self.failure and not (pending or overflow):  # what came before it is told first
+            raise self.failure
         changes = [FileChange(path=path, type=kind) for path, kind in sorted(pending.items())]
         return FilesChanged(changes=changes, overflow=overflow)
 
@@ -99,7 +102,7 @@ class _Watch:
         self._watch, self._fd, self._path, self._named = watch, fd, path, named
         self._recursive, self._changes = recursive, changes
         self._top = f"/proc/self/fd/{fd}" if sys.platform == "linux" else path
-        self._known: set[str] = set()  # directories that are watched, by their paths from the top
+        self._known: dict[str, Identity] = {}  # directories that are watched, by their paths from the top
         self.ready, self.stop = threading.Event(), threading.Event()
 
     def run(self) -> None:
@@ -107,6 +110,8 @@ class _Watch:
             self._run()
         except Refused as exc:
             self._changes.fail(refusal(exc.kind, self._named))
+        except RpcError as exc:
+            self._changes.fail(exc)
         except Exception as exc:
             failure = refusal("io_error", self._named)
             failure.__cause__ = exc
@@ -120,24 +125,31 @@ class _Watch:
         try:
             while batch is not None and not self.stop.is_set():
                 found = self._inside(batch)
-                batch = None
-                if self._recursive and self._has_other_directories(found):
-                    before, old = self._known, feed
+                if not os.fstat(self._fd).st_nlink:
+                    self._tell({**found, "": "deleted"})
+                    raise ResourceNotFound("the directory is gone", {"uri": self._named})
+                others, batch = self._others(batch, found), None
+                if self._recursive and others:
+                    before = {name: known for name, known in self._known.items() if not _is_under(name, others)}
+                    old = feed
                     feed, batch = self._start()
                     found.update(self._inside(next(old, ())))
                     old.close()
-                    for directory in self._known - before:  # what came into them before they were watched
+                    for directory in self._known.keys() - before:  # what came into them before they were watched
                         found.update((name, "created") for name in self._names(directory))
                 if found:
-                    self._changes.add({os.path.join(self._path, name): kind for name, kind in found.items()})
+                    self._tell(found)
                 batch = batch or next(feed, None)
         finally:
             feed.close()
 
+    def _tell(self, found: dict[str, ChangeKind]) -> None:
+        self._changes.add({os.path.join(self._path, name).rstrip("/"): kind for name, kind in found.items()})
+
     def _start(self) -> tuple[Any, Any]:
         """Watch all directories there are: a feed of changes, and the first of them; the watch is on by then."""
         for _ in range(MAX_TRIES):
-            self._known = set(self._directories())
+            self._known = {name: known for name in self._directories() if (known := self._identity(name))}
             feed = self._watch(
                 *(os.path.join(self._top, directory) for directory in self._known),
                 watch_filter=None,
@@ -183,8 +195,22 @@ class _Watch:
             return False
         return status is not None and stat.S_ISDIR(status.st_mode)
 
-    def _has_other_directories(self, found: Iterable[str]) -> bool:
-        return any(self._is_directory(name) != (name in self._known) for name in found)
+    def _identity(self, name: str) -> Identity | None:
+        """Which directory has a name now; None when none has."""
+        try:
+            fd = descend(self._fd, name.split("/") if name else ())
+        except OSError:
+            return None
+        try:
+            return identity_of(fd)
+        finally:
+            os.close(fd)
+
+    def _others(self, batch: Iterable[tuple[int, str]], found: Iterable[str]) -> set[str]:
+        """Directories that have come or gone, or have been removed and made again, also within one batch."""
+        named = {os.path.relpath(path, self._top) for change, path in batch if change != _MODIFIED}
+        remade = {name for name in named if name in self._known}
+        return remade | {name for name in found if self._identity(name) != self._known.get(name)}
 
     def _inside(self, batch: Iterable[tuple[int, str]]) -> dict[str, ChangeKind]:
         """What has changed, by paths from the top, and how, going by what is there now."""
@@ -215,3 +241,9 @@ class _Watch:
             return status_at(fd, last)
         finally:
             os.close(fd)
+
+
+def _is_under(name: str, above: set[str]) -> bool:
+    """Whether a path is one of those, or lies below one."""
+    parts = name.split("/")
+    return any("/".join(parts[:depth]) in above for depth in range(1, len(parts) + 1))

@@ -12,20 +12,21 @@ The same, with the asking in between, is what `read_text_file` and its kin do: t
 `permit` with the operation (and, for a change of text, with its diff), and answer.  `permit` raises to refuse.
 Contents are read and written in a thread.
 
-How a path is kept inside is in `paths`, how a file is replaced in `writing`, how several are in `edits`, and what
-an agent is answered when something cannot be had in `errors`.
+How a path is kept inside is in `paths`, what must be there for a change in `condition`, how files are changed in
+`edits`, and what an agent is answered when something cannot be had in `errors`.
 """
 
 import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ParamSpec, Self, TypeVar
 
 from msgspec import Struct
 
-from ...errors import Error, RpcError
+from ...errors import Error
+from ...places import Path, Place, is_beneath
 from ...schema import (
     Diff,
     ReadTextFileRequest,
@@ -36,20 +37,22 @@ from ...schema import (
 from ..operations import FileDelete, FileRead, FileWrite
 from . import extensions as x
 from . import texts
-from .edits import Edit, EditSet, recover_edits
+from .condition import ANYTHING, Condition, Expected, required
+from .edits import Edit, EditSet
 from .errors import Refused, answering, refusal
 from .handles import Directory, Handle, OpenFile, Overlay, Save, Target, Written
 from .journal import Journal, recover
-from .paths import MAX_TRIES, Place, Root, Roots, is_beneath, open_exception, open_root
+from .paths import MAX_TRIES, Entry, Root, Roots, open_exception, open_root
+from .reading import digest_of
+from .replacing import replaced
 from .watching import watching
-from .writing import ANYTHING, Anything, Expected, current_umask, digest_of
+from .writing import current_umask
 
 MAX_EDITS = 1000  # files changed at once
 
-_MOVED = {errno.ENOENT, errno.ELOOP, errno.ESTALE}  # something took the file's place just now: look again
+_MOVED = {errno.ENOENT, errno.ELOOP, errno.ESTALE}  # something took the file's entry just now: look again
 
 Permit = Callable[[FileRead | FileWrite | FileDelete, Diff | None], Awaitable[None]]
-Path = str | os.PathLike[str]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,8 +76,8 @@ class Workspace:
 
     def __init__(
         self,
-        cwd: Path = ".",
-        additional_directories: Iterable[Path] = (),
+        cwd: Path | Place = ".",
+        additional_directories: Iterable[Path | Place] = (),
         exceptions: Iterable[Exemption] = (),
         *,
         overlay: Overlay | None = None,
@@ -89,7 +92,7 @@ class Workspace:
         self._mode = 0o666 & ~current_umask()
         self._journal = Journal(state)
         self._private = os.path.realpath(self._journal.directory)
-        recover(self._journal.directory, recover_edits)
+        recover(self._journal.directory)
         roots: list[Root] = []
         try:
             roots += map(open_root, (cwd, *additional_directories))
@@ -107,9 +110,9 @@ class Workspace:
         return tuple("/" + "/".join(root.real) for root in self._roots.roots[: self._count])
 
     @property
-    def descriptors(self) -> tuple[int, ...]:
+    def places(self) -> tuple[Place, ...]:
         """The same, held open: for a sandbox, which shows what they are rather than what has their names now."""
-        return tuple(root.fd for root in self._roots.roots[: self._count])
+        return tuple(root.place for root in self._roots.roots[: self._count])
 
     def close(self) -> None:
         self._roots.close()
@@ -125,7 +128,7 @@ class Workspace:
 
     def reading(self, path: str) -> OpenFile:
         """Open a regular file."""
-        return self._open(path, lambda place, real: OpenFile(path, place, real, self._overlay))
+        return self._open(path, lambda entry, real: OpenFile(path, entry, real, self._overlay))
 
     def writing(
         self,
@@ -133,32 +136,33 @@ class Workspace:
         *,
         overwrite: bool = True,
         create_directories: bool = True,
-        expected: Expected | Anything = ANYTHING,
+        expected: Expected = ANYTHING,
     ) -> Target:
         """Find where a file is to be written; directories above it are made only when it is.
 
         `expected` guards against a file that has changed: its SHA-256, its time in ns, or None for no file.
         """
+        with answering(path):
+            condition = required(expected, overwrite=overwrite)
 
-        def target(place: Place, real: str) -> Target:
+        def target(entry: Entry, real: str) -> Target:
             return Target(
                 path,
-                place,
+                entry,
                 real,
                 self._journal,
                 self._mode,
                 overlay=self._overlay,
                 save=self._save,
-                overwrite=overwrite,
                 create_directories=create_directories,
-                expected=expected,
+                condition=condition,
             )
 
         return self._open(path, target)
 
     def directory(self, path: str) -> Directory:
         """Find a directory, there or to be made."""
-        return self._open(path, lambda place, real: Directory(path, place, real))
+        return self._open(path, lambda entry, real: Directory(path, entry, real, self._journal))
 
     def editing(self, edits: Sequence[x.FileEdit]) -> EditSet:
         """Look at several files that are to be changed at once, and work out what they are to hold."""
@@ -169,86 +173,64 @@ class Workspace:
     def _edits(self, edits: Sequence[x.FileEdit]) -> EditSet:
         if len(edits) > MAX_EDITS:
             raise refusal("too_large", edits[MAX_EDITS].path)
-        with ExitStack() as stack:
-            opened: list[Edit] = []
-            for edit in edits:
-                opened.append(self._edit(edit))
-                stack.callback(opened[-1].close)
-            found = EditSet(opened, self._journal, self._mode)
-            stack.pop_all()
-            return found
+        return EditSet([self._edit(edit) for edit in edits], self._journal, self._mode)
 
     def _check_saved(self, edits: EditSet) -> None:
         """Refuse to change, together with others, what an editor holds unsaved: that could not be undone."""
         for edit in edits.edits:
             if self._overlay and self._overlay(edit.path) is not None:
-                edits.close()
                 raise refusal("unsaved", edit.named)
 
-    def _open(self, path: str, open: Callable[[Place, str], H]) -> H:
+    def _open(self, path: str, open: Callable[[Entry, str], H]) -> H:
         with answering(path):
             for _ in range(MAX_TRIES):
-                place, real = self._find(path)
+                entry, real = self._find(path)
                 try:
-                    return open(place, real)
+                    return open(entry, real)
                 except OSError as exc:
-                    place.close()
-                    if not (place.status and exc.errno in _MOVED):
+                    entry.close()
+                    if not (entry.status and exc.errno in _MOVED):
                         raise
                 except BaseException:
-                    place.close()
+                    entry.close()
                     raise
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def _find(self, path: str, *, follow: bool = True) -> tuple[Place, str]:
+    def _find(self, path: str, *, follow: bool = True) -> tuple[Entry, str]:
         """Where a path leads, and where that really is."""
-        place = self._roots.find(path, relative=self._relative, follow=follow)
+        entry = self._roots.find(path, relative=self._relative, follow=follow)
         try:
-            real = place.path()
+            real = entry.path()
             if is_beneath(real, self._private):  # whoever writes there rules what the next start does
                 raise Refused("outside_workspace")
         except BaseException:
-            place.close()
+            entry.close()
             raise
-        return place, real
+        return entry, real
 
     def _edit(self, edit: x.FileEdit) -> Edit:
         with answering(edit.path):
-            content, expected = self._content(edit)
-            place, real = self._find(edit.path, follow=not isinstance(edit, x.DeleteEdit))
+            content, condition = self._content(edit)
+            entry, real = self._find(edit.path, follow=not isinstance(edit, x.DeleteEdit))
             try:
-                return Edit(
-                    edit.path,
-                    place,
-                    real,
-                    content,
-                    expected=expected,
-                    overwrite=edit.overwrite if isinstance(edit, x.WriteEdit) else True,
-                )
-            except BaseException:
-                place.close()
-                raise
+                return Edit(edit.path, entry, real, content, condition)
+            finally:
+                entry.close()
 
-    def _content(self, edit: x.FileEdit) -> tuple[bytes | None, Expected | Anything]:
+    def _content(self, edit: x.FileEdit) -> tuple[bytes | None, Condition]:
         """What a file is to hold, and what it must hold until then."""
-        expected: Expected | Anything = edit.expected_sha256 or ANYTHING
+        expected = ANYTHING if edit.expected_sha256 is None else edit.expected_sha256
         if isinstance(edit, x.DeleteEdit):
-            return None, expected
+            return None, required(expected)
         encoding = texts.encoding_named(edit.encoding)
         if isinstance(edit, x.WriteEdit):
-            return texts.encode(edit.content, encoding), expected
-        with self._open(edit.path, lambda place, real: OpenFile(edit.path, place, real, None)) as file:
+            return texts.encode(edit.content, encoding), required(expected, overwrite=edit.overwrite)
+        with self._open(edit.path, lambda entry, real: OpenFile(edit.path, entry, real, None)) as file:
             data = file.read_bytes()
-        digest = digest_of([data])
-        if isinstance(expected, str) and digest != expected.lower():
-            raise Refused("changed")
-        used, pieces = texts.decode([data], encoding)
-        text = "".join(pieces)
+        condition = required(expected).shown(digest_of([data]))
         for replacement in edit.replacements:
-            if text.count(replacement.old_text) != 1:
-                raise Refused("no_match")
-            text = text.replace(replacement.old_text, replacement.new_text)
-        return texts.encode(text, used), digest
+            data = replaced(data, encoding, replacement.old_text, replacement.new_text)
+        return data, condition
 
     # What an agent asks for
 
@@ -300,7 +282,9 @@ class Workspace:
         self, params: x.WriteBinaryRequest, permit: Permit | None = None
     ) -> x.WriteFileResponse:
         with self._writing(params) as target:
-            await _ask(permit, target.operation(params.data))
+            if permit:
+                await asyncio.to_thread(target.look)
+                await permit(target.operation(params.data), None)
             written = await _see_through(target.write, params.data)
         return x.WriteFileResponse(bytes_written=written.bytes_written, created=written.created)
 
@@ -324,12 +308,12 @@ class Workspace:
 
     async def apply_edits(self, params: x.ApplyEditsRequest, permit: Permit | None = None) -> x.ApplyEditsResponse:
         """Change several files: all of them, or none."""
-        with ExitStack() as stack:
-            edits = await _see_through(lambda: stack.enter_context(self._edits(params.edits)))
-            self._check_saved(edits)
-            for edit in edits.edits if permit else ():
-                await _ask(permit, edit.operation, await asyncio.to_thread(edit.diff))
-            return x.ApplyEditsResponse(files=await _see_through(edits.commit))
+        edits = await _see_through(self._edits, params.edits)
+        self._check_saved(edits)
+        for edit in edits.edits if permit else ():
+            diff = await asyncio.to_thread(edit.diff)
+            await _ask(permit, edit.operation, diff)
+        return x.ApplyEditsResponse(files=await _see_through(edits.commit))
 
     @asynccontextmanager
     async def watch(
@@ -350,7 +334,7 @@ class Workspace:
             params.path,
             overwrite=params.overwrite,
             create_directories=params.create_directories,
-            expected=params.expected_sha256 or ANYTHING,
+            expected=ANYTHING if params.expected_sha256 is None else params.expected_sha256,
         )
 
 
@@ -361,7 +345,8 @@ async def _ask(permit: Permit | None, operation: Any, diff: Diff | None = None) 
 
 async def _write(target: Target, text: str, encoding: str | None, permit: Permit | None) -> Written:
     if permit:
-        await permit(target.operation(text, encoding=encoding), await _diff(target, text, encoding))
+        diff = await _diff(target, text, encoding)
+        await permit(target.operation(text, encoding=encoding), diff)
     if taken := target.offer(text):
         return taken
     return await _see_through(target.write, text, encoding=encoding)
@@ -369,13 +354,11 @@ async def _write(target: Target, text: str, encoding: str | None, permit: Permit
 
 async def _diff(target: Target, text: str, encoding: str | None) -> Diff | None:
     """What would change, to be shown; None where there is no text to compare with."""
-    try:
-        old = target.buffer()
-        if old is None:
-            old = await asyncio.to_thread(target.saved_text, encoding=encoding)
-    except RpcError:
+    old = target.show_buffer()
+    seen = await asyncio.to_thread(target.look, encoding=encoding)
+    if old is None and seen.digest is not None and seen.text is None:
         return None
-    return Diff(path=target.path, old_text=old, new_text=text)
+    return Diff(path=target.path, old_text=seen.text if old is None else old, new_text=text)
 
 
 async def _see_through(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -2,15 +2,17 @@
 
 An approval is bound to the fingerprint of one operation; anything that differs in its content, its words, its
 variables or its directory is another operation.  Every process looks again when the file has changed, so what is
-revoked in one is revoked in all.  A file that cannot be read, or that others can write to, approves nothing.
+revoked in one is revoked in all.  A file that cannot be read, or that others can write to, approves nothing and is
+never written over: it stays as it is until the user has mended it or moved it away.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -19,13 +21,14 @@ from msgspec import Struct
 
 from ...directories import state_directory
 from ...errors import Error
-from ..disk import lock, replace
+from ..disk import content, lock, opened, replace
 
 log = logging.getLogger("dragoman")
 
 Scope = Literal["once", "session", "workspace", "always"]
 LIFETIME = 30 * 24 * 3600.0  # seconds an approval is remembered
 MAX_APPROVALS = 10_000
+SKEW = 3600.0  # seconds by which clocks may differ
 MAX_FILE = 16 * 1024 * 1024
 
 
@@ -47,10 +50,40 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: float = 0.0
     expires: float = 0.0
 
-    def covers(self, fingerprint: str, agent: str, workspace: str | None, now: float) -> bool:
-        """Whether this allows an operation of an agent in a workspace now."""
-        in_scope = self.scope == "always" or (self.scope == "workspace" and self.workspace == workspace != "")
-        return in_scope and self.fingerprint == fingerprint and self.agent == agent and now < self.expires
+    def covers(self, asked: "Asked", now: float) -> bool:
+        """Whether this allows what is asked now."""
+        match self.scope:
+            case "always":
+                in_scope = True
+            case "workspace":
+                in_scope = self.workspace == asked.workspace != ""
+            case "session":
+                in_scope = self.session == asked.session != ""
+            case _:
+                in_scope = False
+        is_this = self.fingerprint == asked.fingerprint and self.agent == asked.agent
+        return in_scope and is_this and self.holds(now)
+
+    def holds(self, now: float) -> bool:
+        """Whether its time has come and is not over.
+
+        One from the future was made while the clock was wrong, or it is wrong now: its end means nothing then.
+        """
+        return self.created - SKEW <= now < self.expires
+
+
+class Asked(Struct, frozen=True):
+    """What an approval is looked for: an operation of an agent, in a workspace and a session."""
+
+    fingerprint: str
+    agent: str
+    workspace: str | None
+    session: str = ""
+
+    def among(self, approvals: Iterable[Approval]) -> Approval | None:
+        """The first approval that covers this now."""
+        now = time.time()
+        return next((each for each in approvals if each.covers(self, now)), None)
 
 
 class Trust(Struct, frozen=True):
@@ -74,18 +107,17 @@ class ApprovalStore:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
+        self._complaint = ""  # what was last said of a file that cannot be read
         self._known: tuple[tuple[int, ...], _Contents] = ((), _Contents())  # which file, and what it holds
 
     def approvals(self) -> tuple[Approval, ...]:
         """What is remembered and not over yet."""
         now = time.time()
-        return tuple(approval for approval in self._current().approvals if now < approval.expires)
+        return tuple(approval for approval in self._trusted().approvals if approval.holds(now))
 
     def find(self, fingerprint: str, agent: str, workspace: str | None) -> Approval | None:
         """What allows an operation, if anything does."""
-        now = time.time()
-        found = (a for a in self._current().approvals if a.covers(fingerprint, agent, workspace, now))
-        return next(found, None)
+        return Asked(fingerprint, agent, workspace).among(self._trusted().approvals)
 
     def remember(self, approval: Approval) -> None:
         with self._changing() as contents:
@@ -107,7 +139,7 @@ class ApprovalStore:
             self._replace(msgspec.structs.replace(contents, trusted=(*others, Trust(path, digest))))
 
     def trusts(self, path: str, digest: str) -> bool:
-        return Trust(path, digest) in self._current().trusted
+        return Trust(path, digest) in self._trusted().trusted
 
     def distrust(self, path: str) -> None:
         """Trust a workspace's rule file no longer."""
@@ -117,30 +149,48 @@ class ApprovalStore:
 
     # The file
 
-    def _current(self) -> _Contents:
-        """What the file holds now; nothing when it cannot be trusted itself."""
+    def _trusted(self) -> _Contents:
+        """What the file approves now: nothing when it cannot be read."""
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
+            return self._current()
+        except ApprovalsError as exc:
+            if str(exc) != self._complaint:
+                log.warning("%s; it approves nothing until then", exc)
+            self._complaint = str(exc)
             return _Contents()
-        with open(fd, "rb") as file:
-            status = os.fstat(fd)
-            seen = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode)
-            known, contents = self._known
-            if seen != known:
-                contents = self._checked(status, file.read(MAX_FILE))
-                self._known = (seen, contents)
-        return contents
 
-    def _checked(self, status: os.stat_result, data: bytes) -> _Contents:
-        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o022 or status.st_uid != os.geteuid():
-            log.warning("%s is not a file that only its user can write to: it approves nothing", self.path)
-            return _Contents()
+    def _current(self) -> _Contents:
+        """What the file holds now; raises ApprovalsError when it is there and nobody can tell what it holds."""
         try:
-            return _read(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            log.warning("%s cannot be read, so it approves nothing: %s", self.path, exc)
+            with opened(self.path) as (fd, status):
+                seen = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode)
+                known, contents = self._known
+                if seen != known:
+                    contents = self._checked(status, fd)
+                    self._known = (seen, contents)
+            return contents
+        except (FileNotFoundError, NotADirectoryError):
             return _Contents()
+        except OSError as exc:
+            why = "it is a symbolic link" if exc.errno == errno.ELOOP else str(exc.strerror)
+            raise self._unreadable(why) from None
+
+    def _checked(self, status: os.stat_result, fd: int) -> _Contents:
+        if not stat.S_ISREG(status.st_mode):
+            raise self._unreadable("it is not a plain file")
+        if status.st_uid != os.geteuid():
+            raise self._unreadable("it belongs to another user")
+        if status.st_mode & 0o022:
+            raise self._unreadable("others can write to it (chmod go-w helps, once you have looked at it)")
+        if status.st_size > MAX_FILE:
+            raise self._unreadable(f"it is larger than {MAX_FILE // 2**20} MiB")
+        try:
+            return _read(content(fd, MAX_FILE))
+        except (ValueError, RecursionError) as exc:  # msgspec's errors are ValueErrors, of texts as well
+            raise self._unreadable(str(exc)) from None
+
+    def _unreadable(self, why: str) -> ApprovalsError:
+        return ApprovalsError(f"{self.path} cannot be read: {why}. Mend it, or move it away to begin anew")
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_Contents]:

@@ -1,31 +1,40 @@
 """What an agent asks in `session/request_permission`: its own words about something nobody here can see.
 
-They are shown and answered, never believed: no word of them decides anything.
+They are shown, answered and written down as the claims they are.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ... import schema as s
 from ..diffs import unified
-from ..display import visible
+from ..display import LIMIT, shown_command, visible
+from ..operations import FileDelete, FileRead, FileWrite, Operation
 from .approvals import Scope
-from .questions import DENY_ONCE, DENY_TURN, DETAIL_LIMIT, Option, Question
+from .questions import DENY_ONCE, DENY_TURN, DETAIL_LIMIT, Option, Question, shown_json
+from .subjects import MAX_SHOWN, Command, Subject
 
+UNCHECKED = "These are the agent's own words; what it is going to do cannot be checked."
 MAX_OPTIONS = 16
+MAX_LABEL = 1000  # characters of an option's name or id
 _OURS = "agent_"  # what the ids begin with that we give the agent's options
 
 
-def about_claim(params: s.RequestPermissionRequest) -> Question:
-    """The question an agent wants to have asked: its own words about something we cannot see."""
+def about_claim(params: s.RequestPermissionRequest, subject: Subject, warnings: Sequence[str] = ()) -> Question:
+    """The question an agent wants to have asked: its own words, and what has to be said of what they name."""
     call = params.tool_call
     claims = [("says", call.title), ("calls it", call.kind), ("tool", call.name)]
-    claims += [("file", path) for path in dict.fromkeys(location.path for location in (call.locations or ())[:20])]
-    claims += [("input", None if call.raw_input is s.UNSET else _json(call.raw_input))]
-    claims += [_shown(content) for content in (call.content or ())[:20]]
+    files = dict.fromkeys(location.path for location in call.locations or ())
+    claims += [("file", path) for path in list(files)[:MAX_SHOWN]]
     lines = [f"{name}: {visible(value)}" for name, value in claims if value]
+    if subject.command and subject.command.shown != call.title:
+        lines.append(f"runs: {_shown_command(subject.command)}")
+    if call.raw_input is not s.UNSET and call.raw_input is not None:
+        lines.append(f"input: {shown_json(call.raw_input)}")
+    lines += [_shown(content) for content in (call.content or ())[:MAX_SHOWN]]
     options = [
         Option(f"{_OURS}{number}", visible(option.name, limit=200), option.kind.startswith("allow"), _reach(option))
         for number, option in enumerate(params.options, 1)
@@ -38,14 +47,48 @@ def about_claim(params: s.RequestPermissionRequest) -> Question:
         text="\n".join(lines) or "It does not say what for.",
         options=(*options, DENY_TURN),
         tool_call_id=call.tool_call_id,
-        detail="\n".join(map(_change, _diffs(call))),
-        warnings=("These are the agent's own words; what it is going to do cannot be checked.",),
-        key=hashlib.sha256(msgspec.json.encode(params)).hexdigest(),
+        detail="\n".join(map(_change, _diffs(call) or _named_changes(subject))),
+        warnings=(UNCHECKED, *map(visible, (*_led_elsewhere(subject), *warnings))),
+        key=hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest(),
     )
 
 
+def _shown_command(command: Command) -> str:
+    return visible(command.line) if command.line is not None else shown_command(command.words)
+
+
+def _led_elsewhere(subject: Subject) -> list[str]:
+    """Where a file really is that a link leads to."""
+    return [f"{change.path} is really {change.real}" for change in subject.changes if change.path != change.real]
+
+
+def operations(subject: Subject) -> list[Operation]:
+    """What a question names, as the operations that the host would do."""
+    named: list[Operation] = [subject.command.operation] if subject.command else []
+    match subject.deed:
+        case "read":
+            return [*named, *(FileRead(path=path) for path in subject.paths)]
+        case "delete":
+            return [*named, *(FileDelete(path=path) for path in subject.paths)]
+        case "write":
+            others = [path for path in subject.paths if path not in subject.changed]
+            named += [FileWrite(path=path, digest="unknown") for path in others]
+    return [*named, *(FileWrite(path=path, digest=digest(new)) for path, new in subject.changed.items())]
+
+
+def digest(text: str) -> str:
+    """The digest of a text, as operations have it."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 def _diffs(call: s.ToolCallUpdate) -> list[s.Diff]:
-    return [content for content in (call.content or ())[:20] if isinstance(content, s.Diff)]
+    return [content for content in (call.content or ())[:MAX_SHOWN] if isinstance(content, s.Diff)]
+
+
+def _named_changes(subject: Subject) -> list[s.Diff]:
+    """What the input of a tool changes, for a question that does not show it."""
+    steps = ((change.path, old, new) for change in subject.changes for old, new in change.steps)
+    return [s.Diff(path=path, old_text=old, new_text=new) for path, old, new in steps]
 
 
 def _change(diff: s.Diff) -> str:
@@ -54,17 +97,15 @@ def _change(diff: s.Diff) -> str:
     return f"{visible(diff.path)}{new}\n{visible(unified(diff), limit=DETAIL_LIMIT, lines=True)}"
 
 
-def _shown(content: s.ToolCallContent) -> tuple[str, str]:
+def _shown(content: s.ToolCallContent) -> str:
     """What an agent shows of its own accord; of a diff the file alone, for the rest is the question's detail."""
-    return ("changes", content.path) if isinstance(content, s.Diff) else ("shows", _json(content))
+    if isinstance(content, s.Diff):
+        return f"changes: {visible(content.path)}"
+    return f"shows: {shown_json(msgspec.to_builtins(content))}"
 
 
 def _reach(option: s.PermissionOption) -> Scope:
     return "always" if option.kind.endswith("always") else "once"
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def malformed(params: s.RequestPermissionRequest) -> str | None:
@@ -76,6 +117,8 @@ def malformed(params: s.RequestPermissionRequest) -> str | None:
         return f"it offers more than {MAX_OPTIONS} options"
     if len(set(ids)) < len(ids):
         return "two of its options have the same id"
+    if any(len(option.name) > MAX_LABEL or len(option.option_id) > MAX_LABEL for option in params.options):
+        return f"the name or the id of an option is longer than {MAX_LABEL} characters"
     for option in params.options:
         allows = option.kind.startswith("allow")
         if any(says is not None and says != allows for says in (_says(option.name), _says(option.option_id))):
@@ -108,7 +151,7 @@ def chosen(params: s.RequestPermissionRequest, option: Option | None) -> s.Permi
     """The agent's option behind the one the user chose; None for one of our own."""
     if option is None or not option.id.startswith(_OURS):
         return None
-    return params.options[int(option.id.removeprefix(_OURS)) - 1]
+    return params.options[int(option.id.removeprefix(_OURS).partition("_")[0]) - 1]
 
 
 def response(option: s.PermissionOption | None) -> s.RequestPermissionResponse:
@@ -118,14 +161,29 @@ def response(option: s.PermissionOption | None) -> s.RequestPermissionResponse:
     return s.RequestPermissionResponse(outcome=s.SelectedPermissionOutcome(option_id=option.option_id))
 
 
-def told(params: s.RequestPermissionRequest) -> dict[str, Any]:
-    """A request as the audit log has it."""
+def told(params: s.RequestPermissionRequest, subject: Subject) -> dict[str, Any]:
+    """A request as the audit log has it: what the agent calls it, and the command, files and changes it names."""
     call = params.tool_call
+    claims: dict[str, Any] = {"title": _cut(call.title), "kind": call.kind, "name": _cut(call.name)}
+    if (command := subject.command) is not None:
+        claims |= {"command": _cut(command.shown), "cwd": command.cwd}
+    if subject.changes:
+        claims["changes"] = [
+            {"path": _cut(change.path), "digest": digest(change.steps[-1][1])}
+            for change in subject.changes[:MAX_SHOWN]
+        ]
+    if others := [path for path in subject.paths if path not in {change.path for change in subject.changes}]:
+        claims["paths"] = [_cut(path) for path in others[:MAX_SHOWN]]
     return {
         "operation": "claim",
         "tool_call": call.tool_call_id,
-        "claims": {"title": call.title, "kind": call.kind, "name": call.name},
+        "claims": claims,
         "options": [
-            {"id": option.option_id, "name": option.name, "kind": option.kind} for option in params.options
+            {"id": _cut(option.option_id), "name": _cut(option.name), "kind": option.kind}
+            for option in params.options[: MAX_OPTIONS + 1]
         ],
     }
+
+
+def _cut(text: str | None) -> str | None:
+    return text and text[:LIMIT]

@@ -18,6 +18,7 @@ file of a workspace can only make things stricter until the user trusts it.
 import difflib
 import grp
 import hashlib
+import math
 import os
 import pwd
 import re
@@ -30,12 +31,16 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
+from ... import places
 from ...directories import config_directory
 from ...errors import Error
 from ..addresses import Origin, host_pattern
+from ..disk import content, opened
+from ..display import visible
 from ..operations import KINDS, Operation
-from .launchers import why_not_open
-from .matching import Effect, Place, Rule
+from .matching import Effect, Place, Rule, Sight
+from .patterns import MAX_PATTERN, alternatives, complaint, expanded
+from .programs import why_not_open
 
 EFFECTS: tuple[Effect, ...] = ("deny", "ask", "allow")  # the stronger first
 MAX_FILE = 256 * 1024
@@ -85,15 +90,43 @@ class Rules:
         `trusted` says whether the user trusts a workspace's file, known by its real path and its digest; without
         it none is.
         """
-        rules = cls(_read(Path(user), own=True)[0] if user else ())
+        rules = cls(_read(Path(user), _contents(Path(user), own=True)) if user else ())
         if workspace:
-            theirs, digest = _read(Path(workspace), own=False)
-            path = os.path.realpath(workspace)
-            if not (trusted and trusted(path, digest)):
-                rules.ignored = tuple(rule for rule in theirs if rule.effect == "allow")
-                rules.untrusted = (path, digest) if rules.ignored else None
-            rules.rules += tuple(rule for rule in theirs if rule not in rules.ignored)
+            data = _contents(Path(workspace), own=False)
+            rules._add_untrusted(Path(workspace), data, trusted)
         return rules
+
+    @classmethod
+    def of_workspace(cls, root: places.Place, trusted: Callable[[str, str], bool] | None = None) -> "Rules":
+        """The rules of a workspace that is held open; its file is not read through links."""
+        path = workspace_file(root.path)
+        rules = cls()
+        name = path.parent.name
+        try:
+            if stat.S_ISLNK(os.stat(name, dir_fd=root.fd, follow_symlinks=False).st_mode):
+                raise RulesError(
+                    f"{path.parent} is a link; rules are read from a directory of the workspace itself"
+                )
+            directory = places.descend(root.fd, [name])
+        except (FileNotFoundError, NotADirectoryError):
+            return rules
+        except OSError as exc:
+            raise RulesError(f"{path}: the rules cannot be read: {exc.strerror}") from None
+        try:
+            data = _contents(path, own=False, dir_fd=directory)
+        finally:
+            os.close(directory)
+        rules._add_untrusted(path, data, trusted)
+        return rules
+
+    def _add_untrusted(self, path: Path, data: bytes, trusted: Callable[[str, str], bool] | None) -> None:
+        """Add the rules of a workspace's file: those that allow something only if the user trusts it."""
+        theirs, digest = _read(path, data), hashlib.sha256(data).hexdigest()
+        real = os.path.realpath(path)
+        if not (trusted and trusted(real, digest)):
+            self.ignored = tuple(rule for rule in theirs if rule.effect == "allow")
+            self.untrusted = (real, digest) if self.ignored else None
+        self.rules += tuple(rule for rule in theirs if rule not in self.ignored)
 
     def __add__(self, others: "Rules") -> "Rules":
         """These and others, all in force."""
@@ -102,11 +135,13 @@ class Rules:
     def judge(self, operation: Operation, place: Place) -> Verdict | None:
         """What the strongest rule about an operation says; None when no rule is about it."""
         found: dict[Effect, Verdict] = {}
+        seen = Sight(operation)
         for rule in self.rules:
-            if rule.matches(operation, place):
+            bearing = rule.bearing(seen, place)
+            if bearing == "is":
                 found.setdefault(rule.effect, Verdict(rule.effect, rule, rule.reason))
-            elif rule.effect != "allow" and rule.may_match(operation, place):
-                found.setdefault("ask", Verdict("ask", rule, "this may hide what a rule is about"))
+            elif bearing == "may be":
+                found.setdefault("ask", Verdict("ask", rule, "this may be, or hide, what a rule is about"))
         return next((found[effect] for effect in EFFECTS if effect in found), None)
 
 
@@ -123,9 +158,8 @@ def workspace_file(root: str | os.PathLike[str]) -> Path:
 # Reading a file
 
 
-def _read(path: Path, *, own: bool) -> tuple[list[Rule], str]:
-    """The rules of a file, and its digest."""
-    data = _contents(path, own=own)
+def _read(path: Path, data: bytes) -> list[Rule]:
+    """The rules that a file holds."""
     try:
         text = data.decode()
         document = tomllib.loads(text)
@@ -144,23 +178,24 @@ def _read(path: Path, *, own: bool) -> tuple[list[Rule], str]:
         for number, table in enumerate(document.get(effect, ()), 1):
             line = f":{lines[number - 1]}" if number <= len(lines) else ""
             rules.append(_Table(effect, f"{path}{line} ({effect} rule {number})", table).rule())
-    return rules, hashlib.sha256(data).hexdigest()
+    return rules
 
 
-def _contents(path: Path, *, own: bool) -> bytes:
+def _contents(path: Path, *, own: bool, dir_fd: int | None = None) -> bytes:
+    """What a file holds, which is looked for in an open directory if there is one."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if own else os.O_NOFOLLOW))
+        with opened(Path(path.name) if dir_fd else path, follow=own, dir_fd=dir_fd) as (fd, status):
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+                raise RulesError(f"{path}: rules are a plain file of at most {MAX_FILE // 1024} KiB")
+            if own and (status.st_uid not in (0, os.geteuid()) or _others_can_write(status)):
+                raise RulesError(
+                    f"{path}: others can write to this file, so it cannot allow anything; chmod go-w it"
+                )
+            return content(fd, MAX_FILE)
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as exc:
         raise RulesError(f"{path}: the rules cannot be read: {exc.strerror}") from None
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
-            raise RulesError(f"{path}: rules are a plain file of at most {MAX_FILE // 1024} KiB")
-        if own and (status.st_uid not in (0, os.geteuid()) or _others_can_write(status)):
-            raise RulesError(f"{path}: others can write to this file, so it cannot allow anything; chmod go-w it")
-        return file.read(MAX_FILE)
 
 
 def _others_can_write(status: os.stat_result) -> bool:
@@ -205,7 +240,7 @@ class _Table:
             effect=self.effect,
             operations=operations,
             where=self.where,
-            paths=tuple(map(self._glob, self._texts("path"))),
+            paths=self._globs("path"),
             argv=argv,
             is_open=is_open,
             shell=self._text("shell"),
@@ -259,28 +294,40 @@ class _Table:
         is_texts = isinstance(values, list) and all(isinstance(text, str) and text for text in values)
         if not is_texts or (key in self.table and not values):
             self._fail(f'"{key}" is a string or a list of strings')
+        for text in values:
+            self._check_name(key, text)
         return list(values)
 
     def _text(self, key: str) -> str | None:
         value = self.table.get(key)
         if value is not None and not (isinstance(value, str) and value):
             self._fail(f'"{key}" is a string')
+        if value is not None and key != "reason":
+            self._check_name(key, value)
         return value
 
-    def _glob(self, glob: str) -> str:
-        expanded = os.path.expanduser(glob) if glob.startswith("~/") else glob
-        parts = expanded.removeprefix("/").split("/")
-        if len(glob) > 1024 or "\\" in glob or "\0" in glob:
-            self._fail(f'"{glob[:80]}" is no path; parts are separated by / ')
-        if "" in parts:
-            self._fail(f'"{glob}" has an empty part; a directory with all that is in it is "{glob.strip("/")}/**"')
-        if "." in parts or ".." in parts:
-            self._fail(f'"{glob}": paths are the real ones, without . and ..')
-        return expanded
+    def _check_name(self, key: str, text: str) -> None:
+        """See that something can be called so; a shell may be given blanks around a command, but not nothing."""
+        if (text.strip() != text and key != "shell") or not text.strip():
+            self._fail(f'"{visible(text, limit=80)}" has blanks around it, which no {key} has')
+
+    def _globs(self, key: str) -> tuple[str, ...]:
+        """The patterns for paths under a key, each without braces; a ban means one with them as it stands, too."""
+        found: list[str] = []
+        for glob in self._texts(key):
+            if why := complaint(glob):
+                self._fail(f'"{visible(glob, limit=80)}" {why}')
+            home = expanded(glob)
+            found += [*alternatives(home), *([home] if self.effect != "allow" else [])]
+        return tuple(dict.fromkeys(found))
 
     def _cwd(self) -> str | None:
-        cwd = self._text("cwd")
-        return cwd if cwd in (None, ".") else self._glob(cwd)
+        if (cwd := self._text("cwd")) in (None, "."):
+            return cwd
+        first, *others = self._globs("cwd")
+        if others:
+            self._fail('"cwd" is one pattern without braces; write a rule for each directory')
+        return first
 
     def _argv(self) -> tuple[tuple[str, ...] | None, bool]:
         words = self.table.get("argv")
@@ -292,9 +339,25 @@ class _Table:
         fixed = words[:-1] if is_open else words
         if not fixed or REST in fixed:
             self._fail('"..." stands at the end, after the program at least: argv = ["npm", "test", "..."]')
-        if "*" in fixed or "**" in fixed:
+        if self.effect == "allow" and ("*" in fixed or "**" in fixed):
             self._fail('"*" is no wildcard in argv; write "..." at the end for any further arguments')
+        if self.effect != "allow":
+            self._check_ban(fixed)
         return tuple(fixed), is_open
+
+    def _check_ban(self, words: Sequence[str]) -> None:
+        """See that a ban on a command can be about one: no shell reads its words."""
+        name = words[0]
+        if not name.strip() or (re.search(r"\s", name) and not name.startswith("/")):
+            parted = ", ".join(f'"{piece}"' for piece in name.split())
+            self._fail(f'"{name}" is one word, and no program is called so; write argv = [{parted}, …]')
+        for word in words:
+            if len(word) > MAX_PATTERN:
+                self._fail(f"a word of a command has at most {MAX_PATTERN} characters in a rule")
+            if re.match(r"~|\$\{|\$\(|\$[A-Z_]+(/|$)|`", word):
+                self._fail(f'"{word}": no shell reads this, so it stays as it is; write the path itself, or a *')
+            if re.search(r"\{[^{}]*,[^{}]*\}", word):
+                self._fail(f'"{word}": no shell reads this, so braces stay as they are; write a rule for each')
 
     def _env(self) -> dict[str, str]:
         env = self.table.get("env", {})
@@ -310,13 +373,16 @@ class _Table:
 
     def _expires(self) -> float | None:
         expires = self.table.get("expires")
-        if isinstance(expires, datetime):
-            return expires.timestamp()
-        if isinstance(expires, date):
-            return datetime.combine(expires + timedelta(days=1), time()).timestamp()
-        if expires is not None:
+        if expires is None:
+            return None
+        if not isinstance(expires, date):  # a datetime is one, too
             self._fail('"expires" is a date; write expires = 2030-12-31, without quotes')
-        return None
+        try:
+            if isinstance(expires, datetime):
+                return expires.timestamp()
+            return datetime.combine(expires + timedelta(days=1), time()).timestamp()
+        except (OverflowError, ValueError):  # at either end of the calendar
+            return math.inf if expires.year > 2000 else -math.inf
 
     def _fail(self, what: str) -> NoReturn:
         raise RulesError(f"{self.where}: {what}")

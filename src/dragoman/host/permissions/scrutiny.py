@@ -1,38 +1,77 @@
 """What must be known of an operation before anybody decides on it: is it possible, doubtful, what is it called."""
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
-from ..addresses import host_warning, origin
+from ..addresses import MAX_URL, host_warning, origin
 from ..display import visible
-from ..operations import Execute, FileOperation, FileWrite, McpTool, NetworkAccess, Operation
+from ..operations import Execute, FileOperation, FileRead, FileWrite, McpTool, NetworkAccess, Operation
+from ..protected import protected_by
 from ..variables import is_dangerous
-from .protected import protected_by
+from .matching import Place, is_in
+from .rules import Rules, Verdict
+
+MAX_LISTED = 10  # names in one sentence
+MAX_VARIABLES = 1000  # that one command sets
+MAX_PATH = 4096  # as Linux has it
+MAX_WORD = 128 * 1024
+MAX_WORDS_TOGETHER = 2 * 1024 * 1024
+MAX_NAME = 1024  # characters of the name of a tool or of its server
+
+
+class Doubt(str):
+    """Why an operation must be asked about, in words.
+
+    `about` says what the doubt is about: a protected `path`, `variables`, or the `rest`.
+    """
+
+    about: Literal["path", "variables", "rest"]
+
+    def __new__(cls, words: str, about: Literal["path", "variables", "rest"] = "rest") -> "Doubt":
+        self = super().__new__(cls, words)
+        self.about = about
+        return self
 
 
 def impossible(operation: Operation) -> str | None:
     """Why an operation cannot be what it says; None when it can."""
     match operation:
         case FileOperation(path=path):
-            if not path.startswith("/") or "\0" in path:
+            if not is_path(path):
                 return "the path is not an absolute one"
             if isinstance(operation, FileWrite) and not operation.digest:
                 return "the content that would be written is not known"
         case Execute(argv=argv, cwd=cwd, env=env):
             if not argv or not argv[0]:
                 return "there is no program to run"
-            if not cwd.startswith("/") or any("\0" in text for text in (*argv, cwd, *(v for _, v in env))):
+            if len(env) > MAX_VARIABLES:
+                return f"it sets more than {MAX_VARIABLES} variables"
+            if not is_path(cwd) or any("\0" in text for text in (*argv, *(v for _, v in env))):
                 return "the command or its directory cannot be run as they are"
+            if is_too_long(argv, env):
+                return "the command is longer than the system takes"
             if any(not name or "=" in name or "\0" in name for name, _ in env):
                 return "a variable has no proper name"
         case NetworkAccess(url=url):
-            return None if url else "there is no address"
+            return None if 0 < len(url) <= MAX_URL else "there is no address, or none of a sensible length"
         case McpTool(server=server, tool=tool):
-            return None if server and tool else "there is no tool to call"
+            is_named = 0 < len(server) <= MAX_NAME and 0 < len(tool) <= MAX_NAME
+            return None if is_named else "there is no tool to call, or none with a sensible name"
     return None
+
+
+def is_path(path: str) -> bool:
+    """Whether this can be the absolute path of something."""
+    return path.startswith("/") and len(path) <= MAX_PATH and "\0" not in path
+
+
+def is_too_long(argv: Sequence[str], env: Sequence[tuple[str, str]]) -> bool:
+    """Whether no system could start a command, for its words are too long or too many."""
+    sizes = [*map(len, argv), *(len(name) + len(value) + 1 for name, value in env)]
+    return max(sizes) >= MAX_WORD or sum(sizes) + 9 * len(sizes) > MAX_WORDS_TOGETHER
 
 
 def names(operation: Operation) -> tuple[Operation, ...]:
@@ -48,31 +87,89 @@ def names(operation: Operation) -> tuple[Operation, ...]:
             return (operation,)
 
 
-def doubts(operation: Operation, own: Sequence[str]) -> list[str]:
-    """Why an operation must be asked about, whatever the rules and the preset say."""
+def doubts(operation: Operation, own: Sequence[str]) -> list[Doubt]:
+    """Why an operation must be asked about, whatever the rules say and whatever most presets do."""
     match operation:
         case FileOperation(path=path):
             found = protected_by(path, own)
-            return [f"{visible(found)} is protected"] if found else []
+            asks = found is not None and (found.secret or not isinstance(operation, FileRead))
+            return [Doubt(visible(str(found)), "path")] if asks else []
         case Execute():
-            set_here = {name for name, value in operation.env if is_dangerous(name, value)}
-            dangerous = sorted(set_here.union(operation.dangerous_env))
+            dangerous = _dangerous(operation)
             found = protected_by(operation.cwd, own)
-            changes = [f"{visible(name)} can change what is run" for name in dangerous]
+            changes = [Doubt(f"{_listed(dangerous)} can change what is run", "variables")] if dangerous else []
             if operation.interactive:
-                changes.append("the agent can type into it whatever it likes, without being asked again")
-            return [*changes, f"{visible(found)} is protected"] if found else changes
+                changes.append(Doubt("the agent can type into it whatever it likes, without being asked again"))
+            return [*changes, Doubt(visible(str(found)), "path")] if found else changes
         case NetworkAccess():
             is_plain = origin(operation.url) is not None
-            return [] if is_plain else [host_warning(operation.url) or "this address can be read in several ways"]
+            why = host_warning(operation.url) or "this address can be read in several ways"
+            return [] if is_plain else [Doubt(why)]
         case _:
             return []
 
 
-def names_protected(word: str, cwd: str, own: Sequence[str]) -> bool:
-    """Whether a word of a command, or what follows its =, is a protected path."""
-    paths = (word, word.partition("=")[2])
-    return any(protected_by(os.path.join(cwd, path), own) for path in paths if path)
+def _dangerous(operation: Execute) -> list[str]:
+    """The variables of a command that can change what is run."""
+    set_here = {name for name, value in operation.env if is_dangerous(name, value)}
+    return sorted(set_here.union(operation.dangerous_env))
+
+
+def names_variables(env: Mapping[str, str], operation: Operation) -> bool:
+    """Whether a rule names, with its value, every variable of a command that can change what is run."""
+    if not isinstance(operation, Execute):
+        return False
+    given = dict(operation.env)
+    return all(name in env and env[name] == given.get(name) for name in _dangerous(operation))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names in a row, and how many more there are."""
+    shown = ", ".join(visible(name, limit=100) for name in names[:MAX_LISTED])
+    return f"{shown} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else shown
+
+
+def judged(
+    rules: Rules, names: Sequence[Operation], place: Place, roots: Sequence[str], own: Sequence[str]
+) -> Verdict | None:
+    """What the rules say of an operation under all its names.
+
+    An allow rule has to hold under each of them, and the arguments it leaves open have to stay in the roots and
+    away from what is protected.
+    """
+    verdicts = [rules.judge(name, place) for name in names]
+    for effect in ("deny", "ask"):
+        for verdict in verdicts:
+            if verdict and verdict.effect == effect:
+                return verdict
+    allowed = verdicts[0] if all(verdicts) else None
+    if allowed and allowed.rule.is_open and isinstance(operation := names[-1], Execute):
+        further = operation.argv[len(allowed.rule.argv or ()) :]
+        if doubt := _doubt_about(further, operation.cwd, roots, own):
+            return Verdict("ask", allowed.rule, doubt)
+    return allowed
+
+
+def _doubt_about(words: Sequence[str], cwd: str, roots: Sequence[str], own: Sequence[str]) -> str | None:
+    """Why a rule that leaves its arguments open does not mean these."""
+    for word in words:
+        for path in filter(None, (word, word.partition("=")[2])):
+            full = os.path.join(cwd, path)
+            if protected_by(full, own):
+                return "one of the arguments is a protected path"
+            if os.path.lexists(full) and not any(is_in(os.path.realpath(full), root) for root in roots):
+                return "one of the arguments lies outside the session's directories"
+    return None
+
+
+def told_briefly(operation: Operation) -> dict[str, Any]:
+    """What cannot be done, as the audit log has it: no more of it than can be shown."""
+    match operation:
+        case Execute(argv=argv):
+            about = " ".join(visible(word, limit=200) for word in argv[:MAX_LISTED])
+        case _:
+            about = visible(operation.subject)
+    return {"operation": operation.kind, "subject": about}
 
 
 def told(operation: Operation) -> dict[str, Any]:

@@ -1,15 +1,17 @@
-"""Commands as children that cannot outlive this process; `keeper.py` says how.
+"""Commands as children that cannot outlive this process; `keeper/` says how.
 
 `Keeper` starts them, `Child` is one of them.  Nothing here blocks: a command is started by the keeper, not by a
-fork of this process, which may be large and have threads.
+fork of this process, which may be large and have threads.  Keeper and supervisors are processes that a command can
+stop and kill.  So every wait for one of them has an end, after which it is killed, and what it leaves behind, too.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
-import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +19,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .keeper import MOST_DESCRIPTORS
+from ...owning import own
+from ...programs import has_python, python_command
+from .keeper.commands import MOST_DESCRIPTORS
+from .keeper.control_groups import end_group
+from .keeper.processes import PATIENCE, end_marked, new_mark, send_within
+from .keeper.supervisor import AT_ONCE, MORE
 
-PROGRAM = Path(__file__).with_name("keeper.py")
+PROGRAM = Path(__file__).with_name("keeper")
 LOST = -9  # how a command ended whose supervisor was killed: so was the command
+SILENCE = 1.0  # seconds after which somebody who owes an answer may have been stopped, and is continued
+OVERDUE = PATIENCE + 1.0  # seconds after which a supervisor that was told to end everything is killed
+KEEPER_PATIENCE = PATIENCE + 3.0  # seconds for a keeper to end, which gives its supervisors a little less
+START_PATIENCE = 30.0  # seconds for a command to begin
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +44,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     wrappers: int = 0  # processes around the command that signals pass by
     kept: int = 0  # descriptors for the command, from 3 up
     staged: int = 0  # descriptors to be shown under STAGE
-    placeholders: Sequence[str] = ()  # empty directories to remove should we be killed; where they are comes last
+    protected: Sequence[tuple[str, Sequence[str]]] = ()  # paths below each root; the roots' descriptors come last
 
 
 class StartError(Exception):
@@ -63,18 +74,27 @@ class Child(asyncio.Protocol):
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gone = asyncio.Event()
         self._order, self._watch = order, watch
+        self._mark = new_mark()
+        self._group: str | None = None  # its control group, where it has one
         self._heard = b""
-        self._runs = self._abandoned = False
-        self._left: Sequence[int] = ()
+        self._runs = self._abandoned = self._is_ending = False
+        self._left: Sequence[int] | None = None  # what could not be ended, once everything else is
+        self.set_aside: Sequence[Mapping[str, str]] = ()  # protected paths that were made or replaced meanwhile
         self._link: asyncio.Transport | None = None
+        self._supervisor = 0
+        self.session = 0  # the keeper's, which is its supervisors' too
+        self._pidfd: int | None = None  # of the command, while it runs
+        self._timers: list[asyncio.TimerHandle] = []
 
     def signal(self, number: int) -> None:
         """Send a signal to the command and to what it has started."""
         self._write(bytes([number]))
 
     def end(self) -> None:
-        """Kill the command and everything it has started, daemons included."""
+        """Kill the command and everything it has started, daemons included; `gone` is set before long."""
+        self._is_ending = True
         self._write(b"\0")
+        self._expect()
 
     def abandon(self) -> None:
         """End it, although it may not have begun."""
@@ -84,17 +104,62 @@ class Child(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         if self._link and not self._link.is_closing():
             self._link.write(data)
+            self._rouse()
+
+    # What the supervisor owes
+
+    def _expect(self) -> None:
+        """Something is owed: whoever owes it is continued after a while, and killed if that does not help."""
+        if not self._timers and not self.gone.is_set():
+            loop = asyncio.get_running_loop()
+            self._timers = [loop.call_later(SILENCE, self._rouse), loop.call_later(OVERDUE, self._give_up)]
+
+    def _rouse(self) -> None:
+        self._tell_supervisor(signal.SIGCONT)
+
+    def _give_up(self) -> None:
+        self._tell_supervisor(signal.SIGKILL)
+        if self._link:
+            self._link.abort()
+
+    def _tell_supervisor(self, number: int) -> None:
+        if self._supervisor:
+            send_within(self.session, self._supervisor, number)
+
+    def _watch_command(self) -> None:
+        """Learn of the command's end also when its supervisor cannot tell."""
+        with contextlib.suppress(AttributeError, OSError):  # there are none, or too many open; it may be gone, too
+            self._pidfd = os.pidfd_open(self.pid)
+            asyncio.get_running_loop().add_reader(self._pidfd, self._command_ended)
+
+    def _command_ended(self) -> None:
+        self._unwatch_command()
+        self._expect()
+
+    def _unwatch_command(self) -> None:
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _settle(self) -> None:
+        """Nothing is owed any more."""
+        self._unwatch_command()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
 
     # What the supervisor says
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._link = transport
         if self._abandoned:  # before it was asked for
+            self._left = ()
             transport.close()
             return
         # Not msgspec's JSON: a variable of ours need not be UTF-8, and has to arrive as it is.
-        transport.write(json.dumps(msgspec.structs.asdict(self._order)).encode() + b"\n")
+        order = {**msgspec.structs.asdict(self._order), "mark": self._mark}
+        transport.write(json.dumps(order).encode() + b"\n")
 
     def data_received(self, data: bytes) -> None:
         *lines, self._heard = (self._heard + data).split(b"\n")
@@ -103,25 +168,48 @@ class Child(asyncio.Protocol):
 
     def _hear(self, news: dict[str, Any]) -> None:
         match news:
-            case {"pid": pid}:
-                self.pid, self._runs = pid, True
+            case {"group": path}:
+                self._group = path
+            case {"pid": pid, "supervisor": supervisor}:
+                self.pid, self._supervisor, self._runs = pid, supervisor, True
+                self._watch_command()
                 if not self.started.done():
                     self.started.set_result(None)
             case {"failed": reason}:
+                self._left = ()
                 self._fail(StartError(reason))
             case {"exit": code}:
+                self._unwatch_command()
+                if not self._is_ending:
+                    self._settle()
                 self._exit(code)
+            case {"set_aside": changes}:
+                self.set_aside = changes
             case {"left": left}:
                 self._left = left
-                assert self._link
-                self._link.close()  # there is nothing to wait for
+                if left and self._link:  # there is nothing to wait for
+                    self._link.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(_NotTaken("it was ended before it began"))
+        self._settle()
+        if self._left is None:  # the supervisor was killed, and may have been the only one who knew what there is
+            own(self._sweep(), "sweep")
+        else:
+            self._end(self._left)
+
+    async def _sweep(self) -> None:
+        self._end(await asyncio.to_thread(self._end_hidden))
+
+    def _end_hidden(self) -> list[int]:
+        """Kill what is left of it without those who watched it."""
+        return sorted({*end_group(self._group, PATIENCE), *end_marked(self._mark)})
+
+    def _end(self, left: Sequence[int]) -> None:
         self._exit(LOST)
         self.gone.set()
         if self.pid or self._abandoned:  # otherwise whoever starts it is told, and tells
-            self._watch.gone(self._left)
+            self._watch.gone(left)
 
     def _fail(self, error: StartError) -> None:
         if not self.started.done():
@@ -140,7 +228,8 @@ class Keeper:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._children: weakref.WeakSet[Child] = weakref.WeakSet()  # each lives as long as its link
+        self._children: weakref.WeakSet[Child] = weakref.WeakSet()  # each lives until it is gone
+        self._retired: set[asyncio.Task[None]] = set()  # ends of programs that were replaced
 
     async def start(self, order: Order, fds: Sequence[int], watch: Watch) -> Child:
         """Run a command on copies of stdin, stdout, stderr, its directory, and what else the order counts.
@@ -153,7 +242,6 @@ class Keeper:
             except _NotTaken:
                 if self._process is None or self._is_alive():  # it was closed, or the command itself is at fault
                     raise
-                self._forget()  # somebody killed it before it ran anything
                 return await self._start(Child(order, watch), fds)
         except StartError:
             watch.gone(())
@@ -163,30 +251,44 @@ class Keeper:
         if len(fds) >= MOST_DESCRIPTORS:
             raise StartError("it would need too many descriptors")
         try:
-            if self._control is None:
+            if not self._is_alive():
+                self._retire()
                 self._launch()
-            assert self._control
+            assert self._control and self._process
             ours, theirs = socket.socketpair()
         except OSError as exc:
             raise StartError(exc.strerror or str(exc)) from exc
+        child.session = self._process.pid
         with theirs:
             try:
-                socket.send_fds(self._control, [b"\0"], [theirs.fileno(), *fds])
+                socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
+                for first in range(0, len(fds), AT_ONCE):
+                    socket.send_fds(ours, [MORE], fds[first : first + AT_ONCE])
             except OSError as exc:
                 ours.close()
                 raise _NotTaken(exc.strerror or str(exc)) from exc
         self._children.add(child)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: child, sock=ours)
-            await child.started
+            await self._begun(child, self._process)
         except asyncio.CancelledError:
             child.abandon()
             raise
         return child
 
+    async def _begun(self, child: Child, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a command has begun; a program that was stopped is continued, and in the end killed."""
+        for number, patience in ((signal.SIGCONT, SILENCE), (signal.SIGKILL, START_PATIENCE)):
+            await asyncio.wait([child.started], timeout=patience)
+            if child.started.done():
+                return child.started.result()
+            process.send_signal(number)
+        child.end()
+        raise StartError("the program that starts commands did not answer, and was killed")
+
     async def close(self) -> None:
         """End all commands, and the program that runs them, also when whoever waits for that is in a hurry."""
-        for child in self._children:
+        for child in tuple(self._children):
             child.end()
         try:
             for child in tuple(self._children):
@@ -196,6 +298,7 @@ class Keeper:
                 self._control.close()
                 process, self._process, self._control = self._process, None, None
                 await _ended(process)
+            await asyncio.gather(*self._retired)
 
     def _is_alive(self) -> bool:
         if self._control is None:
@@ -208,12 +311,12 @@ class Keeper:
             return False
 
     def _launch(self) -> None:
-        if not hasattr(os, "fork") or not sys.executable:
+        if not hasattr(os, "fork") or not has_python():
             raise StartError("commands can be run on POSIX systems with a Python interpreter only")
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno()), str(os.getpid())],
+                python_command(str(PROGRAM), str(theirs.fileno()), str(os.getpid()), site=False),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -225,22 +328,43 @@ class Keeper:
         ours.setblocking(False)
         self._control = ours
 
-    def _forget(self) -> None:
+    def _retire(self) -> None:
+        """Let go of a program that was killed, if there is one."""
         if self._control and self._process:
             self._control.close()
-            self._process.wait()  # its end of the wire is closed, so it is over
+            ending = own(_ended(self._process), "keeper")
+            self._retired.add(ending)
+            ending.add_done_callback(self._retired.discard)
             self._control = self._process = None
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a program that was told to end; it is continued first, for it may have been stopped."""
+    process.send_signal(signal.SIGCONT)
+    if process.returncode is not None:
+        return
     if not hasattr(os, "pidfd_open"):
-        await asyncio.to_thread(process.wait)
+        await asyncio.to_thread(_reap, process)
         return
     loop, over, pidfd = asyncio.get_running_loop(), asyncio.Event(), os.pidfd_open(process.pid)
     loop.add_reader(pidfd, over.set)
+    patience = KEEPER_PATIENCE  # when nobody waits any more
     try:
-        await over.wait()
+        async with asyncio.timeout(KEEPER_PATIENCE):
+            await over.wait()
+    except TimeoutError:
+        patience = 0
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
-        process.wait()  # its end of the wire is closed, so it is over soon even where nobody waits any more
+        _reap(process, patience)
+
+
+def _reap(process: subprocess.Popen[bytes], patience: float = KEEPER_PATIENCE) -> None:
+    """Block until a program has ended; one that takes too long is killed."""
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the system itself does not let it go
+            process.wait(PATIENCE)

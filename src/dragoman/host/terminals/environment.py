@@ -7,6 +7,7 @@ passed on, but `dangerous` tells which of it can change what runs, so that someb
 import os
 from collections.abc import Iterable, Mapping
 
+from ...programs import search_path
 from ..variables import EXPORTED_FUNCTION, is_dangerous, is_secret_name, matches
 
 INHERITED = (
@@ -40,6 +41,8 @@ def environment(
         for name, value in ours.items()
         if _inherited(name, named) and not value.startswith(EXPORTED_FUNCTION)
     }
+    if "PATH" in kept:
+        kept["PATH"] = search_path(kept["PATH"])  # a relative entry would make programs of the directory's files
     return {**kept, **dict(set_by_agent)}
 
 

@@ -23,7 +23,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 REFUSED = (errno.EPERM, errno.ENOSYS)
 CLONE = {"x86_64": 56, "aarch64": 220}
 NEW_USER_NAMESPACE = 0x10000000
-FAMILIES = {"packet": 17, "alg": 38, "vsock": 40}
+FAMILIES = {"packet": 17, "tipc": 30, "alg": 38, "vsock": 40}
+NETLINK, AUDIT = 16, 9
+SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
 
 Attempt = tuple[str, Callable[[], Any]]
 
@@ -46,6 +48,8 @@ def attempts(told: dict[str, Any]) -> Iterator[Attempt]:
         yield f"{address!r} can be reached", partial(reaches, family, kind, address)
     for name, family in FAMILIES.items():
         yield f"it can make a socket of family {name}", partial(socket.socket, family, socket.SOCK_DGRAM)
+        yield f"it can ask for a pair of sockets of family {name}", partial(pairs, family)
+    yield "it can talk to the kernel's auditor", lambda: socket.socket(NETLINK, socket.SOCK_RAW, AUDIT)
     yield "it can send raw packets", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
     yield (
         "it sees the host through a process",
@@ -64,6 +68,8 @@ def privileges() -> Iterator[Attempt]:
     yield "it can change its root directory", lambda: os.chroot(".") or True  # type: ignore[func-returns-value]
     yield "it can make a user namespace", nests
     yield "it can make devices", makes_device
+    yield "it can lend out its user's rights", lends_rights
+    yield "it can make whoever opens a file wait", leases
     yield "it sees disks", lambda: [name for name in os.listdir("/dev") if is_disk(f"/dev/{name}")]
     yield "it sees the kernel's objects", lambda: os.path.exists("/sys/kernel")
     yield "it can change the system's files", changes_mode
@@ -79,6 +85,13 @@ def privileges() -> Iterator[Attempt]:
 def calls(number: int) -> bool:
     """Whether the kernel agrees to a system call; its arguments are all invalid."""
     return agrees(libc.syscall(number, *[ctypes.c_long(-1)] * 6))
+
+
+def pairs(family: int) -> bool:
+    """Whether the kernel looks for a pair of sockets of a family; it says so where it knows none."""
+    number = SOCKETPAIR.get(os.uname().machine, -1)
+    found = libc.syscall(number, family, socket.SOCK_STREAM, 0, (ctypes.c_int * 2)())
+    return bool(found >= 0 or ctypes.get_errno() != errno.EAFNOSUPPORT)
 
 
 def agrees(result: int) -> bool:
@@ -135,6 +148,31 @@ def changes_mode() -> bool:
 
 def makes_device() -> bool:
     return works(lambda: os.mknod("device", stat.S_IFBLK | 0o600, os.makedev(8, 0)))
+
+
+def lends_rights() -> bool:
+    """Whether a program can be made that others run with its owner's rights."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    plain = os.open("plain", os.O_CREAT | os.O_WRONLY, 0o755)
+    tries: list[Callable[[], Any]] = [
+        *(partial(os.chmod, "plain", mode) for mode in (0o4755, 0o2755)),
+        lambda: os.fchmod(plain, 0o4755),
+        lambda: os.open("lent", flags, 0o4755),
+        lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755),
+        lambda: os.mknod("made", stat.S_IFREG | 0o4755),
+    ]
+    lent = any(works(attempt) for attempt in tries)
+    os.close(plain)
+    return lent
+
+
+def leases() -> bool:
+    """Whether a file can be held against whoever opens it."""
+    fd = os.open("plain", os.O_RDONLY | os.O_CREAT, 0o600)
+    try:
+        return works(lambda: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK))
+    finally:
+        os.close(fd)
 
 
 def is_disk(path: str) -> bool:

@@ -19,6 +19,7 @@ runs in the `Sandbox`, where there is one, or not at all.  What an agent is told
     InternalError      kind sandbox_unavailable   commands run in a sandbox here, and there is none that holds
 """
 
+import asyncio
 import contextlib
 import os
 import re
@@ -26,13 +27,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from ...errors import InvalidParams, Overloaded, ResourceNotFound
+from ...places import Place, open_place
 from ..operations import Execute
 from .bubblewrap import Wrapped
 from .children import Child, Keeper, StartError
 from .environment import dangerous, environment
 from .limits import Limits
 from .output import Pace
-from .sandbox import Directory, Sandbox
+from .sandbox import Sandbox
 from .terminal import Size, Terminal, Wiring
 
 SHELL = "/bin/sh"
@@ -93,8 +95,8 @@ class Terminals:
         session_id: str,
         operation: Execute,
         *,
-        directory: int | None = None,
-        roots: Sequence[Directory] = (),
+        directory: Place | None = None,
+        roots: Sequence[Place] = (),
         output_byte_limit: int | None = None,
         timeout: float | None = None,
         size: Size | None = None,
@@ -102,8 +104,8 @@ class Terminals:
     ) -> Terminal:
         """Run an operation, and return as soon as it runs.
 
-        `directory`: an open descriptor of the operation's cwd, which is otherwise opened by its path.
-        `roots`: what can be written in a sandbox, as paths or descriptors; by default the cwd.
+        `directory`: the operation's cwd, held open, which is otherwise opened by its path.
+        `roots`: what can be written in a sandbox; by default the cwd.
         `timeout`: seconds after which the command is ended.
         `size`: that of the terminal of a command that is interactive.
         `apart`: tell stdout and stderr apart to those who follow it, which may change the order between them.
@@ -117,10 +119,14 @@ class Terminals:
         try:
             with contextlib.ExitStack() as opened:
                 cwd = _directory(operation.cwd, opened) if directory is None else directory
+                found: Mapping[str, Sequence[str]] = {}
                 if self.sandbox:
-                    await self.sandbox.check()
+                    await self.sandbox.check(roots or [cwd])
+                    await self.sandbox.separate(roots or [cwd])
+                    found = await self.sandbox.survey(roots or [cwd])
                     self._check_wanted(terminal)
-                child = await self._start(terminal, cwd, roots or [cwd], size, apart, opened)
+                wrapped = self._wrapped(operation, roots or [cwd], found)
+                child = await self._start(terminal, cwd, wrapped, size, apart, opened)
         except BaseException as exc:
             self._terminals.pop(terminal.id, None)
             terminal.dismiss()
@@ -136,29 +142,36 @@ class Terminals:
     async def _start(
         self,
         terminal: Terminal,
-        cwd: int,
-        roots: Sequence[Directory],
+        cwd: Place,
+        wrapped: Wrapped,
         size: Size | None,
         apart: bool,
         opened: contextlib.ExitStack,
     ) -> Child:
-        operation = terminal.operation
+        opened.callback(wrapped.close)
+        terminal.wrapped = wrapped
         wiring = Wiring(size, apart)
         opened.callback(wiring.close)
         terminal.attach(wiring)
-        wrapped = self._wrapped(operation, roots, interactive=size is not None)
-        opened.callback(wrapped.close)
-        terminal.wrapped = wrapped
-        order = wrapped.order(limits=self.limits.resources(), tty=size is not None and not self.sandbox)
-        return await self._keeper.start(order, [*wiring.theirs, cwd, *wrapped.descriptors], terminal)
+        limits = {"CORE": 0} if self.sandbox else self.limits.resources()
+        order = wrapped.order(limits=limits, tty=size is not None and not self.sandbox)
+        return await self._keeper.start(order, [*wiring.theirs, cwd.fd, *wrapped.descriptors], terminal)
 
-    def _wrapped(self, operation: Execute, roots: Sequence[Directory], *, interactive: bool) -> Wrapped:
+    def _wrapped(self, operation: Execute, roots: Sequence[Place], found: Mapping[str, Sequence[str]]) -> Wrapped:
         ours = os.environ if self._environ is None else self._environ
         if self.sandbox:
             ours = {**ours, **self.sandbox.environ}
         env = environment(operation.env, inherit=self._inherit, environ=ours)
         if self.sandbox:
-            return self.sandbox.wrap(operation.argv, env, operation.cwd, roots, interactive=interactive)
+            return self.sandbox.wrap(
+                operation.argv,
+                env,
+                operation.cwd,
+                roots,
+                interactive=operation.interactive,
+                limits=self.limits.resources(),
+                found=found,
+            )
         return Wrapped(operation.argv, env)
 
     def find(self, session_id: str, terminal_id: str) -> Terminal:
@@ -194,6 +207,11 @@ class Terminals:
             if session_id is None:
                 await self._keeper.close()
 
+    async def make_way(self, path: str) -> None:
+        """End what runs in a sandbox that protects a path which is about to be changed from outside."""
+        ending = [each for each in self._terminals.values() if each.wrapped and each.wrapped.protects(path)]
+        await asyncio.gather(*(terminal.kill(force=True) for terminal in ending))
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -220,14 +238,12 @@ def cannot_start(reason: str) -> InvalidParams:
     return InvalidParams(reason, {"kind": "cannot_start"})
 
 
-def _directory(path: str, opened: contextlib.ExitStack) -> int:
+def _directory(path: str, opened: contextlib.ExitStack) -> Place:
     """Open a directory, for as long as the command is being started."""
     try:
-        fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+        return opened.enter_context(open_place(path, os.O_DIRECTORY))
     except OSError as exc:
         raise cannot_start(f"cannot run anything in {path!r}: {exc.strerror}") from exc
-    opened.callback(os.close, fd)
-    return fd
 
 
 def _check_text(text: str) -> None:

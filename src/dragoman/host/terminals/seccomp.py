@@ -8,10 +8,22 @@ import errno
 import platform
 import struct
 
-# The kernel's name for a machine, and its numbers of the calls `socket` and `ioctl`.
-_MACHINES = {
-    "x86_64": (0xC000003E, 41, 16),
-    "aarch64": (0xC00000B7, 198, 29),
+_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # the kernel's names for them
+LOOKED_AT: dict[str, tuple[int | None, int | None]] = {  # calls that depend on their arguments: x86_64, aarch64
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "ioctl": (16, 29),
+    "fcntl": (72, 25),
+    "openat2": (437, 437),
+    "open": (2, None),
+    "openat": (257, 56),
+    "creat": (85, None),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
 }
 FORBIDDEN: dict[str, tuple[int, int]] = {  # x86_64, aarch64
     "ptrace": (101, 117),
@@ -38,6 +50,7 @@ FORBIDDEN: dict[str, tuple[int, int]] = {  # x86_64, aarch64
     "fsmount": (432, 432),
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
     "unshare": (272, 97),
     "setns": (308, 268),
     "open_by_handle_at": (304, 265),
@@ -51,46 +64,83 @@ FORBIDDEN: dict[str, tuple[int, int]] = {  # x86_64, aarch64
     "reboot": (169, 142),
     "acct": (163, 89),
     "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
     "syslog": (103, 116),
 }
 FAMILIES = (1, 2, 10, 16)  # unix, the two of the internet, netlink: what a network namespace contains
+NETLINK, ROUTING = 16, 0  # of netlink's many protocols, the one that tells programs their addresses
 KEYSTROKES = (0x5412, 0x541C)  # ioctls that type into a terminal: TIOCSTI, TIOCLINUX
+LEASE = 1024  # of a file, with which whoever opens it outside is made to wait
+# Others could run a file with these bits and be its owner, outside; where calls have the mode of a file.
+BORROWED_RIGHTS = 0o6000
+MODES = {"creat": 1, "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
+FLAGS_AND_MODES = {"open": (1, 2), "openat": (2, 3)}
+CREATING = 0o20000100  # flags with which a mode counts: O_CREAT, O_TMPFILE
 
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_CALL, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24  # where the kernel puts what was called, and its arguments
+_CALL, _MACHINE, _ARGUMENTS = 0, 4, 16  # where the kernel puts what was called, and its arguments
 _OTHER_ABI = 0x40000000  # x86_64 calls by other numbers
 
 
-def seccomp_filter() -> bytes | None:
-    """The filter for this machine; None where we know none."""
+def is_known_machine() -> bool:
+    """Whether there is a filter for this machine."""
+    return platform.machine() in _MACHINES
+
+
+def seccomp_filter() -> bytes:
+    """The filter for this machine, which has to be a known one."""
     machine = platform.machine()
-    if machine not in _MACHINES:
-        return None
-    name, socket, ioctl = _MACHINES[machine]
-    program = [_step(_LOAD, _MACHINE), _step(_EQUAL, name, 1, 0), _step(_RETURN, _KILL), _step(_LOAD, _CALL)]
+    program = [_step(_LOAD, _MACHINE), _step(_EQUAL, _MACHINES[machine], 1, 0), _step(_RETURN, _KILL)]
+    program.append(_step(_LOAD, _CALL))
     if machine == "x86_64":
         program += [_step(_AT_LEAST, _OTHER_ABI, 0, 1), _refuse(errno.ENOSYS)]
-    for number in forbidden_calls().values():
-        program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
-    families = [_step(_EQUAL, family, len(FAMILIES) - i, 0) for i, family in enumerate(FAMILIES)]
-    program += _for(socket, [_step(_LOAD, _FIRST), *families, _refuse(errno.EAFNOSUPPORT), _step(_RETURN, _ALLOW)])
-    keys = [part for key in KEYSTROKES for part in (_step(_EQUAL, key, 0, 1), _refuse(errno.EPERM))]
-    program += _for(ioctl, [_step(_LOAD, _SECOND), *keys, _step(_RETURN, _ALLOW)])
+    for forbidden in forbidden_calls().values():
+        program += [_step(_EQUAL, forbidden, 0, 1), _refuse(errno.EPERM)]
+    for name, numbers in LOOKED_AT.items():
+        if (number := numbers[_column()]) is not None:
+            steps = _looking(name)
+            program += [_step(_EQUAL, number, 0, len(steps)), *steps]
     return b"".join([*program, _step(_RETURN, _ALLOW)])
+
+
+def _looking(name: str) -> list[bytes]:
+    """What becomes of a call, by its arguments."""
+    allow = _step(_RETURN, _ALLOW)
+    match name:
+        case "socket" | "socketpair":
+            families = [_step(_EQUAL, family, len(FAMILIES) - i, 0) for i, family in enumerate(FAMILIES)]
+            known = [_argument(0), *families, _refuse(errno.EAFNOSUPPORT), _step(_EQUAL, NETLINK, 0, 2)]
+            return [*known, _argument(2), _step(_EQUAL, ROUTING, 0, 1), allow, _refuse(errno.EPROTONOSUPPORT)]
+        case "ioctl":
+            keys = [part for key in KEYSTROKES for part in (_step(_EQUAL, key, 0, 1), _refuse(errno.EPERM))]
+            return [_argument(1), *keys, allow]
+        case "fcntl":
+            return [_argument(1), _step(_EQUAL, LEASE, 0, 1), _refuse(errno.EPERM), allow]
+        case "openat2":  # whose mode is out of sight; programs open files in another way then
+            return [_refuse(errno.ENOSYS)]
+        case "open" | "openat":
+            flags, mode = FLAGS_AND_MODES[name]
+            return [_argument(flags), _step(_HAS, CREATING, 0, 3), *_without_borrowed_rights(mode)]
+        case _:
+            return _without_borrowed_rights(MODES[name])
+
+
+def _without_borrowed_rights(mode: int) -> list[bytes]:
+    return [_argument(mode), _step(_HAS, BORROWED_RIGHTS, 0, 1), _refuse(errno.EPERM), _step(_RETURN, _ALLOW)]
 
 
 def forbidden_calls() -> dict[str, int]:
     """The numbers of what the filter forbids on this machine."""
-    machine = platform.machine()
-    if machine not in _MACHINES:
-        return {}
-    column = list(_MACHINES).index(machine)
-    return {name: numbers[column] for name, numbers in FORBIDDEN.items()}
+    return {name: numbers[_column()] for name, numbers in FORBIDDEN.items()}
 
 
-def _for(number: int, steps: list[bytes]) -> list[bytes]:
-    return [_step(_EQUAL, number, 0, len(steps)), *steps]
+def _column() -> int:
+    return list(_MACHINES).index(platform.machine())
+
+
+def _argument(index: int) -> bytes:
+    return _step(_LOAD, _ARGUMENTS + 8 * index)
 
 
 def _refuse(error: int) -> bytes:

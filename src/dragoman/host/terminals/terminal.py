@@ -9,7 +9,7 @@ import secrets
 import signal as signals
 import struct
 import termios
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ... import schema as s
@@ -185,13 +185,13 @@ class Terminal:
         self._ended.set()
 
     def gone(self, left: Sequence[int]) -> None:
+        for change in self._child.set_aside if self._child else ():
+            log.warning("terminal %s: %s", self.id, _told_of(change))
         if left:
             log.warning("terminal %s: processes %s could not be ended", self.id, list(left))
         for timer in self._timers:
             timer.cancel()
         self._output.end()
-        if self.wrapped:
-            self.wrapped.unwrap()
         self._gone.set()
         if self._released:
             self._let_go()
@@ -282,6 +282,14 @@ def _status(code: int, sent: Collection[int]) -> s.TerminalExitStatus:
         return s.TerminalExitStatus(signal=signals.Signals(-code).name)
     except ValueError:
         return s.TerminalExitStatus(signal=f"SIGRTMIN+{-code - signals.SIGRTMIN}")
+
+
+def _told_of(change: Mapping[str, str]) -> str:
+    what = f"{change['path']} is protected, and came into being or was replaced while the command ran in a sandbox"
+    if why := change.get("failed"):
+        return f"{what}; it could not be set aside: {why}. Look at it before you use it"
+    kept = f"{what}; it was set aside as {change.get('kept_as', 'nothing')}"
+    return f"{kept}, and what was there before was put back" if "put_back" in change else kept
 
 
 def _number(signal: str | int) -> int:

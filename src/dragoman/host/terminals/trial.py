@@ -1,4 +1,8 @@
-"""A sandbox's trial: a program inside tries to get out (`escapes.py`), and we look at what it did outside."""
+"""A sandbox's trial: a program inside tries to get out (`escapes.py`), and we look at what it did outside.
+
+First without Landlock, for the mounts have to hold alone.  Then with it, where there is one: the program is shown a
+directory too many, as a mistake in the mounts would, and can neither read nor write in it.
+"""
 
 import asyncio
 import contextlib
@@ -13,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import RpcError
-from .bubblewrap import Wrapped
+from ...places import open_place
+from ...programs import python_command
 from .children import Keeper, StartError
+from .landlock import SCOPES_SINCE
 from .sandbox import Sandbox
 from .seccomp import forbidden_calls
 
@@ -25,43 +31,52 @@ NOBODY = (65534, 65534)
 SEALED = (
     *("/etc/passwd", "/usr/bin/env"),
     *("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname"),
-    *("/proc/sysrq-trigger", "/sys/kernel/uevent_helper", "/sys/fs/cgroup/release_agent"),
+    *("/proc/1/mem", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper", "/sys/fs/cgroup/release_agent"),
     *("/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda"),
 )
-UNMADE = ("/forbidden", "/usr/forbidden", "/etc/forbidden", "/var/forbidden", "/proc/forbidden")
+UNMADE = tuple(f"{place}/forbidden" for place in ("", "/usr", "/etc", "/var", "/proc", "/proc/1", "/dev"))
 HIDDEN = (
     *("/etc/shadow", "/etc/ssh", "/etc/sudoers", "/var/log", "/var/lib", "/boot", "/proc/kcore", "/dev/mem"),
     *("/run/docker.sock", "/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/user", "/sys/kernel"),
 )
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+STRAY = "/stray"
 VARIABLES = {"PATH": "/usr/bin:/bin"}
 
 
+class Untried(Exception):
+    """The trial could not be made, or not to its end; the text says why."""
+
+
 async def attempts(sandbox: Sandbox) -> list[str]:
-    """In which ways a command gets out of a sandbox like this one; what hinders the trial counts as one."""
+    """In which ways a command gets out of a sandbox like this one; raises Untried when that cannot be told."""
     keeper = Keeper()
     try:
         with tempfile.TemporaryDirectory(prefix="dragoman-") as directory, _Scene(sandbox, directory) as scene:
             async with asyncio.timeout(PATIENCE):
-                managed = _told(await scene.play(keeper))
+                managed = _told(await scene.play(keeper, 0), ENOUGH)
+                if sandbox.landlock:
+                    managed += _told(await scene.play(keeper, sandbox.landlock))
             return managed + scene.damage()
+    except TimeoutError as exc:  # which is an OSError without a text
+        raise Untried(f"its trial did not end within {PATIENCE:g} s") from exc
     except (OSError, RpcError, StartError) as exc:
-        return [f"it cannot be tried: {exc}"]
-    except TimeoutError:
-        return ["its trial does not end"]
+        raise Untried(str(exc)) from exc
     finally:
         await keeper.close()
 
 
-def _told(printed: bytes) -> list[str]:
+def _told(printed: bytes, enough: int = 0) -> list[str]:
     """What the program inside managed, by its own account."""
     last = printed.strip().rpartition(b"\n")[2]
     try:
         report = json.loads(last)
         managed, tried = list(report["managed"]), int(report["tried"])
     except (ValueError, KeyError, TypeError):
-        return [f"it cannot be tried: {last[-500:].decode(errors='replace') or 'nothing was said'}"]
-    return managed if tried >= ENOUGH else ["too little was tried"]
+        raise Untried(last[-500:].decode(errors="replace") or "nothing was said") from None
+    if tried < enough:
+        raise Untried(f"only {tried} ways out were tried")
+    return managed
 
 
 class _Scene:
@@ -74,24 +89,28 @@ class _Scene:
         self._sandbox = Sandbox(
             network=sandbox.network, read_only=read_only, protected=sandbox.protected, user=user
         )
+        self._sandbox.programs = sandbox.programs
         self._workspace = Path(directory, "workspace")
         self._secret = Path(directory, "secret")
+        self._stray = Path(directory, "stray")
         self._opened = contextlib.ExitStack()
         self._furnish(user)
 
     def _furnish(self, user: tuple[int, int]) -> None:
         self._secret.write_text("secret")
         self._workspace.mkdir()
+        self._stray.mkdir()
+        (self._stray / "file").write_text("stray")
         os.mkfifo(self._workspace / "pipe", 0o666)
-        for number, path in enumerate(self._sandbox.protected):  # one is a directory, one a file, one is missing
+        for number, path in enumerate(self._sandbox.protected):
             place = self._workspace / path
-            if number % 3 == 0:
+            if number % 2 == 0:
                 place.mkdir(parents=True, exist_ok=True)
-            elif number % 3 == 1:
+            else:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.touch()
         if os.geteuid() == 0:
-            for found in (self._workspace, *self._workspace.rglob("*")):
+            for found in (p for top in (self._workspace, self._stray) for p in (top, *top.rglob("*"))):
                 os.chown(found, *user)
         self._before = self._protected()
 
@@ -106,8 +125,12 @@ class _Scene:
         self._shared = [
             (socket.AF_INET, stream, self._listen(socket.AF_INET, stream, ("127.0.0.1", 0)).getsockname()),
             (socket.AF_INET, socket.SOCK_DGRAM, self._datagrams.getsockname()),
-            (socket.AF_UNIX, stream, self._listen(socket.AF_UNIX, stream, abstract).getsockname().decode()),
         ]
+        self._abstract = (
+            socket.AF_UNIX,
+            stream,
+            self._listen(socket.AF_UNIX, stream, abstract).getsockname().decode(),
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,12 +144,16 @@ class _Scene:
             wire.listen()
         return wire
 
-    async def play(self, keeper: Keeper) -> bytes:
-        """Run the program inside; gives what it printed."""
-        python = os.path.realpath(sys.executable)
-        argv = [python, "-I", "-S", "-c", PROGRAM.read_text(), json.dumps(self._instructions())]
-        workspace = str(self._workspace)
-        wrapped = self._sandbox.wrap(argv, VARIABLES, os.path.realpath(workspace), [workspace])
+    async def play(self, keeper: Keeper, landlock: int) -> bytes:
+        """Run the program inside, with a version of Landlock or without; gives what it printed."""
+        self._sandbox.landlock = landlock
+        (self._workspace / "written").unlink(missing_ok=True)
+        told = json.dumps(self._beside_a_stray(landlock) if landlock else self._instructions())
+        python, *words = python_command("-c", PROGRAM.read_text(), told, site=False)
+        argv = [os.path.realpath(python), *words]
+        with open_place(self._workspace, os.O_DIRECTORY) as workspace, open_place(self._stray) as stray:
+            strays = {STRAY: stray} if landlock else {}
+            wrapped = self._sandbox.wrap(argv, VARIABLES, workspace.path, [workspace], strays=strays)
         with contextlib.ExitStack() as opened:
             opened.callback(wrapped.close)
             null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -137,7 +164,7 @@ class _Scene:
             os.set_blocking(reading, False)
             order = wrapped.order(limits={"CORE": 0})
             fds = [null, writing, writing, here, *wrapped.descriptors]
-            child = await keeper.start(order, fds, _Unwrapping(wrapped))
+            child = await keeper.start(order, fds, _Unheard())
             await child.gone.wait()
             return os.read(reading, 1 << 16)
 
@@ -151,9 +178,22 @@ class _Scene:
             "unreadable": [*HIDDEN, str(self._secret)],
             "protected": self._sandbox.protected,
             "namespaces": {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in kinds},
-            "addresses": self._private if self._sandbox.network else self._private + self._shared,
+            "addresses": self._private + ([] if self._sandbox.network else [*self._shared, self._abstract]),
             "variables": list(VARIABLES),
             "pipe": "pipe",
+        }
+
+    def _beside_a_stray(self, landlock: int) -> dict[str, Any]:
+        """What to try where a directory too many is mounted."""
+        return {
+            **self._instructions(),
+            "forbidden": {},
+            "protected": [],
+            "namespaces": {},
+            "unwritable": [f"{STRAY}/file"],
+            "unmakeable": [f"{STRAY}/new"],
+            "unreadable": [STRAY, f"{STRAY}/file"],
+            "addresses": [self._abstract] if landlock >= SCOPES_SINCE else [],
         }
 
     def damage(self) -> list[str]:
@@ -182,12 +222,9 @@ class _Scene:
         ]
 
 
-class _Unwrapping:
-    def __init__(self, wrapped: Wrapped) -> None:
-        self._wrapped = wrapped
-
+class _Unheard:
     def exited(self, code: int) -> None:
         """What it printed says more."""
 
     def gone(self, left: Sequence[int]) -> None:
-        self._wrapped.unwrap()
+        """The child says so."""

@@ -33,7 +33,7 @@ def json_syntax(source: Source) -> Iterator[Finding]:
     try:
         json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse)
     except json.JSONDecodeError as exc:
-        mended = without_trailing_commas(text)
+        mended = _without_trailing_commas(text)
         if mended != text and _is_valid(mended):
             yield from _trailing_commas(source)
         else:
@@ -64,21 +64,25 @@ def _json(source: Source, line: int, message: str, advice: str) -> Finding:
 
 def _trailing_commas(source: Source) -> Iterator[Finding]:
     lines = Lines(source.text)
-    for found in _TRAILING.finditer(source.text):
-        if found[1] is None:
-            yield Finding(
-                source.path,
-                lines.at(found.start()),
-                "error",
-                "json-trailing-comma",
-                "not valid JSON: a comma with nothing behind it",
-                "delete the comma",
-                is_fixable=True,
-                is_whole=True,
-            )
+    for offset in trailing_commas(source.text):
+        yield Finding(
+            source.path,
+            lines.at(offset),
+            "error",
+            "json-trailing-comma",
+            "not valid JSON: a comma with nothing behind it",
+            "delete the comma",
+            is_fixable=True,
+            is_whole=True,
+        )
 
 
-def without_trailing_commas(text: str) -> str:
+def trailing_commas(text: str) -> Iterator[int]:
+    """Where commas are that have nothing behind them."""
+    return (found.start() for found in _TRAILING.finditer(text) if found[1] is None)
+
+
+def _without_trailing_commas(text: str) -> str:
     return _TRAILING.sub(lambda found: found[1] or "", text)
 
 

@@ -8,17 +8,37 @@ from ..findings import Finding, Source
 
 _MERGE = re.compile(r"^<{7} .+$", re.MULTILINE)
 _MERGE_END = re.compile(r"^>{7} .+$", re.MULTILINE)
+_NOTE_WORDS = ("TODO", "FIXME", "XXX", "HACK")
 _WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 _NOTE = re.compile(
     r"(?:#|//|/\*|<!--|--|;|%|^\s*\*)[^\n]{0,200}?\b(TODO|FIXME|XXX|HACK)\b(?=[:(\s]|$)[:\s]*([^\n]{0,100})"
 )
 _DEBUGGERS = {
-    ".py": re.compile(r"^\s*(?:breakpoint\(\)|(?:import\s+)?i?pdb(?:\.set_trace\(\))?\s*(?:$|;|#))"),
-    **dict.fromkeys((".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs"), re.compile(r"^\s*debugger\s*;?\s*(?:$|//)")),
-    ".rb": re.compile(r"^\s*(?:binding\.(?:pry|irb)|byebug)\s*(?:$|#)"),
+    ".py": re.compile(r"(?<![\w.])(?:breakpoint|(?:i|pu)?pdb\.set_trace|pudb\.set_trace)\(|^\s*i?pdb\s*$"),
+    **dict.fromkeys(
+        (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs"), re.compile(r"(?:^|[;{})\s])debugger\s*(?=;|\}|$)")
+    ),
+    ".rb": re.compile(
+        r"(?:^|[;{|]|\bthen|\bdo)\s*(?:binding\.(?:pry|irb)|byebug)\s*(?=$|[;}#]|if\b|unless\b|end\b)"
+    ),
 }
+_DEBUGGER_WORDS = ("breakpoint", "pdb", "pudb", "debugger", "binding", "byebug")
+# Strings and comments of one line; a string that is not closed is one that began before it, or goes on behind it.
+_NO_CODE = re.compile(r"\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?|(?:#|//|/\*|^\s*\*).*")
 LONGEST = 2000  # characters of a line somebody wrote by hand
 PROSE = (".md", ".rst", ".txt", ".adoc", ".csv", ".tsv", ".svg", ".html", ".lock")  # `#` begins no comment here
+
+
+_PROSE_NAMES = re.compile(
+    r"(?:^|/)(?:licen[cs]es?|copying|copyright|notice|authors|contributors|patents|readme|changes|changelog|news|todo)"
+    r"(?:-[\w.-]+)?$",
+    re.IGNORECASE,
+)
+
+
+def is_prose(path: str) -> bool:
+    """Whether a file is written for people alone."""
+    return path.endswith(PROSE) or bool(_PROSE_NAMES.search(path))
 
 
 def has_merge_markers(text: str) -> bool:
@@ -43,20 +63,27 @@ def merge_markers(source: Source) -> Iterator[Finding]:
 
 def debuggers(source: Source) -> Iterator[Finding]:
     pattern = next((known for suffix, known in _DEBUGGERS.items() if source.path.endswith(suffix)), None)
-    if pattern is None:
+    if pattern is None or not any(word in source.text for word in _DEBUGGER_WORDS):
         return
-    for number, line in enumerate(source.text.splitlines(), 1):
-        if pattern.match(line):
-            yield Finding(
-                source.path, number, "warning", "debugger", "a debugger is started here", "delete the line"
-            )
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if len(line) < LONGEST and pattern.search(line) and pattern.search(_NO_CODE.sub(_blank, line)):
+            yield started_here(source.path, number)
+
+
+def started_here(path: str, line: int) -> Finding:
+    """A debugger that was left behind."""
+    return Finding(path, line, "warning", "debugger", "a debugger is started here", "delete it")
+
+
+def _blank(found: re.Match[str]) -> str:
+    return "_" * len(found[0])
 
 
 def notes(source: Source) -> Iterator[Finding]:
     """The TODOs and FIXMEs in comments."""
-    if source.path.endswith(PROSE):
+    if source.path.endswith(PROSE) or not any(word in source.text for word in _NOTE_WORDS):
         return
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         if len(line) < LONGEST and _WORDS.search(line) and (found := _NOTE.search(line)):
             word, rest = found.groups()
             said = rest.strip(" */->")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..findings import Finding, Severity, Source
-from .leftovers import has_merge_markers
+from .leftovers import has_merge_markers, started_here
 
 _NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
 _NOQA_FILE = re.compile(r"^[ \t]*+#[ \t]*(?:flake8|ruff)[:=][ \t]*noqa[ \t]*$", re.IGNORECASE | re.MULTILINE)
@@ -47,6 +47,9 @@ ADVICE = {
 }
 
 
+DEBUGGERS = ("breakpoint", "pdb.set_trace", "ipdb.set_trace", "pudb.set_trace")
+
+
 class Told(NamedTuple):
     node: ast.AST
     code: str
@@ -77,7 +80,7 @@ def python_syntax(source: Source) -> Iterator[Finding]:
 def parsed(source: Source) -> ast.Module | None:
     """The file as a tree; None where there is none to be had, a SyntaxError where it is the file's fault."""
     text = source.text
-    if not source.path.endswith((".py", ".pyi")) or has_merge_markers(text) or _nesting(text) > DEEPEST:
+    if not source.path.endswith((".py", ".pyi")) or has_merge_markers(text) or nesting(text) > DEEPEST:
         return None
     try:
         with _SILENCE, warnings.catch_warnings():
@@ -87,12 +90,27 @@ def parsed(source: Source) -> ast.Module | None:
         return None
 
 
-def _nesting(text: str) -> int:
+def nesting(text: str) -> int:
+    """How many brackets are open at once, at most."""
     depth = deepest = 0
     for char in re.findall(r"[(\[{)\]}]", text):
         depth = depth + 1 if char in "([{" else max(depth - 1, 0)
         deepest = max(deepest, depth)
     return deepest
+
+
+def debuggers(source: Source) -> Iterator[Finding] | None:
+    """Calls that start a debugger; None where the file cannot be parsed, so that nobody knows."""
+    if not any(word in source.text for word in ("breakpoint", "set_trace")):
+        return iter(())
+    try:
+        tree = parsed(source)
+    except SyntaxError:
+        tree = None
+    if tree is None:
+        return None
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return (started_here(source.path, node.lineno) for node in calls if _name(node.func) in DEBUGGERS)
 
 
 def python_rules(source: Source) -> Iterator[Finding]:
@@ -103,7 +121,7 @@ def python_rules(source: Source) -> Iterator[Finding]:
         return
     if tree is None or _NOQA_FILE.search(source.text):
         return
-    lines = source.text.splitlines()
+    lines = source.text.split("\n")
     nodes = list(ast.walk(tree))
     specs = {
         id(node.format_spec) for node in nodes if isinstance(node, ast.FormattedValue)

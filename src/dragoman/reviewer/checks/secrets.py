@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from ..findings import Finding, Source
 from .leftovers import LONGEST, Lines
 
 MOST_HITS = 1000
+HIDDEN = "(a secret)"
 KEY_BLOCK, IN_ADDRESS = "a private key", "a password in an address"
 # Names and values made up for a test or an example are its business.
 _MADE_UP = re.compile(
@@ -45,20 +48,25 @@ _ASSIGNED = re.compile(
     r"(?i:passw(?:or)?d|passphrase|secret|(?:api|access|private)_?key|(?:auth|access)_?token)"
     r"[\"']?[ \t]*(?:=>|[=:])[ \t]*(?:str[ \t]*=[ \t]*)?[rbuf]?([\"'])([^\"'\n]{8,200})\1"
 )
-_WORDS_FOR_SECRETS = ("passw", "passphrase", "secret", "key", "token")
+_NAMES = (
+    *("password", "passwd", "passphrase", "secret", "apikey", "api_key", "accesskey", "access_key", "privatekey"),
+    *("private_key", "authtoken", "auth_token", "accesstoken", "access_token"),
+)
 _NAME_BEFORE = re.compile(r"(?<![\w:.-])[\w.-]{0,40}$")
 _PLACEHOLDER = re.compile(
     r"(?i)^(?:.*(?:example|sample|change[-_ ]?me|placeholder|dummy|your|insert|redacted|not[-_ ]?a|todo|default).*"
     r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|arn:.*|os\.environ.*|none|null|true|false)$"
 )
-_WORDS = re.compile(r"^[a-z]+(?:[ _.:/-][a-z]+)*$", re.IGNORECASE)  # prose or a name, such as "Enter the password"
+_WORDS = re.compile(
+    r"^[a-z]+(?:[ _.:/-]{1,3}[a-z]+)*$", re.IGNORECASE
+)  # prose or a name, such as "Enter the password"
 
 
 def secrets(source: Source) -> Iterator[Finding]:
     hits = list(islice(_secrets_in(source), MOST_HITS))
     lines = Lines(source.text if hits else "")
     told: set[int] = set()
-    for offset, what in hits:
+    for offset, what, _ in hits:
         line = lines.at(offset)
         if line not in told and (what == KEY_BLOCK or lines.length(line) < LONGEST):
             told.add(line)
@@ -72,24 +80,51 @@ def secrets(source: Source) -> Iterator[Finding]:
             )
 
 
-def _secrets_in(source: Source) -> Iterator[tuple[int, str]]:
-    """Where secrets begin, and what they are."""
+def without_secrets(finding: Finding, source: Source) -> Finding:
+    """A finding whose words repeat no secret of its file, whoever found it."""
+    values = [value for _, _, value in islice(_secrets_in(source), MOST_HITS)]
+    message, advice = finding.message, finding.advice
+    for value in sorted(values, key=len, reverse=True):
+        message, advice = message.replace(value, HIDDEN), advice.replace(value, HIDDEN)
+        if value[:20] in message:  # a message that was cut
+            message = message.split(value[:20])[0] + HIDDEN
+    return replace(finding, message=message, advice=advice)
+
+
+def _secrets_in(source: Source) -> Iterator[tuple[int, str, str]]:
+    """Where secrets begin, what they are, and the secrets."""
     is_made_up = _MADE_UP.search(source.path) is not None
     for what, beginnings, pattern in _LOOKS:
         if (is_made_up and what == IN_ADDRESS) or not any(beginning in source.text for beginning in beginnings):
             continue
         for found in pattern.finditer(source.text):
             if not (found.groups() and _is_placeholder(found[1])) and "EXAMPLE" not in found[0]:
-                yield found.start(), what
-    lower = source.text.lower()
-    if is_made_up or not any(word in lower for word in _WORDS_FOR_SECRETS):
+                yield found.start(), what, found[1] if found.groups() else found[0]
+    if is_made_up:
         return
-    for found in _ASSIGNED.finditer(source.text):
+    for found in _assigned(source.text):
         before = _NAME_BEFORE.search(source.text, max(found.start() - 41, 0), found.start())
         if before and not _is_placeholder(found[2]):
             name = re.match(r"\w+", found[0])
             assert name
-            yield found.start(), f"a value for {(before[0] + name[0]).lstrip('.-_')!r}"
+            yield found.start(), f"a value for {(before[0] + name[0]).lstrip('.-_')!r}", found[2]
+
+
+def _assigned(text: str) -> Iterator[re.Match[str]]:
+    """The places where a name that says it is secret has a literal; names are found faster than by the pattern."""
+    lower = text.lower()
+    if len(lower) != len(text):  # letters that are longer when they are small
+        yield from _ASSIGNED.finditer(text)
+        return
+    places: set[int] = set()
+    for name in _NAMES:
+        at = lower.find(name)
+        while at >= 0:
+            places.add(at)
+            at = lower.find(name, at + 1)
+    for at in sorted(places):
+        if found := _ASSIGNED.match(text, at):
+            yield found
 
 
 def _is_placeholder(value: str) -> bool:

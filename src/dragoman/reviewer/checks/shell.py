@@ -35,8 +35,15 @@ RULES = (
     Rule(
         "shell-unquoted-test",
         "warning",
-        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?(?:-[a-zA-Z]\s+)?{_NAME}(?=\s)(?!\s+-(?:eq|ne|lt|le|gt|ge)\b)"),
+        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?{_NAME}\s+(?:==?|!=|-nt|-ot|-ef)\s"),
         "a variable without quotes in [ ]: when it is empty, the test is a syntax error",
+        'write "$name" with the quotes',
+    ),
+    Rule(
+        "shell-unquoted-test",
+        "warning",
+        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?-n\s+{_NAME}\s"),
+        "a variable without quotes behind -n: when it is empty, the test is true",
         'write "$name" with the quotes',
     ),
     Rule(
@@ -161,16 +168,15 @@ def _exits_on_error(text: str) -> bool:
     return bool(_ERREXIT.search(text) or (found and re.search(r"\s-\w*e", found[2])))
 
 
-def with_plain_equals(source: Source) -> str:
-    """The script with = for == where it is sh and the two mean the same."""
+def double_equals(source: Source) -> Iterator[tuple[int, int]]:
+    """Where a script has == that means =, for it is sh."""
     if not is_shell(source) or not _is_sh(source):
-        return source.text
+        return
     rule = next(rule for rule in RULES if rule.code == "shell-equals-in-sh")
-    lines = source.text.split("\n")
-    for number, line in enumerate(bare(source.text).split("\n")):
-        for found in reversed(list(rule.pattern.finditer(line))):
-            lines[number] = lines[number][: found.start(1)] + "=" + lines[number][found.end(1) :]
-    return "\n".join(lines)
+    start = 0
+    for line in bare(source.text).split("\n"):
+        yield from ((start + found.start(1), start + found.end(1)) for found in rule.pattern.finditer(line))
+        start += len(line) + 1
 
 
 def bare(text: str) -> str:

@@ -8,13 +8,14 @@ from ..findings import Finding, Source
 LARGE = 1024 * 1024
 GENERATED = ("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "go.sum")
 
+_TEST_DATA = re.compile(r"(?:^|/)(?:testdata|test[-_]data|fixtures?)/")  # which is what it is on purpose
 # The characters that make a text read otherwise than it is run.
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = re.compile("(?<=[\\w])[\u200b\u2060\ufeff](?=[\\w])")
 
 
 def encoding(source: Source) -> Iterator[Finding]:
-    if source.encoding_error:
+    if source.encoding_error and not _TEST_DATA.search(source.path):
         yield Finding(
             source.path,
             source.encoding_error,
@@ -28,7 +29,7 @@ def encoding(source: Source) -> Iterator[Finding]:
 def hidden_characters(source: Source) -> Iterator[Finding]:
     if source.text.isascii():
         return
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         if found := _BIDI.search(line) or _INVISIBLE.search(line):
             yield Finding(
                 source.path,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ... import schema as s
+from ...host.disk import plain_content
 from .outcome import WrongArgument
 
 EMBEDDED = 256 * 1024  # bytes of text that go along; of a longer one the agent reads what it needs
@@ -37,12 +38,12 @@ def _block(file: Path, takes: s.PromptCapabilities) -> s.ContentBlock:
 
 
 def _base64(file: Path) -> str:
-    return base64.b64encode(file.read_bytes()).decode()
+    return base64.b64encode(plain_content(file, PICTURE)).decode()
 
 
 def _text(file: Path) -> str | None:
     try:
-        text = file.read_bytes().decode()
+        text = plain_content(file, EMBEDDED).decode()
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text

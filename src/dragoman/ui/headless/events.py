@@ -10,6 +10,7 @@ from ...client import Client
 from ...host.audit import Redactor
 from ...host.permissions import Question
 from .outcome import Outcome
+from .wording import is_worth_a_line
 
 TOLD = ("operation", "path", "creates", "argv", "cwd", "shell", "url", "server", "tool", "arguments", "claims")
 ASKED = ("title", "text", "warnings", "detail", "operation", "options")
@@ -26,6 +27,10 @@ class Events:
         self._redactor = Redactor.of_environment()
         self._session_id: str | None = None
 
+    def starting(self, agent: str, seconds: int) -> None:
+        if is_worth_a_line(seconds):
+            self._tell("starting", agent=agent, seconds=seconds)
+
     def began(self, client: Client, session_id: str, cwd: str) -> None:
         self._session_id = session_id
         self._tell("session", sessionId=session_id, cwd=cwd, agent=client.agent_info)
@@ -37,8 +42,10 @@ class Events:
         if not isinstance(event, s.PromptResponse):
             self._tell("update", sessionId=self._session_id, update=event)
 
-    def asked_about(self, call: s.ToolCallUpdate) -> None:
-        """What the agent asks about is part of the question."""
+    def asked_about(self, request: s.RequestPermissionRequest) -> None:
+        """What the agent asks, in its own words, whoever answers it."""
+        told = {"toolCall": request.tool_call, "options": request.options}
+        self._tell("permission_request", sessionId=request.session_id, **told)
 
     def asked(self, question: Question) -> None:
         ids = {"sessionId": question.session_id, "toolCallId": question.tool_call_id or None}
@@ -50,7 +57,8 @@ class Events:
         more = {name: event.get(name) for name in ("decision", "why", "scope", "asked")}
         if "env" in event:
             about["env"] = list(event["env"])  # what they are set to is nobody's business
-        self._tell("decision", sessionId=event.get("session"), **self._redactor.value({**about, **more}))
+        ids = {"sessionId": event.get("session"), "toolCallId": event.get("tool_call")}
+        self._tell("decision", **ids, **self._redactor.value({**about, **more}))
 
     def terminal(self, id: str, command: str) -> None:
         self._tell("terminal", terminalId=id, command=command)

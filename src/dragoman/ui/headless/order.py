@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -22,7 +23,9 @@ class Order(Struct, kw_only=True):
     session: str | None = None
     latest: bool = False
     timeout: float | None = None
-    sandbox: bool = False
+    sandbox: Literal["commands", "agent"] | None = None  # what runs in one
+    visible: Sequence[str] = ()  # what an agent in a sandbox can read, too
+    network: Sequence[str] = ()  # the hosts that it can connect to
     dialect: str | None = None  # what the agent speaks, where that cannot be told
     json: bool = False
     interactive: bool = False  # whether somebody sits at stderr's terminal

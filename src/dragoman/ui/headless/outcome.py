@@ -23,7 +23,9 @@ class WrongArgument(Error):
     """The command line asks for something this agent does not have."""
 
 
-def outcome_of(response: s.PromptResponse, denied: int) -> Outcome:
-    """How a run ended whose turn did."""
+def outcome_of(response: s.PromptResponse, denied: int, *, stopped: bool = False) -> Outcome:
+    """How a run ended whose turn did; some agents cancel a turn by themselves in which something was denied."""
     code = STOPS.get(response.stop_reason, DONE)
+    if response.stop_reason == "cancelled" and denied and not stopped:
+        code = DONE
     return Outcome(DENIED if code == DONE and denied else code, response.stop_reason, response.usage, denied)

@@ -7,12 +7,14 @@ from typing import Any
 from ... import schema as s
 from ...host import Host
 from ...host.display import shown_command
+from ...host.isolation import Isolation
 from ...host.permissions import Question
 from ...host.terminals import Terminal
 from ...session import Session
 from .floor import Floor
 from .keys import Desk
 from .order import Order
+from .unasked import Unasked
 from .view import View
 
 LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
@@ -23,9 +25,20 @@ class Reception(Host):
 
     def __init__(self, order: Order, view: View, desk: Desk | None) -> None:
         name = order.agent.name or order.agent.described()
-        super().__init__(preset=order.preset, asker=self.ask, sandbox=order.sandbox, agent_name=name)
+        isolation = None
+        if order.sandbox == "agent":
+            isolation = Isolation([*order.agent.places, *order.visible], order.network, user=True)
+        super().__init__(
+            preset=order.preset,
+            asker=self.ask,
+            sandbox=order.sandbox is not None,
+            isolation=isolation,
+            agent_name=name,
+        )
+        self.missing_files = order.agent.missing
         self.denied = 0
         self.unasked = False  # whether somebody should have been asked and nobody was there
+        self.unasked_acts = Unasked()
         self.shown: Session | None = None
         self.floor = Floor(view.show)
         self._view, self._desk = view, desk
@@ -53,8 +66,14 @@ class Reception(Host):
         if params.session_id in self._cancelled:
             return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
         self._catch_up()
-        self._view.asked_about(params.tool_call)
+        self.unasked_acts.asked()
+        self._view.asked_about(params)
         return await super().request_permission(params)
+
+    def update(self, params: s.SessionNotification) -> None:
+        if self.shown is not None:  # not what an earlier turn did, which is told when a session is loaded
+            self.unasked_acts.hear(params.update)
+        super().update(params)
 
     def _catch_up(self) -> None:
         """Show what has arrived and was not shown yet."""
@@ -62,6 +81,7 @@ class Reception(Host):
             self._view.show(update)
 
     def decided(self, event: Mapping[str, Any]) -> None:
+        self.unasked_acts.asked()
         self.denied += event.get("decision") == "deny"
         self._view.decided(event)
 
@@ -86,6 +106,11 @@ class Reception(Host):
                 self._view.output(terminal.id, chunk.text, chunk.stream)
         finally:
             self._view.terminal_ended(terminal.id, terminal.status)
+
+    async def let_go(self) -> None:
+        """End what was there for the agent, once it is gone."""
+        if self.isolation:
+            await self.isolation.close()
 
     async def follow_up(self) -> None:
         """Show what commands have printed last; those that still run are followed no longer."""

@@ -2,21 +2,27 @@
 
 import asyncio
 import contextlib
-import io
+import errno
+import itertools
 import logging
+import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 
 from ... import schema as s
 from ...client import Client
-from ...connecting import connect
 from ...errors import AgentStartError, AuthRequired, Error, RpcError
+from ...host.audit import Redactor
 from ...host.permissions import RulesError
-from ...host.processes import Launch
+from ...host.processes import Launch, start
+from ...host.terminals import landlock
 from ...session import Session
+from ..output import complaint, install
 from .attachments import attached
 from .events import Events
+from .guarded import Failures, guarded
 from .keys import Desk, Keyboard
 from .opening import open_session, set_mode, set_option
 from .order import Order
@@ -25,8 +31,17 @@ from .reception import Reception
 from .screen import Screen
 from .view import View
 
+START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time
+COMMANDS_INSIDE = (
+    "sandbox: commands that the agent asks us to run are inside; its own process, and what it runs by itself "
+    "after a yes, are outside"
+)
+AGENT_INSIDE = (
+    "sandbox: the agent is inside with all that it starts, and so are commands that it asks us to run; files that "
+    "it asks us to read or write are read and written from outside, as permitted; it connects to {network}"
+)
 GRACE = 10.0  # seconds a turn has to end once it was cancelled
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Run:
@@ -73,11 +88,34 @@ class Run:
                 raise exc
 
     async def _take_turn(self) -> Outcome:
+        counting = asyncio.create_task(self._count_start(), name="starting")
+        try:
+            return await self._run_turn(counting)
+        finally:
+            counting.cancel()
+            await asyncio.wait([counting])
+
+    async def _count_start(self) -> None:
+        """Show that the agent is being started, and for how long; a first start may have to fetch it."""
+        agent, began = self._order.agent, time.monotonic()
+        name = agent.name or Redactor().text(agent.url) or os.path.basename(agent.argv[0])
+        for seconds in itertools.count(1):  # each of them is told, though late where the machine is busy
+            await asyncio.sleep(began + seconds - time.monotonic())
+            self._view.starting(name, seconds)
+
+    async def _run_turn(self, counting: asyncio.Task[None]) -> Outcome:
         order, host = self._order, self._host
-        target = order.agent.url or order.agent.argv
-        env, headers = order.agent.environment, order.agent.headers
-        async with connect(target, host, env=env, headers=headers, dialect=order.dialect):
+        patience = None if order.timeout else START_PATIENCE  # else the run's own time is what counts
+        async with start(
+            order.agent,
+            host,
+            cwd=order.cwd if host.isolation else None,
+            dialect=order.dialect,
+            start_timeout=patience,
+            isolation=host.isolation,
+        ):
             session = await open_session(host, order.cwd, order.session, order.latest)
+            counting.cancel()
             for option, value in order.options:
                 await set_option(session, option, value)
             if order.mode is not None:
@@ -85,6 +123,7 @@ class Run:
             for update in session.backlog():
                 self._view.recall(update)
             self._view.began(host, session.id, order.cwd)
+            self._tell_of_walls()
             takes = host.agent_capabilities.prompt_capabilities
             files = await asyncio.to_thread(attached, order.files, takes)
             turn = session.prompt([s.TextContent(text=order.prompt), *files])
@@ -96,12 +135,24 @@ class Run:
             await host.follow_up()
             if host.unasked:
                 self._view.remark("nobody could be asked; --permissions says what is allowed without asking")
-            return outcome_of(turn.response, host.denied)
+            if remark := host.unasked_acts.remark:
+                self._view.remark(remark)
+            return outcome_of(turn.response, host.denied, stopped=self._stopped is not None)
+
+    def _tell_of_walls(self) -> None:
+        """Say what is in a sandbox, what is not, and what holds it."""
+        order = self._order
+        if order.sandbox:
+            inside = AGENT_INSIDE.format(network=", ".join(order.network) or "nothing")
+            self._view.remark(inside if order.sandbox == "agent" else COMMANDS_INSIDE)
+            self._view.remark(f"sandbox: {landlock.described(landlock.version())}")
 
     def _interrupt(self, number: int) -> None:
         if number == signal.SIGINT and self._session and self._stopped is None:
-            self._cancel(INTERRUPTED, "cancelling; Ctrl-C once more quits at once")
+            self._cancel(INTERRUPTED, "cancelling; Ctrl-C once more quits")
         else:
+            if self._stopped is not None and not self._ending:
+                self._view.remark("ending the agent")
             self._quit(INTERRUPTED)
 
     def _time_is_up(self) -> None:
@@ -110,6 +161,13 @@ class Run:
         elif not self._ending:
             self._view.remark(f"{self._order.timeout:g} s are over, and the agent has not even begun")
             self._quit(LIMIT)
+
+    def view_failed(self) -> None:
+        """Nobody can see what happens any more: cancel the turn, which answers every question, or quit."""
+        if self._session and self._stopped is None:
+            self._cancel(INTERRUPTED, "")
+        else:
+            self._quit(INTERRUPTED)
 
     def _cancel(self, code: int, words: str) -> None:
         """Ask the turn to end, and end it if it does not."""
@@ -129,27 +187,38 @@ class Run:
 
 async def run(order: Order) -> int:
     """Run one turn of an agent and show it; gives the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding lacks is written out
-            stream.reconfigure(encoding="utf-8" if order.json else None, errors="backslashreplace")
-    view: View = Events(sys.stdout) if order.json else Screen(sys.stdout, sys.stderr)
+    stdout, _ = install()
+    if order.json:
+        stdout.reconfigure(encoding="utf-8")
+    failures = Failures()
+    shown: View = Events(sys.stdout) if order.json else Screen(sys.stdout, sys.stderr)
+    view = guarded(shown, failures)
     with contextlib.ExitStack() as opened:
         desk = None
         if order.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
             opened.callback(keyboard.close)
-            screen = view if isinstance(view, Screen) else Screen(sys.stderr, sys.stderr)
-            desk = Desk(screen, keyboard)
+            screen = shown if isinstance(shown, Screen) else Screen(sys.stderr, sys.stderr)
+            desk = Desk(guarded(screen, failures), keyboard)
         opened.enter_context(_remarks(view))
         try:
             host = Reception(order, view, desk)
-            outcome = await Run(order, view, host)()
-            await host.take_back()
-            await host.follow_up()
+            turn, loop = Run(order, view, host), asyncio.get_running_loop()
+            failures.on_first = lambda: loop.call_soon_threadsafe(turn.view_failed)
+            try:
+                outcome = await turn()
+                await host.take_back()
+                await host.follow_up()
+            finally:
+                await host.let_go()
         except Error as exc:  # the user's own rules or log are no good
             outcome = Outcome(USAGE, error=str(exc))
         view.ended(outcome)
+    if isinstance(failures.first, OSError) and failures.first.errno == errno.EIO:
+        return INTERRUPTED  # the terminal is gone
+    if failures.first:
+        raise failures.first
     if order.json and outcome.error:
-        sys.stderr.write(f"dragoman: {outcome.error}\n")
+        sys.stderr.write(f"{complaint(outcome.error)}\n")
     return outcome.exit_code
 
 

@@ -15,6 +15,11 @@ DOINGS = {
 }
 
 
+def is_worth_a_line(seconds: int) -> bool:
+    """Whether somebody who reads lines is to be told again how long something has taken."""
+    return seconds == 5 or (seconds > 0 and seconds % 30 == 0)
+
+
 def doing(event: Mapping[str, Any]) -> str:
     """What was decided on, in a few words."""
     operation = event.get("operation")
@@ -22,7 +27,9 @@ def doing(event: Mapping[str, Any]) -> str:
         argv = event["argv"]
         return one_line(f"run {argv[-1] if event['shell'] else ' '.join(argv)}", 200)
     if operation == "claim":
-        return one_line(str(event["claims"]["title"] or "what the agent asked for"), 200)
+        claims = event["claims"]
+        title, command = str(claims["title"] or "what the agent asked for"), claims.get("command")
+        return one_line(f"{title} (runs: {command})" if command and command not in title else title, 200)
     return one_line(DOINGS[str(operation)].format_map(event), 200)
 
 

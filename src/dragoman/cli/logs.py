@@ -1,0 +1,17 @@
+"""Where commands that run on log to: stderr, a record a line."""
+
+import logging
+import sys
+
+
+class Lines(logging.Formatter):
+    """A record as a line of text; further lines, a traceback's or a peer's, are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).replace("\n", "\n  ")
+
+
+def log_to_stderr(formatter: logging.Formatter | None = None) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter or Lines("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,0 +1,13 @@
+"""Lines of a text as Git, grep and editors count them: a form feed or an exotic separator ends none."""
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text without their ends, LF or CR LF."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
+def lines_with_ends(text: str) -> list[str]:
+    """The lines of a text with their ends; only the last may have none."""
+    *lines, last = text.split("\n")
+    return [*(f"{line}\n" for line in lines), *([last] if last else [])]

@@ -1,0 +1,98 @@
+"""A search from outside: the process is started, heard until there is enough, and ended."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ...errors import Error
+from ...programs import own_command, own_environment
+from .messages import MOST_FOUND, Hits, Looked, Message, Order, Refused
+
+PATIENCE = 30.0  # seconds
+PORTION = 256 * 1024  # bytes that are read at once
+
+MayShow = Callable[[Iterable[str]], set[str]]
+
+
+class Unfit(Error):
+    """Nothing can be searched for like that; the words are for the model."""
+
+
+class Found(Struct):
+    """What may be shown of what was found, and what was looked at."""
+
+    hits: list[Hits]
+    looked: Looked
+    has_more: bool = False
+    timed_out: bool = False
+    left: int = MOST_FOUND
+
+    def add(self, more: Iterable[Hits]) -> None:
+        """Take what is found as long as there is room."""
+        for hits in more:
+            lines = hits.lines[: self.left]
+            self.has_more = self.has_more or not self.left or len(lines) < len(hits.lines)
+            if self.left:
+                self.hits.append(msgspec.structs.replace(hits, lines=lines))
+                self.left -= max(1, len(lines))
+
+
+async def sought(order: Order, may_show: MayShow) -> Found:
+    """Search; `may_show` is called in a thread and says which files may be shown.
+
+    The limit counts what is shown, so that files which may not be shown take nobody's place.
+    """
+    found = Found([], Looked())
+    try:
+        async with asyncio.timeout(PATIENCE), contextlib.aclosing(_heard(order)) as heard:
+            async for messages in heard:
+                for message in messages:
+                    if isinstance(message, Refused):
+                        raise Unfit(message.why)
+                    if isinstance(message, Looked):
+                        found.looked = message
+                found.add(await asyncio.to_thread(_shown, messages, may_show))
+                if found.has_more:
+                    break
+    except TimeoutError:
+        found.timed_out = True
+    return found
+
+
+def _shown(messages: Sequence[Message], may_show: MayShow) -> list[Hits]:
+    hits = [message for message in messages if isinstance(message, Hits)]
+    allowed = may_show([each.path for each in hits]) if hits else set()
+    return [each for each in hits if each.path in allowed]
+
+
+async def _heard(order: Order) -> AsyncGenerator[list[Message]]:
+    """What the process says, as it comes; it is killed when nobody wants to hear more."""
+    process = await asyncio.create_subprocess_exec(
+        *own_command("dragoman.coder.search.process"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=own_environment(),
+    )
+    assert process.stdin and process.stdout
+    try:
+        process.stdin.write(msgspec.json.encode(order))
+        process.stdin.close()
+        is_done, rest = False, b""
+        while data := await process.stdout.read(PORTION):
+            *lines, rest = (rest + data).split(b"\n")
+            messages = [msgspec.json.decode(line, type=Message) for line in lines]
+            is_done = any(
+                isinstance(each, Refused) or (isinstance(each, Looked) and each.done) for each in messages
+            )
+            yield messages
+        await process.wait()  # it has closed its end, so that there is nobody to kill
+        if not is_done:
+            raise Unfit("The search broke off; search a smaller part.")
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

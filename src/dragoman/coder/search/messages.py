@@ -1,0 +1,64 @@
+"""What the searching process is told and what it answers, a line of JSON each."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+MOST_FOUND = 500  # lines, or files where only files are wanted
+MOST_NAMES = 3  # of files that were not searched whole
+
+
+class Order(Struct, frozen=True):
+    """Where to look, which paths fit, and which lines match; without a pattern for lines, the files themselves.
+
+    `root` has no links in it.  `top` is a directory at or above it: paths are compared with `glob` from there as
+    well, and outside a Git repository no .gitignore above it counts.
+    """
+
+    root: str
+    top: str
+    glob: str = ""
+    pattern: str = ""
+    ignore_case: bool = False
+
+
+class Hits(Struct, frozen=True, tag="hits"):
+    """A file that fits, with its lines that match: their numbers and what they say around the match."""
+
+    path: str
+    lines: Sequence[tuple[int, str]] = ()
+    is_binary: bool = False  # its lines would say nothing
+
+
+class Names(Struct):
+    """A number of files, the first of them by name."""
+
+    count: int = 0
+    first: list[str] = []
+
+    def add(self, name: str) -> None:
+        self.count += 1
+        if len(self.first) < MOST_NAMES:
+            self.first.append(name)
+
+
+class Looked(Struct, tag="looked"):
+    """What was looked at and what was not, so far or, if `done`, at all."""
+
+    files: int = 0  # searched, or listed
+    others: int = 0  # files that do not fit the glob
+    ignored: int = 0  # files and directories
+    nameless: int = 0  # files and directories whose names are not text
+    cut: Names = msgspec.field(default_factory=Names)  # files of which only the beginning was searched
+    unreadable: Names = msgspec.field(default_factory=Names)  # files and directories
+    done: bool = False
+
+
+class Refused(Struct, frozen=True, tag="refused"):
+    """Why nothing can be searched for like that."""
+
+    why: str
+
+
+Message = Hits | Looked | Refused

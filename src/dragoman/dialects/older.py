@@ -1,0 +1,82 @@
+"""Forms of early 2026 (`beamcode`, `cursor`) that have no other meaning in version 1, understood one by one.
+
+Peers that use them greet as version 1 does and mix them with what version 1 has.  So they need not be named: a
+message that cannot be read as it is, is read as what such a peer means by it.  What they are told is version 1.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .. import codec
+from .. import schema as s
+
+SET_MODEL = "session/set_model"
+SET_BY = {"dragoman": {"setBy": SET_MODEL}}  # in the `_meta` of a config option that stands for a list of models
+_OPENED = (s.NewSessionResponse, s.LoadSessionResponse, s.ResumeSessionResponse, s.ForkSessionResponse)
+_OPENING = (s.NewSessionRequest, s.LoadSessionRequest)
+
+
+class ModelChoice(msgspec.Struct, rename="camel"):
+    """The params of `session/set_model`."""
+
+    session_id: str
+    model_id: str
+
+
+def mended(raw: bytes, tp: Any) -> bytes:
+    """Params that cannot be read, in the form they would have today; as they are where nothing is known of them."""
+    if tp not in (*_OPENING, s.PromptRequest, s.RequestPermissionRequest, s.SessionNotification):
+        return raw
+    from .cursor import Cursor
+
+    cursor = Cursor("client")  # it remembers nothing that is asked of it here
+    calls = {**cursor.to_agent, **cursor.to_client}
+    try:
+        params = msgspec.json.decode(raw)
+        if tp in _OPENING:
+            said = {"mcpServers": [], **params}
+        else:
+            said = calls[_METHODS[tp]].params.inward(params, cursor)
+    except (*_UNREADABLE, msgspec.DecodeError):
+        return raw
+    return raw if said == params else msgspec.json.encode(said)
+
+
+def result_reader(tp: Any) -> Callable[[Any], Any]:
+    """How a result is read; where a session is opened, a list of models is a config option."""
+    read: Callable[[Any], Any] = codec.decoder(tp).decode
+    if tp not in _OPENED:
+        return read
+
+    def opened(raw: Any) -> Any:
+        return read(_with_model_option(bytes(raw)) if b'"models"' in bytes(raw) else raw)
+
+    return opened
+
+
+def _with_model_option(raw: bytes) -> bytes:
+    from .legacy import MODEL, Legacy
+
+    legacy = Legacy("agent")
+    try:
+        result = msgspec.json.decode(raw)
+        said = legacy.to_agent["session/new"].result.inward(result, legacy)
+        if said is result:
+            return raw
+        marked = [
+            {**option, "_meta": SET_BY} if option["id"] == MODEL and "_meta" not in option else option
+            for option in said["configOptions"]
+        ]
+    except (*_UNREADABLE, msgspec.DecodeError):
+        return raw
+    return msgspec.json.encode({**result, "configOptions": marked})
+
+
+_UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+_METHODS: dict[Any, str] = {
+    s.PromptRequest: "session/prompt",
+    s.RequestPermissionRequest: "session/request_permission",
+    s.SessionNotification: "session/update",
+}

@@ -1,0 +1,45 @@
+"""What a supervisor is told, as systemd wants it (`Type=notify`): that the gateway is ready, stops, or is alive.
+
+A datagram to the socket that `NOTIFY_SOCKET` names; where nobody set it, nobody is told.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+
+from .workers import owned
+
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # ours alone: no agent speaks for the gateway
+
+
+def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Tell the supervisor something, such as READY=1; one that does not listen is no reason to stop."""
+    address = environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire:
+        wire.setblocking(False)
+        wire.sendto(state.encode(), address.replace("@", "\0", 1) if address[0] == "@" else address)
+
+
+@contextlib.asynccontextmanager
+async def supervised() -> AsyncIterator[None]:
+    """Say that the gateway is ready, and from then on, as often as is wanted, that its loop still turns."""
+    notify("READY=1")
+    watchdog = owned(_say_alive(), "watchdog", lambda exc: None)  # should it die, the supervisor notices
+    try:
+        yield
+    finally:
+        notify("STOPPING=1")
+        watchdog.cancel()
+        await asyncio.wait([watchdog])
+
+
+async def _say_alive(environ: Mapping[str, str] = os.environ) -> None:
+    wanted = environ.get("WATCHDOG_USEC", "")
+    is_ours = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    while wanted.isdecimal() and int(wanted) > 0 and is_ours:
+        notify("WATCHDOG=1")
+        await asyncio.sleep(int(wanted) / 2_000_000)

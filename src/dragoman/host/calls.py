@@ -1,0 +1,49 @@
+"""What an agent has told of the tool calls that are not over, to complete what it asks about them.
+
+Some agents ask with little more than the id of a call: what it runs they have said before.
+"""
+
+import msgspec
+
+from .. import schema as s
+
+MAX_CALLS = 64  # of one session
+MAX_BYTES = 4 * 1024 * 1024  # of the messages that told of them
+OVER = ("completed", "failed")
+
+
+class Calls:
+    """The calls of one session that are not over; the oldest is forgotten when there are too many."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[s.ToolCallUpdate, int]] = {}
+
+    def hear(self, update: s.ToolCall | s.ToolCallUpdate, size: int) -> None:
+        """An update of a call came, in a message of this size."""
+        before, known = self._told.pop(update.tool_call_id, (None, 0))
+        if update.status in OVER:
+            return
+        told = _as_update(update)
+        self._told[update.tool_call_id] = (_completed(told, before) if before else told, known + size)
+        while len(self._told) > MAX_CALLS or sum(size for _, size in self._told.values()) > MAX_BYTES:
+            del self._told[next(iter(self._told))]
+
+    def completed(self, params: s.RequestPermissionRequest) -> s.RequestPermissionRequest:
+        """A question, with what the agent has told of its call before and leaves out now."""
+        before, _ = self._told.get(params.tool_call.tool_call_id, (None, 0))
+        if before is None:
+            return params
+        return msgspec.structs.replace(params, tool_call=_completed(params.tool_call, before))
+
+
+def _as_update(update: s.ToolCall | s.ToolCallUpdate) -> s.ToolCallUpdate:
+    return s.ToolCallUpdate(**{name: getattr(update, name) for name in s.ToolCallUpdate.__struct_fields__})
+
+
+def _completed(update: s.ToolCallUpdate, before: s.ToolCallUpdate) -> s.ToolCallUpdate:
+    """An update whose fields that say nothing are those of the one before."""
+    silent = (None, s.UNSET)
+    fields = s.ToolCallUpdate.__struct_fields__
+    return msgspec.structs.replace(
+        update, **{name: getattr(before, name) for name in fields if getattr(update, name) in silent}
+    )

@@ -1,0 +1,93 @@
+"""Which directories are Git's own, told by what is in them and by what leads to them, without asking Git."""
+
+import os
+import stat
+
+from msgspec import Struct
+
+MAX_FILE = 4096  # bytes of a file that holds a path or the name of a branch
+
+
+class GitDirectory(Struct, frozen=True):
+    """Where a repository keeps its data; `top` is the directory of its files, None for a bare repository."""
+
+    top: str | None
+    path: str
+    shared: str  # the same, except in a linked worktree
+
+
+def find_git_directory(cwd: str) -> GitDirectory | None:
+    """The repository that a directory belongs to: the nearest above it, as Git looks for it."""
+    place = os.path.realpath(cwd)
+    while True:
+        path = directory_of(os.path.join(place, ".git"))
+        if path and is_git_directory(path):
+            return GitDirectory(place, path, shared_directory(path))
+        if is_git_directory(place):
+            return GitDirectory(None, place, shared_directory(place))
+        if place == (place := os.path.dirname(place)):
+            return None
+
+
+def directory_of(dot_git: str) -> str | None:
+    """The directory that a `.git` is, or that the file `.git` names; None when it names none."""
+    if os.path.isdir(dot_git):
+        return os.path.realpath(dot_git)
+    named = (short_text(dot_git) or "").strip()
+    if not named.startswith("gitdir:"):
+        return None
+    path = os.path.realpath(os.path.join(os.path.dirname(dot_git), named.removeprefix("gitdir:").strip()))
+    return path if os.path.isdir(path) else None
+
+
+def shared_directory(path: str) -> str:
+    """Where a Git directory keeps what it shares with other worktrees."""
+    named = (short_text(os.path.join(path, "commondir")) or "").strip()
+    return os.path.realpath(os.path.join(path, named)) if named else path
+
+
+def is_git_directory(path: str) -> bool:
+    """Whether Git would take a directory for one of its own."""
+    if not os.path.lexists(os.path.join(path, "HEAD")):
+        return False
+    shared = shared_directory(path)
+    return all(os.path.isdir(os.path.join(shared, name)) for name in ("objects", "refs"))
+
+
+def short_text(path: str) -> str | None:
+    """The text of a short regular file; None for anything else."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        try:
+            return os.fsdecode(file.read(MAX_FILE))
+        except OSError:
+            return None
+
+
+def around(path: str) -> tuple[str, str] | None:
+    """The directory that is Git's, or would be once something is at this path, and the rest of the path.
+
+    A bare repository can be anywhere, and be made piece by piece; a `.git` file or `commondir` can lead anywhere.
+    """
+    place, inside = os.path.split(path)
+    while inside and place:
+        first = inside.split("/")[0].casefold()
+        if _is_like_git_directory(place, first):
+            return place, inside
+        place, name = os.path.split(place)
+        inside = f"{name}/{inside}" if name else ""
+    return None
+
+
+def _is_like_git_directory(place: str, new: str) -> bool:
+    def has(name: str) -> bool:
+        return new == name.casefold() or os.path.lexists(os.path.join(place, name))
+
+    if has("HEAD"):
+        return has("commondir") or (has("objects") and has("refs"))
+    return has("objects") and has("refs") and has("config")

@@ -1,0 +1,106 @@
+"""What rules, presets and the table of protected paths say of an operation, before anybody is asked."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ..display import visible
+from ..operations import FileOperation, FileRead, Operation
+from . import presets, scrutiny
+from .hard_links import has_other_names, protected_twin
+from .matching import Place, is_in
+from .presets import Preset
+from .rules import Rules, Verdict
+from .scrutiny import Doubt
+
+NO_RULES = Rules()
+
+
+class Situation(Struct, frozen=True):
+    """An operation, where it would take place, and why it must be asked about, should it have to be."""
+
+    session_id: str
+    names: tuple[Operation, ...]  # as it was given, and last with the real path
+    place: Place
+    roots: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    verdicts: dict[tuple[Rules, Rules], Verdict | None] = {}  # of the rules there were
+
+    @property
+    def operation(self) -> Operation:
+        return self.names[0]
+
+
+class Judge:
+    """Knows the rules, the preset and what is protected."""
+
+    def __init__(self, preset: Preset, rules: Rules, agent: str, protected: Sequence[str]) -> None:
+        self.preset = preset
+        self.rules = rules
+        self.agent = agent
+        self._protected = tuple(protected)
+        self._session_rules: dict[str, Rules] = {}
+
+    @property
+    def preset(self) -> Preset:
+        return self._preset
+
+    @preset.setter
+    def preset(self, preset: Preset) -> None:
+        self._preset = presets.checked(preset)
+
+    async def situation(
+        self,
+        session_id: str,
+        operation: Operation,
+        workspace: str | os.PathLike[str] | None,
+        directories: Sequence[str | os.PathLike[str]],
+    ) -> Situation:
+        roots = tuple(os.path.realpath(path) for path in ([workspace] if workspace else []) + [*directories])
+        place = Place(roots[0] if workspace else None, self.agent, time.time())
+        names = scrutiny.names(operation)
+        doubts = [doubt for name in names for doubt in scrutiny.doubts(name, self._protected)]
+        is_shared = not doubts and isinstance(operation, FileOperation) and has_other_names(operation.path)
+        if is_shared and (twin := await asyncio.to_thread(protected_twin, operation.subject, roots)):
+            other, protection = twin
+            if protection.secret or not isinstance(operation, FileRead):
+                doubts.append(Doubt(f"this file is also {visible(other)}; {visible(str(protection))}", "path"))
+        return Situation(session_id, names, place, roots, tuple(dict.fromkeys(doubts)))
+
+    def judged(self, situation: Situation) -> Verdict | None:
+        """What the rules say of an operation under the name it was given and under its real one."""
+        ours, theirs = self.rules, self._session_rules.get(situation.session_id, NO_RULES)
+        if (ours, theirs) not in situation.verdicts:
+            told = (situation.names, situation.place, situation.roots, self._protected)
+            situation.verdicts[ours, theirs] = scrutiny.judged(ours + theirs, *told)
+        return situation.verdicts[ours, theirs]
+
+    def asks(self, situation: Situation) -> bool:
+        """Whether the user has to be asked, whatever else would allow it."""
+        verdict = self.judged(situation)
+        if verdict and verdict.effect == "ask":
+            return True
+        kept = {"path"} if self.preset == "allow-all" else {"path", "variables", "rest"}
+        if verdict and scrutiny.names_variables(verdict.rule.env, situation.operation):
+            kept.discard("variables")
+        return any(doubt.about in kept for doubt in situation.doubts)
+
+    def preset_allows(self, situation: Situation) -> bool:
+        if not presets.covers(self.preset, situation.operation.kind):
+            return False
+        if self.preset == "allow-all":
+            return True
+        real = situation.names[-1]  # the presets between all and nothing are about files in the roots
+        return any(is_in(real.subject, root) for root in situation.roots)
+
+    def warnings(self, *situations: Situation) -> list[str]:
+        """What whoever decides on operations has to be told besides."""
+        warnings: list[str] = []
+        for situation in situations:
+            warnings += map(str, situation.doubts)
+            if (verdict := self.judged(situation)) and verdict.effect == "ask":
+                warnings.append(f"{verdict.why or 'a rule says to ask'}: {verdict.rule.where}")
+        return list(dict.fromkeys(warnings))

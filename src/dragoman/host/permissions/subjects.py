@@ -1,0 +1,247 @@
+"""What an agent's own question is about, as far as its words name it: files that are read or changed, a command.
+
+All of it is a claim.  A rule may forbid what is claimed, a preset may answer it, and a yes covers the one operation
+that does the same to the letter (`tokens`).  What cannot be read with certainty is not `plain`, and then nobody but
+the user answers.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from ... import schema as s
+from ..operations import Execute
+
+MAX_SHOWN = 20  # locations and contents of a call that a question shows
+MAX_NODES = 1000  # values looked at in the input of a tool
+MAX_DEPTH = 20
+SHELLS = frozenset(f"{place}{name}" for place in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash", "dash"))
+
+# Words in the names of a tool's arguments that name a place or an effect, and whole names of those that are texts.
+_PLACES = """
+    path paths file files filename filepath dir directory cwd workdir root folder notebook uri source target dest
+    destination
+"""
+_DEEDS = "command cmd commands script shell code program argv exec executable url urls"
+_TEXTS = """
+    content contents file_text text old_string new_string old_str new_str old_text new_text before after pattern
+    query replacement insert_text description explanation
+"""
+PLACES, DEEDS, TEXTS = (frozenset(words.split()) for words in (_PLACES, _DEEDS, _TEXTS))
+EDITOR_VERBS = ("view", "create", "write", "str_replace", "insert", "undo_edit", "edit")  # of text editor tools
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_IN_PATCHES = re.compile(
+    r"^(?:(?:---|\+\+\+|Index:|rename (?:from|to)|\*\*\* (?:Add|Update|Delete) File:|\*\*\* Move to:)"
+    r"\s+(?P<path>[^\t\n]+)|diff --git (?P<both>.+))$",
+    re.MULTILINE,
+)
+_PATHS = ("path", "file_path", "filePath", "filepath", "absolute_path")
+_CONTENTS = ("content", "contents", "file_text")
+_PAIRS = (
+    ("old_string", "new_string"),
+    ("oldString", "newString"),
+    ("before", "after"),
+    ("old_str", "new_str"),
+    ("old_text", "new_text"),
+)
+_DIRECTORIES = ("cwd", "workdir", "working_directory", "workingDirectory", "directory", "dir")
+_PLAIN_WORDS = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
+
+
+Deed = Literal["read", "write", "delete"]
+
+
+class Change(Struct, frozen=True):
+    """What a question shows of one file: each text that goes, None where there is no file, and what comes."""
+
+    path: str
+    real: str  # where the path led when the question came, whatever it leads to later
+    steps: tuple[tuple[str | None, str], ...]
+
+
+class Command(Struct, frozen=True):
+    """A command as a question names it: a line for a shell, or words."""
+
+    line: str | None
+    words: tuple[str, ...]
+    cwd: str
+    env: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        return self.line if self.line is not None else shlex.join(self.words)
+
+    @property
+    def operation(self) -> Execute:
+        """What the host would call this, were it to run it."""
+        argv = self.words if self.line is None else ("/bin/sh", "-c", self.line)
+        return Execute(argv=argv, cwd=self.cwd, env=self.env, shell=self.line is not None)
+
+
+class Subject(Struct, frozen=True):
+    """What a question is about; every path is absolute."""
+
+    deed: Deed | None = None
+    paths: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    command: Command | None = None
+    plain: bool = False  # whether all it names is known, and none of it runs anything or goes anywhere else
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """The files it shows changes of, each with the last text it would get."""
+        return {change.path: change.steps[-1][1] for change in self.changes}
+
+
+def subject_of(call: s.ToolCallUpdate, cwd: str) -> Subject:
+    """What a tool call says it is about, relative paths being those of the session's directory."""
+    contents, locations = call.content or (), call.locations or ()
+    steps: dict[str, list[tuple[str | None, str]]] = {}
+    for content in contents:
+        if isinstance(content, s.Diff):
+            steps.setdefault(_absolute(content.path, cwd), []).append((content.old_text, content.new_text))
+    if not steps and call.kind in (None, "edit", "other") and (change := _change_in(call.raw_input)):
+        path, old, new = change
+        steps[_absolute(path, cwd)] = [(old, new)]
+    found = _Input(call.raw_input, cwd, [text for each in steps.values() for pair in each for text in pair])
+    command = command_in(call.raw_input, call.kind, cwd)
+    paths = [*steps, *(_absolute(location.path, cwd) for location in locations), *found.paths]
+    is_shown = len(contents) <= MAX_SHOWN and len({location.path for location in locations}) <= MAX_SHOWN
+    is_still = all(isinstance(content, s.Diff | s.Content) for content in contents)
+    return Subject(
+        deed=_deed(call.kind, bool(steps)),
+        paths=tuple(dict.fromkeys(paths)),
+        changes=tuple(Change(path, os.path.realpath(path), tuple(each)) for path, each in steps.items()),
+        command=command,
+        plain=is_shown and is_still and found.plain and bool(paths),
+    )
+
+
+def _deed(kind: str | None, changes: bool) -> Deed | None:
+    if kind in ("read", "search") and not changes:
+        return "read"
+    if kind in ("delete", "move"):
+        return "delete"
+    return "write" if kind == "edit" or (changes and kind in (None, "other")) else None
+
+
+def _absolute(path: str, cwd: str) -> str:
+    if path.startswith("file:"):
+        path = unquote(urlsplit(path).path)
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
+
+
+class _Input:
+    """The paths in the input of a tool, and whether there is nothing else in it that matters."""
+
+    def __init__(self, value: Any, cwd: str, shown: Sequence[str | None]) -> None:
+        self._cwd, self._shown = cwd, [text for text in shown if text]
+        self._left = MAX_NODES
+        self.paths: list[str] = []
+        self.plain = True
+        if value is not s.UNSET:
+            self._look(value, (), 0)
+
+    def _look(self, value: Any, named: tuple[str, ...], depth: int) -> None:
+        self._left -= 1
+        if self._left < 0 or depth > MAX_DEPTH:
+            self.plain = False
+        elif isinstance(value, Mapping):
+            for name, member in value.items():
+                self._look(member, tuple(_words(str(name))), depth + 1)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self._look(item, named, depth + 1)
+        elif isinstance(value, str):
+            self._read(value, named, depth)
+
+    def _read(self, text: str, named: tuple[str, ...], depth: int) -> None:
+        is_text = "_".join(named) in TEXTS
+        is_long = "\n" in text and PLACES.isdisjoint(named)
+        if (is_text or is_long) and any(text in shown for shown in self._shown):
+            return
+        if text.startswith(("{", "[")) and not is_text and (within := _json(text)) is not None:
+            self._look(within, named, depth + 1)
+        elif not is_text and not PLACES.isdisjoint(named):
+            self.paths.append(_absolute(text, self._cwd))
+        elif not DEEDS.isdisjoint(named):
+            self.plain = self.plain and text in EDITOR_VERBS
+        elif "\n" in text:
+            self.paths += [_absolute(path, self._cwd) for path in _patched(text)]
+        elif not is_text and (text.startswith(("/", "~", "file:")) or ".." in text.split("/")):
+            self.paths.append(_absolute(text, self._cwd))
+        elif not is_text and (not named or "://" in text):  # words without a name may be anything
+            self.plain = False
+
+
+def _json(text: str) -> Any:
+    """The list or object that a text holds, as some agents send the arguments of a tool."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def _words(name: str) -> Iterator[str]:
+    return (word.lower() for word in _WORDS.split(name) if word)
+
+
+def _patched(text: str) -> Iterator[str]:
+    """The files that a patch is about."""
+    for found in _IN_PATCHES.finditer(text):
+        for path in [found["path"]] if found["path"] else found["both"].split():
+            if path.strip() != "/dev/null":
+                yield re.sub(r"^[ab]/", "", path.strip())
+
+
+def _change_in(given: Any) -> tuple[str, str | None, str] | None:
+    """The change in the input of a tool that shows none: a path, and the whole text or what goes and what comes."""
+    if not isinstance(given, Mapping):
+        return None
+    path = next((given[name] for name in _PATHS if isinstance(given.get(name), str)), None)
+    if path is None:
+        return None
+    for old, new in _PAIRS:
+        if isinstance(given.get(old), str) and isinstance(given.get(new), str):
+            return path, given[old], given[new]
+    content = next((given[name] for name in _CONTENTS if isinstance(given.get(name), str)), None)
+    return None if content is None else (path, None, content)
+
+
+def command_in(given: Any, kind: str | None, cwd: str) -> Command | None:
+    """The command in the input of a tool, in the forms that agents have for it."""
+    if not isinstance(given, Mapping):
+        return None
+    said = next((given[name] for name in ("command", "cmd", "argv") if name in given), None)
+    if isinstance(said, str) and said in EDITOR_VERBS and kind != "execute":
+        return None
+    where = next((given[name] for name in _DIRECTORIES if isinstance(given.get(name), str)), "")
+    env = given.get("env") or {}
+    settings = tuple((str(name), str(value)) for name, value in env.items()) if isinstance(env, Mapping) else ()
+    directory = os.path.realpath(_absolute(where, cwd))
+    args = given.get("args")
+    if isinstance(said, str) and said and isinstance(args, list) and all(isinstance(word, str) for word in args):
+        return Command(None, (said, *args), directory, settings)
+    if isinstance(said, str) and said:
+        return Command(said, (), directory, settings)
+    if isinstance(said, list) and said and all(isinstance(word, str) for word in said):
+        return Command(None, tuple(said), directory, settings)
+    return None
+
+
+def shell_line(argv: Sequence[str]) -> str | None:
+    """What a shell of the system's own is given to read; None for any other command."""
+    is_shell = len(argv) == 3 and argv[0] in SHELLS and argv[1] in ("-c", "-lc")
+    return argv[2] if is_shell else None
+
+
+def plain_words(line: str) -> tuple[str, ...] | None:
+    """The words of a line that a shell would change nothing about; None for any other line."""
+    words = tuple(line.split())
+    return words if _PLAIN_WORDS.fullmatch(line) and words and "=" not in words[0] else None

@@ -1,0 +1,213 @@
+"""The protected paths of a workspace while a command runs in a sandbox: watched, and afterwards as they were.
+
+A mount keeps a command from changing what is there, but whoever renames over a file, or removes it, takes the mount
+off it in every sandbox; and where nothing is, nothing can be mounted.  So the kernel tells us when one of the paths
+comes into being (`has_changed`), the command is ended, and when nothing of it runs any more we look at each path
+(`settle`): what appeared is renamed aside, what was replaced is put back.  Who made the change cannot be told, so
+nothing is thrown away.
+
+Part of the keeper's program: it imports the standard library and nothing else.
+"""
+
+import contextlib
+import ctypes
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+MOST_KEPT = 1024 * 1024  # bytes of a file that can be put back
+_APPEARED = 0x80 | 0x100  # moved here, made here
+_OVERFLOW = 0x4000
+_ONLY_DIRECTORY, _NO_LINK = 0x01000000, 0x02000000
+_EVENT = struct.Struct("iIII")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass
+class _Found:
+    """What is at a path: how many of its parts exist, and the last of them unless it is a directory on the way."""
+
+    parts: int
+    status: os.stat_result | None = None  # of all of it, or of a file where a directory would have to be
+    content: bytes | None = None  # of a file that is not too long
+
+    def is_replaced_by(self, now: "_Found") -> bool:
+        """Whether something is there now that was not; a file with the same content is no change."""
+        if self.status is None or now.status is None:
+            return now.status is not None
+        if self.content is not None:
+            return now.content != self.content
+        return (self.status.st_dev, self.status.st_ino) != (now.status.st_dev, now.status.st_ino)
+
+
+@dataclass(eq=False)
+class _Root:
+    """A directory that a command can write, and the paths below it that it may not."""
+
+    fd: int
+    path: str
+    protected: Sequence[str]
+    before: dict[str, _Found] = field(default_factory=dict)
+    touched: set[str] = field(
+        default_factory=set
+    )  # made or replaced meanwhile, so that nothing covers them any more
+
+
+class ProtectedPaths:
+    """All protected paths of one command, below roots whose descriptors are given; raises OSError when they
+    cannot be watched."""
+
+    def __init__(self, fds: Sequence[int], roots: Sequence[tuple[str, Sequence[str]]]) -> None:
+        self._roots = [_Root(os.dup(fd), *root) for fd, root in zip(fds, roots, strict=True)]
+        # By watch and name: of which paths it is a part, and whether the last one.
+        self._names: dict[int, dict[str, list[tuple[_Root, str, bool]]]] = {}
+        self.fd = _checked(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._watch()
+        for root in self._roots:
+            root.before = {path: _look(root.fd, path) for path in root.protected}
+
+    def has_changed(self) -> bool:
+        """Whether one of the paths has been made or replaced; quick when nothing was that concerns them.
+
+        A path that came and went counts: another command's supervisor may have renamed it aside already.
+        """
+        is_concerned = has_appeared = False
+        for watch, mask, name in self._events():
+            if mask & _OVERFLOW:
+                is_concerned = True
+                for root in self._roots:
+                    root.touched.update(root.protected)
+            for root, path, is_last in self._names.get(watch, {}).get(name, ()):
+                is_concerned = True
+                has_appeared |= is_last
+                root.touched.add(path)
+        if is_concerned:
+            self._watch()
+        return has_appeared or (
+            is_concerned and any(_look(root.fd, path).status for root in self._roots for path in root.touched)
+        )
+
+    def settle(self) -> list[dict[str, str]]:
+        """Rename aside what appeared and put back what was replaced; tells what was done, path by path."""
+        self.has_changed()
+        told = []
+        for root in self._roots:
+            # A file that was covered all the time is whatever its owner has made of it.
+            for path in sorted(root.touched):
+                before, now = root.before[path], _look(root.fd, path)
+                if before.is_replaced_by(now):
+                    size = min(before.parts + (before.status is None), now.parts)
+                    made = "/".join(path.split("/")[:size])
+                    is_whole = size == before.parts
+                    told.append({"path": f"{root.path}/{made}", **_put_right(root.fd, made, before, is_whole)})
+        return told
+
+    def _watch(self) -> None:
+        """Watch every directory in which a part of a path is or could be; what is watched already stays so."""
+        for root in self._roots:
+            for path in root.protected:
+                parts = path.split("/")
+                for depth, name in enumerate(parts):
+                    with _directory(root.fd, parts[:depth]) as fd:
+                        if fd is None:
+                            break
+                        place = f"/proc/self/fd/{fd}/.".encode()
+                        mask = _APPEARED | _ONLY_DIRECTORY | _NO_LINK
+                        watch = _checked(libc.inotify_add_watch(self.fd, place, mask))
+                        known = self._names.setdefault(watch, {}).setdefault(name, [])
+                        part = (root, path, depth == len(parts) - 1)
+                        if part not in known:
+                            known.append(part)
+
+    def _events(self) -> Iterator[tuple[int, int, str]]:
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self.fd, 1 << 16):
+                at = 0
+                while at < len(data):
+                    watch, mask, _, size = _EVENT.unpack_from(data, at)
+                    at += _EVENT.size
+                    yield watch, mask, os.fsdecode(data[at : at + size].rstrip(b"\0"))
+                    at += size
+
+
+@contextlib.contextmanager
+def _directory(root: int, parts: list[str]) -> Iterator[int | None]:
+    """A directory below another, on whose way there is no link; None when there is none."""
+    fd = os.dup(root)
+    try:
+        for name in parts:
+            try:
+                below = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            except OSError:
+                yield None
+                return
+            os.close(fd)
+            fd = below
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _look(root: int, path: str) -> _Found:
+    parts = path.split("/")
+    for depth, name in enumerate(parts):
+        with _directory(root, parts[:depth]) as fd:
+            try:
+                status = None if fd is None else os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except OSError:
+                status = None
+            if status is None or fd is None:
+                return _Found(depth)
+            if depth == len(parts) - 1 or not stat.S_ISDIR(status.st_mode):
+                content = _content(name, fd) if stat.S_ISREG(status.st_mode) else None
+                return _Found(depth + 1, status, content)
+    raise AssertionError("a path has parts")
+
+
+def _content(name: str, parent: int) -> bytes | None:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        content = file.read(MOST_KEPT + 1)
+    return content if len(content) <= MOST_KEPT else None
+
+
+def _put_right(root: int, path: str, before: _Found, is_whole: bool) -> dict[str, str]:
+    *above, name = path.split("/")
+    aside = f"{name}.set-aside-{secrets.token_hex(4)}"
+    with _directory(root, above) as parent:
+        if parent is None:
+            return {}
+        try:
+            os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+            if before.status is None or before.content is None or not is_whole:
+                return {"kept_as": aside}
+            _write(parent, name, before.content, before.status)
+        except OSError as exc:
+            return {"failed": exc.strerror or str(exc)}
+    return {"kept_as": aside, "put_back": name}
+
+
+def _write(parent: int, name: str, content: bytes, status: os.stat_result) -> None:
+    """Make a file as it was, at once."""
+    new = f".{name}.{secrets.token_hex(4)}"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
+    with open(fd, "wb") as file:
+        if os.geteuid() == 0:
+            os.fchown(fd, status.st_uid, status.st_gid)
+        os.fchmod(fd, stat.S_IMODE(status.st_mode))
+        file.write(content)
+    os.rename(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

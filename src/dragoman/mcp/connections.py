@@ -1,0 +1,194 @@
+"""One life of a connection to an MCP server, held by a task that opens and closes it; it is used from anywhere.
+
+The library that speaks MCP is loaded when the first server is connected to.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import __version__
+from .. import schema as s
+from ..errors import Error
+from ..turn import AgentSession
+from .questions import Questions
+from .wires import Loss, streams
+
+log = logging.getLogger("dragoman")
+
+INSTALL = "pip install 'dragoman[mcp]'"
+CONNECT = 30.0  # seconds a server may take to be ready
+LAST_WORDS = 500  # letters of a server's stderr that are told when it fails
+MAX_ERROR = 2000  # letters of what a server says of a failure
+CLOSED = -32000  # the library's error for a connection that ended
+
+
+class Failure(Error):
+    """A server cannot be reached, or a call of its tool failed; one line says why."""
+
+
+class Connection:
+    """A connection from its beginning to its end; one that is lost stays so."""
+
+    def __init__(
+        self, config: s.McpServer, session: AgentSession, questions: Questions, tools_changed: Callable[[], None]
+    ) -> None:
+        self._name = config.name
+        self._config = config
+        self._session = session
+        self._questions = questions
+        self._tools_changed = tools_changed
+        self._loss = Loss()
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._owner: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Connect; raises Failure."""
+        self._owner = asyncio.create_task(self._own(), name=f"mcp {self._name}")
+        try:
+            async with asyncio.timeout(CONNECT):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            await self.close()
+            raise Failure(f"the MCP server {self._name!r} does not answer") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    @property
+    def is_lost(self) -> bool:
+        return self._loss.is_set() or self._owner is None or self._owner.done()
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the server knew nothing of this connection any more, so that it did nothing it was asked."""
+        return self._loss.refused
+
+    async def use(self, request: Callable[[Any], Any]) -> Any:
+        """What the library answers to a request; raises what it raises, and Failure when the connection ends."""
+        assert self._owner
+        if self.is_lost:
+            raise Failure(f"the MCP server {self._name!r} is gone")
+        asking = asyncio.ensure_future(request(self._ready.result()))
+        try:
+            with self._questions.welcome():
+                await asyncio.wait([asking, self._owner], return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise Failure(f"the MCP server {self._name!r} hung up")
+            return asking.result()
+        except Exception as exc:
+            if getattr(exc, "code", None) == CLOSED:
+                self._loss.set()
+            raise
+        finally:
+            asking.cancel()
+
+    async def close(self) -> None:
+        """Hang up; a server that was started here ends."""
+        self._closing.set()
+        if self._owner:
+            if not self._ready.done():  # it waits for the server, not for us
+                self._owner.cancel()
+            await asyncio.wait([self._owner])
+
+    async def _own(self) -> None:
+        """Hold the connection open from its beginning to its end, in one task."""
+        try:
+            # In a thread: the library takes a second to load.
+            library = await asyncio.to_thread(_load)
+            async with library(**self._settings()) as client:
+                with self._following(client):
+                    self._ready.set_result(client)
+                    await _first(self._closing, self._loss.event)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:
+            if not self._ready.done():
+                self._ready.set_exception(Failure(_why(self._name, exc, self._loss.last_words)))
+        finally:
+            self._loss.set()
+            if not self._ready.done():
+                self._ready.set_exception(Failure(f"the MCP server {self._name!r} is not wanted any more"))
+            if not self._ready.cancelled():
+                self._ready.exception()  # whether or not anybody waits for it
+
+    def _settings(self) -> Mapping[str, Any]:
+        from mcp_types import Implementation
+
+        return {
+            "server": streams(self._config, self._session, self._loss),
+            "client_info": Implementation(name="dragoman", version=__version__),
+            "cache": None,
+            "message_handler": self._hear,
+            **({"elicitation_callback": self._questions.ask} if self._questions.can_be_asked else {}),
+        }
+
+    async def _hear(self, message: Any) -> None:
+        """Something a server says by itself."""
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self._tools_changed()
+        elif self._questions.can_be_asked:
+            await self._questions.hear(message)
+
+    @contextlib.contextmanager
+    def _following(self, client: Any) -> Iterator[None]:
+        """Hear of changed tools where the protocol has servers tell of them only to those who listen."""
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        tools = client.server_capabilities.tools
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        is_told = is_modern and tools and tools.list_changed and not isinstance(self._config, s.McpServerAcp)
+        if not is_told:  # or it tells everybody, or its way has no place for what a server says by itself
+            yield
+            return
+        listening = asyncio.create_task(self._listen(client), name=f"mcp {self._name} changes")
+        try:
+            yield
+        finally:
+            listening.cancel()
+
+    async def _listen(self, client: Any) -> None:
+        try:
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._tools_changed()
+        except Exception as exc:  # whatever it is, the tools can still be called
+            log.debug("the MCP server %r does not tell of changed tools: %s", self._name, exc)
+
+
+def _load() -> Any:
+    from mcp.client.client import Client
+
+    return Client
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait until one of several events."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _why(name: str, exc: BaseException, last_words: Sequence[str]) -> str:
+    if isinstance(exc, ImportError):
+        return f"the library that speaks MCP is not installed ({exc.name}): {INSTALL}"
+    said = " ".join("".join(last_words)[-LAST_WORDS:].split())
+    return f"the MCP server {name!r} cannot be used: {one_line(exc)}{f'; it said: {said}' if said else ''}"
+
+
+def one_line(exc: BaseException) -> str:
+    """An exception in one line; of a group the first that says something."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return (str(exc) or type(exc).__name__)[:MAX_ERROR].splitlines()[0][:300]
+
+
+def shortened(text: str) -> str:
+    """What a server says of a failure, at a length that can be sent on."""
+    return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}… ({len(text):,} characters)"

@@ -1,0 +1,164 @@
+"""Tasks that own what they take and what they clean up.
+
+A caller can be cancelled at any await, once or at every one that follows.  So nothing is taken or given back in a
+caller's own task: a task of its own does it, and the caller only waits.  Its cancellation ends the wait.  The owner
+is cancelled once at most, and its cleanup runs to the end.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Generic, NoReturn, TypeVar
+
+log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
+Work = Coroutine[Any, Any, T]
+
+_owners: set["asyncio.Task[Any]"] = set()  # the event loop itself keeps weak references only
+
+
+def own(work: Work[T], name: str | None = None) -> "asyncio.Task[T]":
+    """Start a task that lives until its work is done, whether or not somebody keeps a reference to it."""
+    try:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+    except RuntimeError:  # no loop runs here, or it is closed: nothing will ever be done
+        work.close()
+        raise
+    if not task.done():
+        _owners.add(task)
+        task.add_done_callback(_owners.discard)
+    return task
+
+
+async def finish(cleanup: Work[T]) -> T:
+    """Clean up in a task of its own and wait for it; cancelling the caller never cancels the cleanup."""
+    return await _awaited(own(cleanup, "cleanup"))
+
+
+async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = None, *, hurry: bool = True) -> T:
+    """Take something in a task of its own.
+
+    Cancelling the caller cancels the taking once (unless `hurry` is false) and waits for its end.  If the thing was
+    taken all the same, nobody would own it: `release` gives it back.
+    """
+    task = own(taking)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            await finish(_give_back(task, release, hurry))
+        raise
+
+
+async def _give_back(
+    task: "asyncio.Task[T]", release: Callable[[T], Work[object]] | None = None, hurry: bool = True
+) -> None:
+    if hurry:
+        task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled() and task.exception() is None and release is not None:
+        await release(task.result())
+
+
+async def _awaited(task: "asyncio.Task[T]") -> T:
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_log_failure)  # nobody waits for it any more
+        raise
+
+
+def _log_failure(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and (exc := task.exception()):
+        log.error("a cleanup failed", exc_info=exc)
+
+
+class Cleanup:
+    """A cleanup that runs once, in a task of its own, however many callers ask for it and then stop waiting."""
+
+    def __init__(self, work: Callable[[], Work[None]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self._task is not None
+
+    def begin(self) -> "asyncio.Task[None]":
+        """Start it, unless it has begun already."""
+        if self._task is None:
+            self._task = own(self._work(), "cleanup")
+        return self._task
+
+    async def __call__(self) -> None:
+        """Start it if need be, and wait until it is done."""
+        await _awaited(self.begin())
+
+
+class Held(Generic[T]):
+    """A context manager that enters and leaves another one in a task of its own."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[T]) -> None:
+        self._manager = manager
+        self._leaving: asyncio.Future[None]
+        self._owner: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> T:
+        if self._owner is not None:
+            raise RuntimeError("this was used in an `async with` before: make another one")
+        loop = asyncio.get_running_loop()
+        entered: asyncio.Future[T] = loop.create_future()
+        self._leaving = loop.create_future()
+        self._owner = own(self._hold(entered), "owner")
+        try:
+            waited_for: list[asyncio.Future[Any]] = [self._owner, entered]
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await finish(_give_back(self._owner))
+            raise
+        return entered.result() if entered.done() else _failed(self._owner)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._owner is None:
+            raise RuntimeError("this was not entered: use it in an `async with`")
+        if self._owner.get_loop() is not asyncio.get_running_loop():
+            raise RuntimeError("this was entered in another event loop, and has to be left there")
+        if not self._leaving.done():
+            self._leaving.set_result(None)
+        await _awaited(self._owner)
+
+    async def _hold(self, entered: "asyncio.Future[T]") -> None:
+        async with self._manager as value:
+            entered.set_result(value)
+            await self._leaving
+
+
+def _failed(owner: "asyncio.Task[None]") -> NoReturn:
+    owner.result()  # raises why nothing was entered
+    raise RuntimeError("the context manager was left before it was entered")
+
+
+def cancel_once(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task that is not being cancelled yet: its cleaning up is not to be disturbed."""
+    if not task.cancelling():
+        task.cancel()
+
+
+def guarded(callback: Callable[..., None], *args: Any) -> None:
+    """Call somebody who is told something; should that fail, the others are told all the same."""
+    try:
+        callback(*args)
+    except BaseException:
+        log_failure("a callback of the connection failed")
+
+
+def log_failure(told: str, *names: object) -> None:
+    """Log what is being handled; a log that cannot be written takes nothing else along."""
+    with contextlib.suppress(Exception):
+        log.exception(told, *names)

@@ -1,0 +1,80 @@
+"""Imports that are there for others: a linter that sees one file alone calls them unused."""
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..findings import Finding, Source
+from .python import parsed
+
+UNUSED = "F401"
+_FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_NAMED = re.compile(r"`([\w.]+)`")
+
+
+def unused_everywhere(findings: Sequence[Finding], sources: Mapping[str, Source]) -> list[Finding]:
+    """The findings without the imports that other files of the project take from there, or are meant to.
+
+    `sources` are the project's Python files by their paths.
+    """
+    suspects = {finding.path for finding in findings if finding.code == UNUSED}
+    if not suspects:
+        return list(findings)
+    taken = _taken(sources.values())
+    bound = {path: _bound(sources[path]) for path in suspects if path in sources}
+    return [
+        finding
+        for finding in findings
+        if finding.code != UNUSED or not _is_export(finding, bound.get(finding.path), taken, sources)
+    ]
+
+
+def _is_export(
+    finding: Finding,
+    bound: Mapping[tuple[int, str], str] | None,
+    taken: Mapping[str, set[str]],
+    sources: Mapping[str, Source],
+) -> bool:
+    if bound is None or finding.path.endswith(("__init__.py", ".pyi")):
+        return True  # a package's names are there to be imported; a file that cannot be parsed tells nothing
+    said = _NAMED.search(finding.message)
+    imported = said[1].rpartition(".")[2] if said else ""
+    name = bound.get((finding.line, imported), imported)
+    module = finding.path.removesuffix(".py").rpartition("/")[2]
+    if name in taken.get(module, ()) or "*" in taken.get(module, ()):
+        return True
+    use = re.compile(rf"\b{re.escape(module)}\.{re.escape(name)}\b")
+    return any(use.search(source.text) for path, source in sources.items() if path != finding.path)
+
+
+def _taken(sources: Iterable[Source]) -> dict[str, set[str]]:
+    """The names that are imported from modules, by the last word of the module."""
+    found: dict[str, set[str]] = {}
+    for source in sources:
+        for module, names in _FROM.findall(source.text):
+            words = {part.split()[0] for part in names.strip("() \t").replace("\n", " ").split(",") if part.split()}
+            found.setdefault(module.rpartition(".")[2], set()).update(words)
+    return found
+
+
+def _bound(source: Source) -> Mapping[tuple[int, str], str] | None:
+    """The name that each import gives what it imports, by its line; None where the module is one of names alone."""
+    try:
+        tree = parsed(source)
+    except SyntaxError:
+        return None
+    if tree is None or all(map(_names_something, tree.body)):
+        return None
+    return {
+        (alias.lineno, alias.name.rpartition(".")[2]): alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _names_something(statement: ast.stmt) -> bool:
+    """Whether a statement is one of a module that only passes names on; modules are not passed on like that."""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.ImportFrom | ast.Assign)

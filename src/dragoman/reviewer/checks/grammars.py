@@ -1,0 +1,172 @@
+"""Syntax errors in languages that have a tree-sitter grammar; where the grammars are not installed, none are found.
+
+A grammar accepts more than a compiler does, and for C, where macros are no C, it also accepts less: there a mistake
+is told only if the brackets of the file do not fit, which no macro can be the reason of.
+"""
+
+import functools
+import importlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..findings import Finding, Source
+from .leftovers import has_merge_markers, started_here
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Tree
+
+# By suffix: what the language is called, the module that has its grammar, and the grammar's name in there.
+GRAMMARS = {
+    **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), ("JavaScript", "tree_sitter_javascript", "language")),
+    **dict.fromkeys((".ts", ".mts", ".cts"), ("TypeScript", "tree_sitter_typescript", "language_typescript")),
+    ".tsx": ("TypeScript", "tree_sitter_typescript", "language_tsx"),
+    ".go": ("Go", "tree_sitter_go", "language"),
+    ".rs": ("Rust", "tree_sitter_rust", "language"),
+    ".java": ("Java", "tree_sitter_java", "language"),
+    **dict.fromkeys((".rb", ".rake", ".gemspec"), ("Ruby", "tree_sitter_ruby", "language")),
+    ".c": ("C", "tree_sitter_c", "language"),
+}
+SUFFIXES = tuple(GRAMMARS)
+MOST_LETTERS = 1024 * 1024  # of a file that somebody wrote by hand
+SCRIPTS = ("JavaScript", "TypeScript")
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_NO_CODE = re.compile(  # of C: comments, literals, and what the preprocessor reads
+    r"//(?:\\\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\n|[^\n])*", re.S | re.M
+)
+
+
+def has_grammar(source: Source) -> bool:
+    """Whether there may be a grammar for a file."""
+    return source.path.endswith(SUFFIXES)
+
+
+def is_known(source: Source) -> bool:
+    """Whether there is a grammar for a file that is installed."""
+    is_bearable = source.path.endswith(SUFFIXES) and len(source.text) <= MOST_LETTERS
+    return is_bearable and _language(_suffix(source)) is not None
+
+
+def syntax(source: Source) -> Iterator[Finding]:
+    """The first place that a language's grammar cannot read."""
+    tree = parsed(source)
+    language = GRAMMARS[_suffix(source)][0]
+    if tree is None or not tree.root_node.has_error or has_merge_markers(source.text):
+        return
+    if (language == "C" and _fits(source.text)) or _is_other(language, source.text):
+        return
+    node = _first_error(tree)
+    if node is None:
+        return
+    data = source.text.encode()
+    wants = f"{node.type!r} is missing" if node.is_missing else f"unexpected {_quoted(node)}"
+    yield Finding(
+        source.path,
+        _line(data, node),
+        "error",
+        "syntax-error",
+        f"this is no {language}: {wants}",
+        "nothing in the file can be used until it is corrected",
+        is_whole=True,
+    )
+
+
+def scripts(source: Source) -> Iterator[Finding]:
+    """Debuggers and `eval` in JavaScript and TypeScript, wherever in a line they are."""
+    if GRAMMARS[_suffix(source)][0] not in SCRIPTS or not ("debugger" in source.text or "eval" in source.text):
+        return
+    tree = parsed(source)
+    if tree is None:
+        return
+    data = source.text.encode()
+    for node in _nodes(tree):
+        if node.type == "debugger_statement":
+            yield started_here(source.path, _line(data, node))
+        elif node.type == "call_expression" and _is_eval(node):
+            message, advice = "eval runs whatever it is given", "parse the input instead, with JSON.parse"
+            yield Finding(source.path, _line(data, node), "warning", "js-eval", message, advice)
+
+
+def parsed(source: Source) -> "Tree | None":
+    """A file as a tree; None without a grammar for it."""
+    if not is_known(source):
+        return None
+    from tree_sitter import Parser
+
+    language = _language(_suffix(source))
+    return Parser(language).parse(source.text.encode()) if language else None  # a parser is for one thread
+
+
+def _suffix(source: Source) -> str:
+    return next(suffix for suffix in SUFFIXES if source.path.endswith(suffix))
+
+
+@functools.cache
+def _language(suffix: str) -> "Language | None":
+    _, module, name = GRAMMARS[suffix]
+    try:
+        from tree_sitter import Language
+
+        return Language(getattr(importlib.import_module(module), name)())
+    except (ImportError, AttributeError, ValueError):  # not there, or of a version this library does not read
+        return None
+
+
+def _nodes(tree: "Tree") -> "Iterator[Node]":
+    """Every node in the order of the text, without recursion: a file can be nested deeper than the stack is."""
+    stack = [tree.root_node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(node.children)
+
+
+def _first_error(tree: "Tree") -> "Node | None":
+    """The innermost of the first things that do not fit."""
+    found, stack = None, [tree.root_node]
+    while stack:
+        node = stack.pop()
+        if found is not None and node.start_byte >= found.end_byte:
+            break
+        if node.is_error or node.is_missing:
+            found = node
+        stack += [child for child in reversed(node.children) if child.has_error or child.is_missing]
+    return found
+
+
+def _line(data: bytes, node: "Node") -> int:
+    # Counted here: the library's own count of lines frees memory twice (tree-sitter 0.26.0).
+    return data.count(b"\n", 0, min(node.start_byte, len(data.rstrip()))) + 1
+
+
+def _quoted(node: "Node") -> str:
+    words = (node.text or b"")[:200].decode(errors="replace").split("\n")[0].strip()
+    return f"`{words[:30]}`" if words and "`" not in words else "text"
+
+
+def _is_eval(node: "Node") -> bool:
+    function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    if function is None or arguments is None or function.type != "identifier" or function.text != b"eval":
+        return False
+    given = arguments.named_children
+    return bool(given) and given[0].type not in ("string", "number")
+
+
+def _is_other(language: str, text: str) -> bool:
+    """Whether a file is not what its name says: Flow's types, a template, Rust from before 2018."""
+    if language == "Rust":
+        return "try!(" in text
+    return language in SCRIPTS and ("@flow" in text[:2000] or "<%" in text)
+
+
+def _fits(text: str) -> bool:
+    """Whether every bracket of a file in C has its other half, or may have it in what is compiled elsewhere."""
+    if re.search(r"^[ \t]*#[ \t]*(?:else|elif)", text, re.M):
+        return True  # either side may open what both close
+    open_ones: list[str] = []
+    for bracket in re.findall(r"[(\[{)\]}]", _NO_CODE.sub(" ", text)):
+        if bracket in "([{":
+            open_ones.append(bracket)
+        elif not open_ones or open_ones.pop() != _BRACKETS[bracket]:
+            return False
+    return not open_ones

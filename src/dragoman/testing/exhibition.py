@@ -1,0 +1,52 @@
+"""Testy for whoever cannot tell it what to do: any prompt is answered with something of everything.
+
+A program that checks agents has prompts of its own, which mean nothing to Testy.  It sees tool calls, a plan, a
+terminal, a question and a form all the same, as far as it takes them, and has time to cancel.
+"""
+
+import asyncio
+
+from .. import schema as s
+from ..roles import offered
+from ..turn import Turn
+from .errands import FORM
+from .script import LAST_WORDS, VERBS, everything
+from .testy import Testy
+
+PAUSE = 0.2  # seconds between two things that are shown
+
+
+class Exhibition(Testy):
+    """Shows something of everything, unless the prompt is a command to Testy."""
+
+    __test__ = False
+
+    async def answer(self, turn: Turn) -> s.StopReason | None:
+        if turn.text.split(" ", 1)[0].split("\n", 1)[0].removeprefix("/") in VERBS:
+            return await super().answer(turn)
+        self._touch(turn)
+        try:
+            await self._show(turn)
+        except asyncio.CancelledError:
+            await turn.say(LAST_WORDS)
+            raise
+        return None
+
+    async def _show(self, turn: Turn) -> None:
+        offers = turn.client.offers
+        await everything(turn, "")
+        await asyncio.sleep(PAUSE)
+        async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
+            await turn.ask(call)
+            if offered(offers, "terminal"):
+                async with turn.terminal("echo", "hello") as terminal:
+                    await call.terminal(terminal)
+                    await terminal.wait()
+        await asyncio.sleep(PAUSE)
+        if offered(offers, "elicitation.form"):
+            await turn.elicit("Who are you?", FORM)
+        if offered(offers, "elicitation.url"):
+            await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1")
+            turn.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id="visit-1"))
+        await asyncio.sleep(PAUSE)
+        await turn.say("That is all.")

@@ -1,0 +1,97 @@
+"""Several messages in one frame, for a version of the protocol that takes them.
+
+Each message goes its own way; the answers to those that are requests are kept until all of them are there, and go
+back in one frame.
+"""
+
+from typing import Any
+
+import msgspec
+
+from ..codec import MAX_LISTED, SHALLOW, check
+
+MAX_OPEN = 1000  # batches whose answers are not all there; further ones are answered message by message
+
+_encode = msgspec.json.Encoder().encode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder().decode
+
+
+class _Batch:
+    """What is still missing of the answer to a batch, and what is there."""
+
+    __slots__ = ("answers", "missing")
+
+    def __init__(self) -> None:
+        self.missing: set[Any] = set()
+        self.answers: list[msgspec.Raw] = []
+
+
+class Batches:
+    """The batches of one peer."""
+
+    def __init__(self) -> None:
+        self._open: dict[Any, _Batch] = {}  # by the id of each request that is not answered yet
+
+    def messages(self, frame: bytes) -> tuple[list[bytes], list[bytes]] | None:
+        """The messages of a batch, and what it is answered at once; None for a frame that is none."""
+        if not frame.lstrip().startswith(b"["):
+            return None
+        try:
+            if len(frame) > SHALLOW or not frame.isascii():
+                check(frame)
+            items = _items(frame)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if not items or len(items) > MAX_LISTED:
+            return None  # whoever hears it refuses it
+        batch, found = _Batch(), []
+        for item in map(bytes, items):
+            message = _message(item)
+            if message is None:
+                batch.answers.append(msgspec.Raw(INVALID))
+                continue
+            found.append(item)
+            id = message.get("id")
+            is_request = "method" in message and type(id) in (int, str)
+            if is_request and id not in self._open and len(self._open) < MAX_OPEN:
+                self._open[id] = batch
+                batch.missing.add(id)
+        return found, self._written(batch)
+
+    def gathered(self, frames: list[bytes]) -> list[bytes]:
+        """What is sent in place of frames, some of which may be answers that a batch waits for."""
+        if not self._open:
+            return frames
+        said: list[bytes] = []
+        for frame in frames:
+            answer = _message(frame)
+            batch = self._open.pop(answer["id"], None) if answer and _is_answer(answer) else None
+            if answer is None or batch is None:
+                said.append(frame)
+                continue
+            batch.missing.discard(answer["id"])
+            batch.answers.append(msgspec.Raw(frame))
+            said += self._written(batch)
+        return said
+
+    def _written(self, batch: _Batch) -> list[bytes]:
+        return [_encode(batch.answers)] if batch.answers and not batch.missing else []
+
+
+INVALID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request"}}'
+
+
+def _message(item: bytes) -> dict[str, Any] | None:
+    """What is a message, however wrong, and so has an outcome of its own."""
+    try:
+        found = _decode(item)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not ("method" in found or "result" in found or "error" in found):
+        return None
+    return found
+
+
+def _is_answer(message: dict[str, Any]) -> bool:
+    return "method" not in message and type(message.get("id")) in (int, str)

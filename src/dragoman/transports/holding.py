@@ -1,0 +1,68 @@
+"""Reading that can be held, and still sees its peer go."""
+
+import asyncio
+import select
+from collections.abc import Callable
+
+LOOK_EVERY = 2.0  # seconds of one hold between two looks at whether the peer is still there
+GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+
+
+class Holding:
+    """Pauses and resumes reading; a peer that hangs up during a long hold is read to its end all the same.
+
+    Whoever does not read does not see the end, which stands behind what was not read.  So a hold that lasts looks
+    at the descriptor; once the peer can send no more, reading goes on for good: what it has sent is heard, and then
+    the end.  What the system kept for us bounds how much that is.  A hold that is given up within `LOOK_EVERY`
+    comes to the end by itself, so nobody who is merely slow is cut short.
+    """
+
+    def __init__(self, pause: Callable[[], None], resume: Callable[[], None], fileno: Callable[[], int]) -> None:
+        self._pause, self._resume, self._fileno = pause, resume, fileno
+        self._is_held = self._is_over = False
+        self._count = 0  # of holds, to tell one that lasts from one after another
+        self._timer: asyncio.TimerHandle | None = None
+
+    def hold(self) -> None:
+        if not self._is_held and not self._is_over:
+            self._is_held = True
+            self._count += 1
+            self._pause()
+            if self._timer is None:
+                self._look_later()
+
+    def resume(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._resume()
+
+    def stop(self) -> None:
+        """There is nothing to read any more."""
+        self._is_held, self._is_over = False, True
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def look(self) -> None:
+        """Read to its end what a peer that is gone has left."""
+        if self._is_held and self._has_hung_up():
+            self.resume()
+            self.stop()
+
+    def _look_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look_after, self._count)
+
+    def _look_after(self, count: int) -> None:
+        self._timer = None
+        if count == self._count:
+            self.look()
+        if self._is_held:
+            self._look_later()
+
+    def _has_hung_up(self) -> bool:
+        looking = select.poll()
+        try:
+            looking.register(self._fileno(), GONE)
+            return any(event & GONE for _, event in looking.poll(0))
+        except (OSError, ValueError):  # closed already: then the end has come another way
+            return False

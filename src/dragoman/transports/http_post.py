@@ -1,0 +1,255 @@
+"""A message on its way over HTTP: the end of its POST settles it.
+
+It is answered, promised (the answer will come on a stream), to be tried again, or failed with a sentence.  The
+answer may stay open as long as the turn it is about; the next message waits only until this one has arrived.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from ..framing import Oversize
+from .addresses import why_unreachable
+from .glance import Glance, failure, glance
+from .http_body import Body, Unreadable
+from .http_exchange import Exchange, Headers, Reply
+from .sse import Event
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
+
+log = logging.getLogger("dragoman")
+
+MAX_POSTS = 256  # requests without an answer at a time, and as many other messages
+ORDERLY = 0.1  # seconds that the next message waits for the answer to this one, once this one has arrived
+BUSY = {429, 503}  # not taken: the same may be sent again
+FIRST_PAUSE, LONGEST_WAIT = 0.25, 10.0  # seconds before a message is sent again, or the next goes before it
+ACCEPTED = 202
+REPEATABLE = ("session/cancel", "$/cancel_request")  # notifications that mean no more when they come twice
+
+Refused = Callable[[Glance, int, bytes], None]
+
+
+class Post:
+    """One message's POST; `hear` is called with what its answer holds, as it comes."""
+
+    def __init__(self, wire: "HttpTransport", frame: bytes, hear: Callable[[list[Event]], None]) -> None:
+        self.message: Glance = glance(frame)
+        self.is_answered = False
+        self.has_failed = False  # it was answered with an error
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # answered, or over
+        self._wire, self._frame, self._hear = wire, frame, hear
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._body = Body(wire.limit, self._heard, wire.link.unfinished, self._give_up)
+        self._exchange: Exchange | None = None
+
+    async def send(self, headers: Headers, target: str | None = None) -> None:
+        """Send it, and return when it has arrived; raises OSError when the server cannot be reached."""
+        self._exchange = exchange = await self._wire.link.begin(
+            "POST", headers, self._frame, self._feed, self._finish, target=target
+        )
+        self.hold(self._wire.is_held)
+        signs: set[asyncio.Future[Any]] = {exchange.sent, exchange.reply}
+        await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+
+    async def reply(self) -> Reply:
+        """The head of the answer; raises OSError when there is none."""
+        assert self._exchange
+        reply = await self._exchange.reply
+        self._wire.link.note(reply)
+        return reply
+
+    async def over(self) -> None:
+        """Wait for the end of the answer; raises OSError when it was cut short."""
+        await asyncio.shield(self._over)
+
+    def hold(self, held: bool) -> None:
+        """Stop or go on reading the answer."""
+        if held:
+            self._body.pause()
+        if self._exchange:
+            self._exchange.pause(held)
+
+    def cancel(self) -> None:
+        if self._exchange:
+            self._exchange.cancel()
+
+    @property
+    def text(self) -> bytes:
+        """How an answer began that holds no messages."""
+        return self._body.text
+
+    def _feed(self, data: bytes) -> None:
+        assert self._exchange
+        try:
+            self._body.feed(self._exchange.reply.result(), data)
+        except Unreadable as exc:
+            self._finish(exc)
+            self._exchange.cancel()
+
+    def _give_up(self) -> None:
+        self._finish(ConnectionResetError(0, "its answer began and does not end"))
+        self.cancel()
+
+    def _finish(self, exc: Exception | None) -> None:
+        if self._over.done():
+            return
+        self._body.close()
+        if exc is None:
+            assert self._exchange
+            self._body.end(is_good=200 <= self._exchange.reply.result().status < 300)
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(exc)
+            self._over.exception()  # somebody may not look
+        self._settle()
+
+    def _heard(self, events: list[Event]) -> None:
+        for event in events:
+            if self.message.is_request and self._answers(event.data):
+                self.is_answered = True
+        self._hear(events)
+        if self.is_answered:
+            self._settle()
+
+    def _answers(self, data: bytes | Oversize) -> bool:
+        """Whether a frame is the answer to this message."""
+        found = glance(data)
+        if not found.is_answer or found.id != self.message.id:
+            return False
+        self.has_failed = isinstance(data, bytes) and b'"error"' in data and b'"result"' not in data
+        return True
+
+    def _settle(self) -> None:
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+
+class Posts:
+    """The POSTs under way: each is seen through to its end, in a task of its own."""
+
+    def __init__(self, wire: "HttpTransport", *, promises: bool) -> None:
+        self._wire = wire
+        self._promises = promises  # whether answers also come in another way
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: set[Post] = set()
+
+    def hold(self, held: bool) -> None:
+        """Stop or go on reading answers: what they hold waits in the server."""
+        for post in self._posts:
+            post.hold(held)
+
+    async def deliver(
+        self,
+        frame: bytes,
+        headers: Headers,
+        hear: Callable[[list[Event]], None],
+        *,
+        target: str | None = None,
+        refused: Refused | None = None,
+    ) -> None:
+        """Send a message, and return when the next one may follow: when this one is settled, or has arrived.
+
+        What unblocks an agent never waits behind what blocks it, such as a POST that is answered at a turn's end.
+        """
+        if not self._has_room(glance(frame)):
+            return
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[None] = loop.create_future()
+
+        def attempt() -> Post:
+            return Post(self._wire, frame, hear)
+
+        seen_through = self._see_through(attempt, headers, target, refused or self._wire.refused, arrived)
+        task = loop.create_task(seen_through, name="post")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.wait({task, arrived}, timeout=LONGEST_WAIT, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task}, timeout=ORDERLY)
+
+    def _has_room(self, message: Glance) -> bool:
+        """Whether another POST may begin; a server that answers none of them is given up."""
+        if len(self._tasks) >= MAX_POSTS and message.is_request:
+            self._wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
+            return False
+        if len(self._tasks) >= 2 * MAX_POSTS:
+            self._wire.end(f"the server has answered none of {len(self._tasks)} messages")
+            return False
+        return True
+
+    async def _see_through(
+        self,
+        attempt: Callable[[], Post],
+        headers: Headers,
+        target: str | None,
+        refused: Refused,
+        arrived: "asyncio.Future[None]",
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self._wire.patience, FIRST_PAUSE
+        while True:
+            post = attempt()
+            self._posts.add(post)
+            try:
+                await post.send(headers, target)
+                if not arrived.done():
+                    arrived.set_result(None)
+                reply = await post.reply()
+                await post.over()
+            except OSError as exc:
+                if not _may_come_twice(post.message) or loop.time() + pause > deadline:
+                    self.fail(post, f"the message was sent, and no answer came: {why_unreachable(exc)}")
+                    return
+                wait = pause
+            else:
+                wait = max(pause, _retry_after(reply))
+                if reply.status not in BUSY or loop.time() + wait > deadline:
+                    break
+            finally:
+                self._posts.discard(post)
+                post.cancel()
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_WAIT)
+        if not 200 <= reply.status < 300:
+            refused(post.message, reply.status, post.text)
+        else:
+            self.settle(post, reply)
+
+    def settle(self, post: Post, reply: Reply) -> None:
+        """The answer is whole: what it did not answer was promised, or never will be."""
+        if self._promises and (reply.status == ACCEPTED or reply.media_type != "text/html"):
+            return
+        what = reply.media_type or "nothing"
+        self.fail(post, f"the server answered with status {reply.status} and {what}, which holds no answer")
+
+    def fail(self, post: Post, why: str) -> None:
+        """Answer a request that the server will not."""
+        if post.message.is_request and not post.is_answered:
+            post.is_answered = True
+            self._wire.heard([failure(post.message.id, -32603, why)])
+        elif not post.message.is_request:
+            log.warning("%s may be lost: %s", post.message.method or "an answer", why)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _may_come_twice(message: Glance) -> bool:
+    """Whether a message that may have arrived is sent again: an agent that never hears it would wait for ever."""
+    return message.is_answer or message.method in REPEATABLE
+
+
+def _retry_after(reply: Reply) -> float:
+    """The seconds that a server wants us to wait."""
+    told = reply.get("retry-after").strip()
+    if told.isdecimal() and len(told) < 9:
+        return float(told)
+    try:
+        return parsedate_to_datetime(told).timestamp() - time.time()
+    except (TypeError, ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,84 @@
+"""What a peer may cost us: frames that say nothing, messages that do not end, and the bytes of those."""
+
+import asyncio
+from collections.abc import Callable
+
+from .addresses import SILENCE
+
+SMALL = 16  # bytes: a frame with less holds no message, and costs its sender nothing
+BURST, RATE = 2000, 200.0  # such frames a peer may send at once, and in a second
+EARNED = 4  # such frames that go with one that says something
+SLOWEST = 4096  # bytes a second of a message that is not whole
+FLOODED = "it sends too much that says nothing"
+LATE = 1.0  # seconds after which a timer says more of this process than of its peer
+
+
+class Allowance:
+    """How often a peer may do what is a burden to us and none to it."""
+
+    def __init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._left: float = BURST
+        self._at = self._clock()
+
+    def spend(self, weight: int = 1) -> bool:
+        """Count one more; false when it is one too many."""
+        self._left -= weight
+        if self._left < 0:
+            now = self._clock()
+            self._left = min(BURST, self._left + (now - self._at) * RATE)
+            self._at = now
+        return self._left >= 0
+
+    def earn(self, count: int) -> None:
+        """We gave reason for so many."""
+        self._left = min(BURST, self._left + count)
+
+
+class Pace:
+    """Sees that what was begun is finished: `give_up` is called when a peer stops, or slows down, in the middle."""
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        self._give_up = give_up
+        self._loop = asyncio.get_running_loop()
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def go_on(self, size: int) -> None:
+        """So many bytes came, and it is not finished."""
+        latest = self._loop.time() + SILENCE
+        if self._timer is None:
+            self._deadline = latest
+            self._timer = self._loop.call_at(self._deadline, self._look)
+        else:
+            self._deadline = min(latest, self._deadline + size / SLOWEST)
+
+    def stop(self) -> None:
+        """It is finished, or it is us who do not read."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        assert self._timer
+        if now > self._timer.when() + LATE:  # this process stood still, and what came meanwhile is yet to be read
+            self._deadline = max(self._deadline, now + LATE)
+        self._timer = None
+        if now < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._look)
+        else:
+            self._give_up()
+
+
+class Unfinished:
+    """Counts the bytes of all messages of a peer that are not whole yet."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+
+    def change(self, size: int) -> bool:
+        """So many bytes more are held, or fewer; false when they are too many."""
+        self._held += size
+        return self._held <= self._most

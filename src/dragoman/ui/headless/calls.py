@@ -1,0 +1,205 @@
+"""Tool calls on a page: the line of each, what it runs and changes, and what its terminals print."""
+
+from collections.abc import Iterable, Sequence
+
+from ... import schema as s
+from ...host.diffs import unified
+from ...host.permissions.subjects import command_in
+from ...transcript import UNFINISHED, ToolCallEntry, Transcript
+from ..legible import Lines, legible, one_line
+from ..output import marked
+from .agent_terminals import told_of
+from .page import INDENT, Page
+from .wording import plain
+
+SHOWN_LINES = 12  # of what a tool has to say
+DIFF_LINES = 400
+MAX_PRINTED = 2000  # lines of a terminal that are known again
+MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
+COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
+DIFF_COLOURS = {"+": ["green"], "-": ["red"], "@": ["cyan"], "\\": ["dim"]}
+
+
+class _Shown:
+    """How much of a tool call has been shown."""
+
+    def __init__(self) -> None:
+        self.line = ""
+        self.ended = False
+        self.is_due = False  # whether it is to be shown though it is pending
+        self.is_denied = False
+        self.command = ""  # what it says it runs
+        self.diffs: set[int] = set()  # by `_diffs`
+
+
+class Calls:
+    """Shows the tool calls of a transcript; `cwd` is the session's directory, in which paths are shown short."""
+
+    def __init__(self, page: Page, transcript: Transcript) -> None:
+        self._page, self._transcript = page, transcript
+        self.cwd = ""
+        self._shown: dict[str, _Shown] = {}
+        self._terminals: dict[str, tuple[str, Lines]] = {}
+        self._printing: str | None = None  # the terminal whose output was shown last
+        self._printed: dict[str, set[str]] = {}  # lines that terminals have printed, by their ids
+
+    def allowed(self, call_id: str) -> None:
+        """Show a call that was allowed unasked: nobody has seen it, and some agents tell no more of it."""
+        for call in self._transcript.tool_calls:
+            if call.id == call_id:
+                self._known(call_id).is_due = True
+                self._tool(call)
+
+    def denied(self, call_id: str) -> None:
+        """A call was denied: that it stays pending is no news."""
+        self._known(call_id).is_denied = True
+
+    def mark_diffs(self, call_id: str) -> None:
+        """A question has shown what a call would change."""
+        for call in self._transcript.tool_calls:
+            if call.id == call_id:
+                self._known(call_id).diffs.update(_diffs(call))
+
+    def end(self) -> None:
+        """Show what was begun and will not be finished: cancelled, or left as it is by its agent."""
+        for call in self._transcript.tool_calls:
+            shown = self._shown.get(call.id)
+            if shown is None or (shown.is_denied and call.status == "pending"):
+                continue
+            if call.status == "cancelled" or not shown.line:
+                shown.is_due = True
+                self._tool(call)
+
+    def _known(self, call_id: str) -> _Shown:
+        return self._shown.setdefault(call_id, _Shown())
+
+    def terminal(self, id: str, command: str) -> None:
+        """A command was started; it is named where its output begins."""
+        self._terminals[id] = (command, Lines())
+
+    def output(self, id: str, text: str) -> None:
+        self._output(id, self._terminals[id][1].add(text))
+
+    def terminal_ended(self, id: str, how: s.TerminalExitStatus | None) -> None:
+        self._output(id, self._terminals[id][1].end())
+        self._name_terminal(id)
+        if how is not None and (how.signal or how.exit_code):
+            ended = f"ended by {how.signal}" if how.signal else f"exit {how.exit_code}"
+            self._page.line("tool", self._page.style(f"{INDENT}  {ended}", "red"))
+        del self._terminals[id]
+
+    def show(self, call: ToolCallEntry, event: s.SessionUpdate | s.PromptResponse) -> None:
+        """Show what an update says of a call, and of a terminal that the agent runs for it."""
+        told = list(told_of(event)) if isinstance(event, s.ToolCall | s.ToolCallUpdate) else []
+        shown = self._known(call.id)
+        if told and (command := command_in(call.raw_input, call.kind, self.cwd)):
+            shown.command = command.shown  # which the terminal names
+        if told and not shown.line:
+            self._tool(call)
+        for printed in told:
+            if printed.id not in self._terminals:
+                self.terminal(printed.id, shown.command or call.title)
+            if printed.text:
+                self.output(printed.id, printed.text)
+            if printed.ended is not None:
+                self.terminal_ended(printed.id, printed.ended)
+        self._tool(call)
+
+    def _tool(self, call: ToolCallEntry) -> None:
+        shown = self._known(call.id)
+        if shown.ended or (call.status == "pending" and not shown.is_due):
+            return
+        line = self._tool_line(call)
+        shown.ended = call.status not in UNFINISHED
+        in_place = self._page.is_terminal and self._page.last_call == call.id
+        if line != shown.line and (shown.ended or in_place or not shown.line):
+            self._page.begin("tool")
+            self._page.lines([marked("\x1b[1A\r\x1b[2K") + line if in_place else line])
+            self._page.last_call, shown.line = call.id, line
+        self._show_command(call)
+        self._show_diffs(call)
+        if shown.ended:
+            self._tell(call)
+
+    def _tool_line(self, call: ToolCallEntry) -> str:
+        columns = self._page.columns
+        title = one_line(call.title or call.name or call.kind, columns - 2)
+        return f"{self._page.style(MARKS[call.status], COLOURS[call.status])} {title}"
+
+    def _show_command(self, call: ToolCallEntry) -> None:
+        """Show what a call runs, where its title hides that and no terminal of ours names it."""
+        command = command_in(call.raw_input, call.kind, self.cwd)
+        has_terminal = any(isinstance(content, s.Terminal) for content in call.content)
+        shown = self._known(call.id)
+        if command is None or has_terminal or command.shown in (shown.command, call.title):
+            return
+        shown.command = command.shown
+        if command.shown not in call.title:
+            self._name_command(command.shown)
+
+    def _show_diffs(self, call: ToolCallEntry) -> None:
+        shown = self._known(call.id)
+        for change, diff in _diffs(call).items():
+            if change not in shown.diffs:
+                shown.diffs.add(change)
+                self._diff(diff)
+
+    def _diff(self, diff: s.Diff) -> None:
+        new = " (new)" if diff.old_text is None else ""
+        path = diff.path.removeprefix(f"{self.cwd}/") if self.cwd else diff.path
+        self._page.line("tool", self._page.style(f"{INDENT}{one_line(path)}{new}", "bold"))
+        lines = unified(diff).split("\n")
+        self._page.lines(self.coloured(map(legible, lines[:DIFF_LINES])))
+        self._page.lines(self._more(len(lines) - DIFF_LINES))
+
+    def coloured(self, lines: Iterable[str]) -> list[str]:
+        """The lines of a diff, which can be shown as they are, in its colours."""
+        return [f"{INDENT}{self._page.style(line, *DIFF_COLOURS.get(line[:1], ()))}" for line in lines]
+
+    def _tell(self, call: ToolCallEntry) -> None:
+        """What a tool had to say for itself."""
+        texts = [plain(content.content) for content in call.content if isinstance(content, s.Content)]
+        lines = [line for text in texts for line in text.rstrip().split("\n") if text.strip()]
+        lines = self._unprinted(call, lines)
+        colour = "red" if call.status == "failed" else "dim"
+        if lines:
+            self._page.begin("tool")
+        self._page.lines(self._page.style(f"{INDENT}{legible(line)}", colour) for line in lines[:SHOWN_LINES])
+        self._page.lines(self._more(len(lines) - SHOWN_LINES))
+
+    def _unprinted(self, call: ToolCallEntry, lines: list[str]) -> list[str]:
+        """Those lines that the terminals of a call have not printed already."""
+        ids = [content.terminal_id for content in call.content if isinstance(content, s.Terminal)]
+        printed = {line for id in ids for key in (id, f"{call.id} {id}") for line in self._printed.get(key, ())}
+        if not printed:
+            return lines
+        left = [line for line in lines if line.strip() and line.strip() not in printed]
+        return [] if all(line.startswith("```") for line in left) else left
+
+    def _more(self, count: int) -> list[str]:
+        return [self._page.style(f"{INDENT}… {count} more lines", "dim")] if count > 0 else []
+
+    def _output(self, id: str, lines: Sequence[str]) -> None:
+        if lines:
+            self._name_terminal(id)
+        printed = self._printed.setdefault(id, set())
+        for line in lines:
+            self._page.line("tool", f"{INDENT}{self._page.style('│', 'dim')} {line}")
+            if len(printed) < MAX_PRINTED:
+                printed.add(line.strip())
+
+    def _name_terminal(self, id: str) -> None:
+        """Say whose output follows, where it is not that of the command before."""
+        if id != self._printing:
+            self._name_command(self._terminals[id][0])
+            self._printing = id
+
+    def _name_command(self, command: str) -> None:
+        shown = one_line(command, self._page.columns - 4)
+        self._page.line("tool", f"{INDENT}{self._page.style('$', 'cyan')} {shown}")
+
+
+def _diffs(call: ToolCallEntry) -> dict[int, s.Diff]:
+    """What a call changes, by what stays the same when it is told again."""
+    diffs = [content for content in call.content if isinstance(content, s.Diff)]
+    return {hash((diff.path, diff.old_text, diff.new_text)): diff for diff in diffs}

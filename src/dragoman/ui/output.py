@@ -1,0 +1,128 @@
+"""The one way to a terminal: whatever is written passes here, and nothing in it acts on the terminal.
+
+`install` puts an `Output` in the place of stdout and of stderr, so that prints, logs, warnings and tracebacks pass
+it as well.  Control characters, and those that change the order of letters, are written out (`\\u{1b}`).  Only a
+sequence that this process itself has marked reaches the terminal as it is, and nobody else knows the mark.
+"""
+
+import codecs
+import io
+import os
+import sys
+from typing import Any, TextIO, cast
+
+MOST_TOLD = 8000  # characters of one complaint
+_MARK = f"\x1b{os.urandom(12).hex()}\x1b"
+# Blanks have a width to be seen by; joiners act on no terminal, and `legible` looks at them where it matters.
+_KEPT = frozenset("\n\t\u00a0\u1680\u202f\u205f\u3000\u200c\u200d" + "".join(map(chr, range(0x2000, 0x200B))))
+
+
+def marked(sequence: str) -> str:
+    """A sequence the terminal is to obey, as an `Output` takes it."""
+    return f"{_MARK}{sequence}{_MARK}"
+
+
+def defused(text: str) -> str:
+    """The text with every character written out that a terminal might obey; what is defused stays as it is."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in _KEPT else f"\\u{{{ord(char):x}}}" for char in text)
+
+
+def complaint(message: str) -> str:
+    """What went wrong: a line of ours, and whatever somebody else said behind it indented and not too long."""
+    from .legible import legible, settled_line
+
+    if len(message) > MOST_TOLD:
+        half, left_out = MOST_TOLD // 2, len(message) - MOST_TOLD
+        message = f"{message[:half]} … {left_out} characters left out … {message[-half:]}"
+    first, *further = message.split("\n")
+    return "\n  ".join([f"dragoman: {legible(first)}", *map(settled_line, further)])
+
+
+class Output(io.TextIOBase):
+    """A stream made safe to read: stderr always, stdout where it leads to a terminal.
+
+    A program that reads our stdout gets every character as it was said.
+    """
+
+    def __init__(self, stream: TextIO, *, for_people: bool) -> None:
+        self._stream, self._for_people = stream, for_people
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(self, text: str) -> int:
+        if self._for_people or self._stream.isatty():
+            parts = text.split(_MARK)  # ours are every other one
+            self._stream.write("".join(part if at % 2 else defused(part) for at, part in enumerate(parts)))
+        else:
+            self._stream.write(text)
+        return len(text)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write text that comes as bytes, cut anywhere; to a program exactly these bytes."""
+        if self._for_people or self._stream.isatty():
+            self.write(self._decoder.decode(data))
+        else:
+            self._stream.flush()
+            self._stream.buffer.write(data)
+
+    @property
+    def buffer(self) -> "_Buffer":
+        """For whoever writes bytes; they take the same way."""
+        return _Buffer(self)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def reconfigure(self, **options: Any) -> None:
+        if isinstance(self._stream, io.TextIOWrapper):
+            self._stream.reconfigure(**options)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    def close(self) -> None:
+        """Nothing: the stream is not ours to close."""
+
+    def __del__(self) -> None:
+        """Nothing either, for the same reason."""
+
+
+class _Buffer(io.RawIOBase):
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._output.write_bytes(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        self._output.flush()
+
+
+def install() -> tuple[Output, Output]:
+    """Have everything this process writes to stdout and stderr pass an `Output`, from now on; gives the two."""
+    sys.stdout = cast(TextIO, stdout := _safe(sys.stdout, for_people=False))
+    sys.stderr = cast(TextIO, stderr := _safe(sys.stderr, for_people=True))
+    return stdout, stderr
+
+
+def _safe(stream: object, *, for_people: bool) -> Output:
+    if isinstance(stream, Output):
+        return stream
+    output = Output(cast(TextIO, stream), for_people=for_people)
+    output.reconfigure(errors="backslashreplace")  # what an encoding lacks is written out
+    return output

@@ -1,0 +1,143 @@
+"""An engine in memory that fails as told, for histories that have to go the same way twice.
+
+What is stored is shared by all ports to it, so that a gateway can be stopped or killed and another go on.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from dragoman.gateway.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Lease, Record
+
+
+class Storage:
+    """What outlives gateways, and how it behaves: `full`, `losing` acknowledgements, or held while not `open`."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, list[Record]] = {}
+        self.leases: dict[str, tuple[str, int]] = {}
+        self.facts: dict[tuple[str, str], Fact] = {}
+        self.blobs: dict[tuple[str, str], bytes] = {}
+        self.doomed: set[str] = set()
+        self.is_full = self.is_losing = False
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+
+
+class MemoryEngine:
+    """One gateway's port to a storage; after `kill` nothing it writes is kept."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._is_dead = False
+
+    def kill(self) -> None:
+        self._is_dead = True
+
+    async def _write(self) -> None:
+        await asyncio.sleep(0)
+        await self._storage.is_open.wait()
+        await asyncio.sleep(0)
+        if self._is_dead or self._storage.is_full:
+            raise EngineFailure("the disk is full")
+
+    def _lose(self) -> None:
+        if self._storage.is_losing:
+            raise EngineFailure("the acknowledgement was lost")
+
+    def _must_hold(self, lease: Lease) -> None:
+        if self._storage.leases.get(lease.name) != (lease.owner, lease.epoch):
+            raise Fenced(f"{lease.name} has another owner by now")
+
+    async def append(self, lease: Lease, entries: Sequence[Entry], after: int) -> None:
+        await self._write()
+        self._must_hold(lease)
+        log = self._storage.logs.setdefault(lease.name, [])
+        if len(log) != after:
+            raise Fenced("the log has grown")
+        log += [Record(after + place, lease.epoch, 0.0, entry) for place, entry in enumerate(entries, 1)]
+        self._lose()
+
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        await asyncio.sleep(0)
+        return self._storage.logs.get(session, [])[after : after + limit]
+
+    async def last(self, session: str) -> int:
+        await asyncio.sleep(0)
+        return len(self._storage.logs.get(session, []))
+
+    def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
+        raise NotImplementedError
+
+    async def forget(self, session: str) -> None:
+        await self._write()
+        self._storage.logs.pop(session, None)
+        self._storage.doomed.discard(session)
+
+    async def doom(self, session: str) -> None:
+        await self._write()
+        self._storage.doomed.add(session)
+
+    async def doomed(self) -> Sequence[str]:
+        await asyncio.sleep(0)
+        return sorted(self._storage.doomed)
+
+    async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
+        await self._write()
+        _, epoch = self._storage.leases.get(name, ("", 0))
+        self._storage.leases[name] = owner, epoch + 1
+        return Lease(name, owner, epoch + 1)
+
+    async def renew(self, lease: Lease, seconds: float) -> None:
+        await self._write()
+        self._must_hold(lease)
+
+    async def release(self, lease: Lease) -> None:
+        await self._write()
+
+    async def fact(self, kind: str, key: str) -> Fact | None:
+        await asyncio.sleep(0)
+        return self._storage.facts.get((kind, key))
+
+    async def facts(
+        self, kind: str, prefix: str = "", *, after: str = "", limit: int | None = None
+    ) -> Mapping[str, Fact]:
+        await asyncio.sleep(0)
+        keys = sorted(
+            key for of, key in self._storage.facts if of == kind and key.startswith(prefix) and key > after
+        )
+        return {key: self._storage.facts[kind, key] for key in keys[:limit]}
+
+    async def facts_of(self, kind: str, keys: Sequence[str]) -> Mapping[str, Fact]:
+        await asyncio.sleep(0)
+        return {key: self._storage.facts[kind, key] for key in keys if (kind, key) in self._storage.facts}
+
+    async def put_fact(self, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
+        await self._write()
+        before = self._storage.facts.get((kind, key))
+        found = before.revision if before else 0
+        if revision is not None and revision != found:
+            raise Conflict(f"{kind} {key} has changed")
+        self._storage.facts[kind, key] = Fact(value, found + 1)
+        self._lose()
+        return found + 1
+
+    async def drop_fact(self, kind: str, key: str) -> None:
+        await self._write()
+        self._storage.facts.pop((kind, key), None)
+
+    async def put_blob(self, session: str, data: bytes) -> str:
+        await self._write()
+        name = hashlib.sha256(data).hexdigest()
+        self._storage.blobs[session, name] = data
+        return name
+
+    async def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
+        yield self._storage.blobs[session, name]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the engine in memory lacks {name}, which the port has by now")
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,38 @@
+"""Modules in the current directory are not imported: by `python -m`, and by searches."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.coder.search.finding import sought
+from dragoman.coder.search.messages import Order
+
+from .traps import Traps
+
+
+@pytest.fixture
+def traps(tmp_path: Path) -> Traps:
+    traps = Traps(tmp_path)
+    traps.set_modules()
+    return traps
+
+
+def test_python_m_imports_no_library_of_the_current_directory(traps: Traps) -> None:
+    for path in traps.repository.glob("*.py"):  # what Python itself imports before anything of ours runs
+        if path.stem == "dragoman" or path.stem in sys.stdlib_module_names:
+            path.unlink()
+    command = [sys.executable, "-m", "dragoman", "run", "--agent", "echo", "hello"]
+    done = subprocess.run(command, cwd=traps.repository, capture_output=True, timeout=90, check=True)
+    assert (traps.fired, done.stdout) == ([], b"hello\n")
+
+
+def test_a_search_imports_no_module_of_its_workspace(traps: Traps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(traps.repository)
+    monkeypatch.setenv("PYTHONPATH", str(traps.repository))
+    where = str(traps.repository)
+    found = asyncio.run(sought(Order(where, where, "msgspec.py"), set))
+    assert [Path(hits.path).name for hits in found.hits] == ["msgspec.py"]
+    assert traps.fired == []

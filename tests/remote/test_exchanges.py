@@ -1,0 +1,303 @@
+"""A message's POST settles that message, and no other."""
+
+import asyncio
+import gzip
+import json
+import socket
+import struct
+import time
+from email.utils import formatdate
+
+import pytest
+from skipped_time import skipped_time
+
+from dragoman import connect
+from dragoman.errors import Error
+
+from .foreign import GREETING, answer, answering, listening, read_request, response, told
+from .hostile_servers import ASKED, Server, StreamServer, chunk, chunked, events, good
+from .measured_client import Agreeing
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+LIMIT = 20  # seconds
+
+
+SLOW = 20  # pieces of a long prompt that a slow server reads, a twentieth of a second after each other
+
+
+async def test_a_cancel_does_not_overtake_a_long_prompt():
+    """They go over different sockets, and the server ends the turn only if it has heard of it before."""
+    heard, ends = [], asyncio.Event()
+
+    async def serve(reader, writer):
+        if not (head := await reader.read(1000)):
+            return
+        prefix = asyncio.StreamReader(limit=2**24)
+        prefix.feed_data(head)
+        if b"x" * 100 in head:
+            for _ in range(SLOW):
+                prefix.feed_data(await reader.read(65536))
+                await asyncio.sleep(0.05)
+
+        async def pass_on():
+            while data := await reader.read(65536):
+                prefix.feed_data(data)
+            prefix.feed_eof()
+
+        passing = asyncio.create_task(pass_on())
+        try:
+            await answering(handle)(prefix, writer)
+        finally:
+            passing.cancel()
+            await asyncio.wait([passing])
+
+    async def handle(request, writer):
+        method = request.message["method"]
+        heard.append(method)
+        if method == "session/cancel":
+            writer.write(response(status="202 Accepted", connection="close"))
+            ends.set()
+            return
+        if method == "session/prompt":
+            await ends.wait()
+        results = {"initialize": GREETING, "session/new": {"sessionId": "s"}}
+        result = results.get(method, {"stopReason": "cancelled"})
+        writer.write(response(answer(request, result), connection="close"))  # each message has a socket of its own
+
+    async with asyncio.timeout(LIMIT), listening(serve) as url, connect(url) as client:
+        session = await client.new_session("/")
+        turn = asyncio.ensure_future(finished(session.prompt("x" * 12_000_000)))
+        await asyncio.sleep(0)
+        session.cancel()
+        assert await turn == "cancelled"
+    assert heard[-2:] == ["session/prompt", "session/cancel"]
+
+
+async def finished(prompt):
+    return (await prompt).stop_reason
+
+
+async def test_a_session_whose_stream_is_refused_leaves_the_others_alone():
+    streams, opened, prompted = {}, [], asyncio.Queue()
+
+    async def handle(request, writer):
+        session = request.headers.get("acp-session-id")
+        if request.method == "GET":
+            if session == "s2":
+                writer.write(response(status="503 Service Unavailable"))
+                return
+            writer.write(chunked())
+            streams[session] = writer
+            return
+        message = request.message if request.body else {}
+        if message.get("method") == "initialize":
+            writer.write(response(answer(request, GREETING), acp_connection_id="c1"))
+            return
+        writer.write(response(status="202 Accepted"))
+        if message.get("method") == "session/new":
+            opened.append(f"s{len(opened) + 1}")
+            streams[None].write(chunk(events(answer(request, {"sessionId": opened[-1]}))))
+        elif message.get("method") == "session/prompt":
+            prompted.put_nowait(request)
+
+    async with asyncio.timeout(LIMIT), listening(answering(handle)) as url, connect(url) as client:
+        first, second = await client.new_session("/"), await client.new_session("/")
+        turn = asyncio.ensure_future(finished(first.prompt("one")))
+        request = await prompted.get()
+        with pytest.raises(Error, match="event stream"):
+            await second.prompt("two")
+        streams["s1"].write(chunk(events(answer(request, {"stopReason": "end_turn"}))))
+        assert await turn == "end_turn"
+
+
+@pytest.mark.parametrize("odd", ["204", "empty", "html", "gzip", "events", "202"])
+async def test_initialize_has_an_outcome_whatever_its_post_is_answered(odd):
+    async def handle(request, writer):
+        data = json.dumps(answer(request, GREETING)).encode()
+        writer.write(
+            {
+                "204": response(status="204 No Content", content_type=None),
+                "empty": response(),
+                "html": response(b"<html>", content_type="text/html"),
+                "202": response(status="202 Accepted"),
+                "gzip": response(gzip.compress(data), content_encoding="gzip"),
+                "events": chunked() + chunk(b"data: " + data + b"\n\n"),  # and it stays open
+            }[odd]
+        )
+
+    async def greeted(url):
+        try:
+            async with connect(url):
+                return True
+        except Error:
+            return False
+
+    async with asyncio.timeout(LIMIT), listening(answering(handle)) as url:
+        assert await greeted(url) is (odd in ("gzip", "events"))
+
+
+async def test_a_server_that_answers_nothing_costs_a_bounded_number_of_sockets(monkeypatch):
+    monkeypatch.setattr("dragoman.transports.http_post.MAX_POSTS", 4)
+    sockets = 0
+
+    async def handle(request, writer):
+        nonlocal sockets
+        method = request.message.get("method")
+        if method in ("initialize", "session/new"):
+            writer.write(response(answer(request, {"initialize": GREETING}.get(method, {"sessionId": "s"}))))
+            return
+        sockets += 1
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(LIMIT), listening(answering(handle)) as url, connect(url) as client:
+        session = await client.new_session("/")
+        turns = [asyncio.ensure_future(finished(session.prompt("go"))) for _ in range(5)]
+        done, _ = await asyncio.wait(turns, return_when=asyncio.FIRST_COMPLETED)
+        assert [turn.exception().code for turn in done] == [-32001]
+        for _ in range(10):
+            client.agent.notify("_note", {})
+        outcomes = await asyncio.gather(*turns, return_exceptions=True)
+        assert all(isinstance(outcome, Error) for outcome in outcomes)
+    assert sockets == 8
+
+
+async def test_a_session_whose_stream_ends_fails_its_requests_and_no_others():
+    streams, prompted = {}, {}
+
+    async def handle(request, writer):
+        session = request.headers.get("acp-session-id")
+        if request.method == "GET":
+            writer.write(chunked())
+            streams[session] = writer
+            return
+        message = request.message if request.body else {}
+        if message.get("method") == "initialize":
+            writer.write(response(answer(request, GREETING), acp_connection_id="c1"))
+            return
+        writer.write(response(status="202 Accepted"))
+        if message.get("method") == "session/new":
+            streams[None].write(chunk(events(answer(request, {"sessionId": f"s{len(opened)}"}))))
+            opened.append(request)
+        elif message.get("method") == "session/prompt":
+            prompted[message["params"]["sessionId"]].set_result(request)
+
+    opened = []
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(LIMIT), listening(answering(handle)) as url, connect(url) as client:
+        turns = {}
+        for id in ("s0", "s1"):
+            prompted[id] = loop.create_future()
+            turns[id] = asyncio.ensure_future(finished((await client.new_session("/")).prompt("go")))
+        requests = {id: await prompted[id] for id in turns}
+        streams["s1"].write(chunk(b""))  # which is its end
+        with pytest.raises(Error, match="stream ended before the answer came"):
+            await turns["s1"]
+        streams["s0"].write(chunk(events(answer(requests["s0"], {"stopReason": "end_turn"}))))
+        assert await turns["s0"] == "end_turn"
+
+
+@pytest.mark.parametrize("told_as", ["seconds", "date"])
+async def test_a_busy_server_gets_a_message_again_when_it_said_and_not_before(told_as):
+    with skipped_time() as clock:
+        tries = []
+
+        async def odd(server, request, writer):
+            tries.append(clock.now)
+            if len(tries) > 1:
+                writer.write(response(good(request)))
+                return
+            later = "20" if told_as == "seconds" else formatdate(time.time() + 20, usegmt=True)
+            writer.write(response(status="503 Service Unavailable", retry_after=later))
+
+        async with listening(Server(odd)) as url, connect(url) as client:
+            assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
+        assert 15 < tries[1] - tries[0] < 25
+
+
+@pytest.mark.parametrize("ending", ["closed", "reset"])
+@pytest.mark.parametrize("form", [Server, StreamServer])
+async def test_a_server_that_ends_each_socket_behind_its_answer_loses_no_message(form, ending):
+    """It does not say so in the answer: the next message must not be put on that socket."""
+
+    async def odd(server, request, writer):
+        if form is Server:
+            writer.write(response(good(request)))
+        else:
+            writer.write(response(status="202 Accepted"))
+            server.say(good(request))
+
+    class Hasty(form):
+        async def __call__(self, reader, writer):
+            if request := await read_request(reader):
+                await self.handle(request, writer)
+                await writer.drain()
+                if request.method == "GET":
+                    await reader.read()
+                elif ending == "reset":
+                    linger = struct.pack("ii", 1, 0)
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+    async with asyncio.timeout(LIMIT), listening(Hasty(odd)) as url, connect(url) as client:
+        session = await client.new_session("/")
+        for _ in range(5):
+            assert await finished(session.prompt("go")) == "end_turn"
+
+
+@pytest.mark.parametrize("way", ["answer", "cancel"])
+@pytest.mark.parametrize("form", [Server, StreamServer])
+async def test_what_ends_a_wait_of_the_agent_is_sent_again_when_its_post_breaks_off(form, way):
+    lost, ending = [], []
+
+    class Losing(form):
+        """Hangs up on the first two messages that are no requests."""
+
+        async def take(self, request, writer):
+            if len(lost) < 2:
+                lost.append(self.got.get_nowait())
+                writer.transport.abort()
+            else:
+                await super().take(request, writer)
+
+    async def odd(server, request, writer):
+        if form is Server:
+            writer.write(chunked() + chunk(events(told("hello"), *([ASKED] if way == "answer" else []))))
+        else:
+            writer.write(response(status="202 Accepted"))
+            server.say(told("hello"), *([ASKED] if way == "answer" else []))
+        ending.append(asyncio.create_task(end(server, request, writer)))
+
+    async def end(server, request, writer):
+        got = await server.got.get()
+        assert got == lost[0] == lost[1]
+        ended = {**good(request), "result": {"stopReason": "cancelled" if way == "cancel" else "end_turn"}}
+        if form is Server:
+            writer.write(chunk(events(ended)) + chunk(b""))
+        else:
+            server.say(ended)
+
+    async with asyncio.timeout(LIMIT), listening(Losing(odd)) as url, connect(url, Agreeing()) as client:
+        session = await client.new_session("/")
+        turn = session.prompt("go")
+        await anext(turn)
+        if way == "cancel":
+            session.cancel()
+        assert (await turn).stop_reason == ("cancelled" if way == "cancel" else "end_turn")
+        await asyncio.gather(*ending)
+
+
+async def test_sessions_that_only_the_server_knows_cost_few_sockets():
+    async def odd(server, request, writer):
+        writer.write(response(status="202 Accepted"))
+        for number in range(150):
+            update = told("x")
+            update["params"]["sessionId"] = f"unknown-{number}"
+            server.say(update)
+        server.say(good(request))
+
+    server = StreamServer(odd)
+    with skipped_time():
+        async with listening(server) as url, connect(url) as client:
+            assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
+            await asyncio.sleep(10)  # of that clock: whatever is being opened is open
+    assert 60 < server.most_sockets < 80

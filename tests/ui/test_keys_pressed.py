@@ -1,0 +1,212 @@
+"""What counts as an answer: a key that was pressed alone, after silence, at a real terminal."""
+
+import asyncio
+import itertools
+import os
+import pty
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal
+
+from dragoman.host.permissions import Option, Question
+from dragoman.ui.headless.keys import ALONE, ARMING, PASTE, PASTE_END, TICK, Desk, Keyboard
+
+ASK = ["run", "--agent", TESTY, "ask"]
+KEYS = ["y", "y", "y", "yy", "xy", "n", "\r", "\x1b[A", f"{PASTE}y{PASTE_END}", PASTE, PASTE_END, "q"]
+OPTIONS = (Option("yes", "Allow once", True, "once"), Option("no", "Deny once", False, "once"))
+
+
+class NoScreen:
+    """Shows nothing; tells when a key is wanted."""
+
+    def __init__(self) -> None:
+        self.wanted = asyncio.Event()
+
+    def question(self, *_: object) -> None: ...
+    def answered(self, _: str) -> None: ...
+    def prompt(self, *_: object, **__: object) -> None:
+        self.wanted.set()
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marked", "not marked"])
+def test_a_paste_that_ends_in_a_key_answers_nothing(is_marked: bool, tmp_path: Path) -> None:
+    with AtTerminal(*ASK, cwd=tmp_path) as run:
+        for size in (2, 1024, 1025, 2049, 4097):  # around those in which a terminal hands out what was pasted
+            run.see("Press")
+            pasted = "x" * (size - 1) + "y"
+            run.press(f"{PASTE}{pasted}{PASTE_END}" if is_marked else pasted)
+        run.see("Press")
+        run.press("n")
+        assert run.end() == 4
+    assert "Allowed" not in run.screen
+
+
+def test_a_paste_that_has_not_ended_answers_nothing(tmp_path: Path) -> None:
+    with AtTerminal(*ASK, cwd=tmp_path) as run:
+        run.see("Press a key:")
+        run.press(f"{PASTE}some text")
+        for _ in range(3):
+            run.press("y")
+            assert not run.shows("Allowed", within=ARMING)
+        run.press(PASTE_END)
+        run.see("Press one of")
+        run.press("n")
+        assert run.end() == 4
+
+
+def test_a_key_that_is_held_down_answers_nothing(tmp_path: Path) -> None:
+    with AtTerminal(*ASK, cwd=tmp_path) as run:
+        run.see("The agent asks for permission")
+        for _ in range(60):  # as a keyboard repeats it
+            run.press("y")
+            assert not run.shows("Press", within=0.03)
+        run.see("Press a key:")
+        run.press("n")
+        assert run.end() == 4
+    assert "Allowed" not in run.screen
+
+
+def test_a_sentence_that_is_being_written_answers_nothing(tmp_path: Path) -> None:
+    with AtTerminal(*ASK, cwd=tmp_path) as run:
+        run.see("Press a key:")
+        for letter in "yes, but not the second one":
+            run.press(letter)
+            assert not run.shows("llowed", within=0.05)
+        run.see("Press one of")
+        run.press("n")
+        assert run.end() == 4
+    assert "Allowed" not in run.screen
+
+
+async def test_nothing_is_allowed_that_was_not_pressed_alone_after_silence() -> None:
+    """Two hundred people at terminals of their own, who type at random and now and then wait."""
+    outcomes = await asyncio.gather(*(answered(random.Random(seed)) for seed in range(200)))
+    assert outcomes.count("yes") >= 20  # or nothing was tried
+    assert outcomes.count(None) + outcomes.count("no") >= 20
+
+
+async def answered(chance: random.Random) -> str | None:
+    ours, theirs = pty.openpty()
+    keyboard = Keyboard.of(theirs)
+    assert keyboard
+    screen = NoScreen()
+    question = Question(session_id="s", title="A title", text="A text", options=OPTIONS)
+    asked = asyncio.create_task(Desk(screen, keyboard).ask(question))  # type: ignore[arg-type]
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    written: list[tuple[float, str]] = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            for step in itertools.count():
+                is_over = step > 12  # then they look at the question
+                gap = 2 * ARMING if is_over else chance.choice([0, 0.01, TICK, ALONE, ARMING / 2, 2 * ARMING])
+                await asyncio.wait([asked], timeout=gap)
+                if asked.done():
+                    break
+                keys = chance.choice([*KEYS, "x" * chance.randrange(2100) + "y"])
+                if is_over:
+                    keys = "n" if step % 2 else PASTE_END
+                os.write(ours, keys.encode())
+                written.append((loop.time(), keys))
+        if await asked == "yes":
+            # Some `y` was written alone, after silence and with silence behind it, until the answer was there.
+            times = [began, *(when for when, _ in written), loop.time()]
+            assert any(
+                keys == "y" and when - times[at] >= ARMING - TICK and times[at + 2] - when >= ALONE - TICK
+                for at, (when, keys) in enumerate(written)
+            ), written
+        return asked.result()
+    finally:
+        asked.cancel()
+        await asyncio.wait([asked])
+        keyboard.close()
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_question_is_answered_after_ctrl_z_and_fg(tmp_path: Path) -> None:
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    with AtTerminal(program=shell, cwd=tmp_path, env={"PS1": "$ "}) as run:
+        run.press(f"{shlex.join([*DRAGOMAN, *ASK])}\n")
+        for _ in range(2):
+            run.see("Press")
+            run.press("\x1a")
+            run.see("Stopped")
+            run.press("fg\n")
+        run.see("Press one of")
+        run.press("y")
+        run.see("Allowed: allow.")
+        run.see("$ ")
+        run.press("echo ended with $?\n")
+        run.see("ended with 0")
+        run.press("stty -a | grep -o '[- ]icanon'\n")
+        run.see(" icanon")
+        run.press("exit\n")
+        run.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_at_a_question_leaves_the_terminal_as_it_was(number: int, tmp_path: Path) -> None:
+    with AtTerminal(*ASK, cwd=tmp_path) as run:
+        before = termios.tcgetattr(run.fd)
+        run.see("Press a key:")
+        run.process.send_signal(number)
+        assert run.end() == 130
+        assert termios.tcgetattr(run.fd) == before
+    assert "Traceback" not in run.screen
+
+
+def test_a_terminal_that_is_gone_ends_the_run(tmp_path: Path) -> None:
+    with AtTerminal(*ASK, cwd=tmp_path) as run:
+        run.see("Press a key:")
+        os.close(run.fd)  # as when its window is closed
+        run.fd = os.open(os.devnull, os.O_RDWR)
+        assert run.process.wait(PATIENCE) == 130
+
+
+UNWRITABLE = {
+    "stderr full": "exec 2>/dev/full",
+    "stdout full": "exec >/dev/full",
+    "both full": "exec >/dev/full 2>&1",
+    "stderr closed": "exec 2>&-",
+}
+
+
+def test_a_question_that_cannot_be_shown_ends_the_run(tmp_path: Path) -> None:
+    words = [*DRAGOMAN, "run", "--agent", TESTY, "echo before\nask\nask\nwait"]
+    ended = subprocess.run(
+        ["sh", "-c", f"exec 2>/dev/full; exec {shlex.join(words)}"], cwd=tmp_path, timeout=PATIENCE
+    )
+    assert ended.returncode == 74
+
+
+@pytest.mark.parametrize("prompt", ["ask", "wait", "run echo hello", "echo hello\nask\nwait"])
+@pytest.mark.parametrize("how", UNWRITABLE)
+def test_a_run_ends_where_its_output_cannot_be_written(how: str, prompt: str, tmp_path: Path) -> None:
+    words = shlex.join([*DRAGOMAN, "run", "--timeout", "6", "--agent", TESTY, "--permissions", "allow-all", prompt])
+    ended = subprocess.run(["sh", "-c", f"{UNWRITABLE[how]}; exec {words}"], cwd=tmp_path, timeout=PATIENCE)
+    waits_on = how == "stderr closed" and "wait" in prompt  # nothing is lost there: it was not wanted
+    assert ended.returncode == (3 if waits_on else 74 if "full" in how else 0)
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
+    code = """
+import builtins, os, signal, sys
+from dragoman.__main__ import main
+load = builtins.__import__
+def interrupted(name, *args):
+    if name == "argparse":
+        os.kill(os.getpid(), signal.SIGINT)
+    return load(name, *args)
+builtins.__import__ = interrupted
+sys.exit(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
