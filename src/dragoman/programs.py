@@ -45,6 +45,15 @@ def own_places() -> tuple[str, ...]:
     return (package, os.path.realpath(sys.prefix)) if sys.prefix != sys.base_prefix else (package,)
 
 
+def installation() -> list[str]:
+    """What a program of ours needs to see: our environment, its interpreter, and the directory this package lies in.
+
+    Python finds a package by listing the directory it is in; to see the package alone is not enough.
+    """
+    package, *_ = own_places()
+    return [os.path.dirname(package), os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
+
+
 def beside_python(name: str) -> str | None:
     """Where a program is that was installed together with this package, if it was."""
     path = os.path.join(os.path.dirname(sys.executable), name)

@@ -13,7 +13,6 @@ import functools
 import importlib.util
 import os
 import shlex
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -25,7 +24,7 @@ import msgspec
 from ..directories import config_directory, home_directory
 from ..errors import AgentStartError
 from ..places import open_place
-from ..programs import find_program, is_inside, own_command, own_environment, own_places
+from ..programs import find_program, installation, is_inside, own_command, own_environment
 from ..schema.base import Bare
 from .disk import plain_content
 
@@ -100,7 +99,7 @@ class Launch(Bare, kw_only=True):
     @property
     def places(self) -> Sequence[str]:
         """What the program consists of, where that is known: an agent of ours needs its installation."""
-        return [*own_places(), os.path.realpath(sys.base_prefix)] if self._is_ours else []
+        return installation() if self._is_ours else []
 
     @property
     def _is_ours(self) -> bool:
