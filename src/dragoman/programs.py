@@ -46,7 +46,7 @@ def own_places() -> tuple[str, ...]:
 
 
 def installation() -> list[str]:
-    """What a program of ours needs to see: our environment, its interpreter, and the directory this package lies in.
+    """What a program of ours needs to see: its environment, its interpreter, and the directory with this package.
 
     Python finds a package by listing the directory it is in; to see the package alone is not enough.
     """
