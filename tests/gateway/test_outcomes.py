@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -367,6 +368,56 @@ async def test_a_prompt_whose_outcome_meets_a_full_disk_is_told_the_one_that_is_
         assert (await outcome(session, "three")).stop_reason == "end_turn"
         assert ann.numbers(session.id) == sorted(set(ann.numbers(session.id)))
         await check_log(house, session.id)
+
+
+async def test_what_a_turn_still_says_when_it_has_its_outcome_is_no_part_of_the_next_one(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", FRAGILE, str(tmp_path / "starts")]
+    async with hosting(tmp_path, command) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        running = asyncio.ensure_future(outcome(session, "heedless"))
+        await ann.until(lambda: ann.told.get(session.id))
+        await fill_disk(house)
+        (tmp_path / "more").touch()
+        with pytest.raises(InternalError, match="interrupted"):
+            await running
+        await fill_disk(house, room=-1)
+        after = asyncio.ensure_future(outcome(session, "and then"))
+        await ann.until(lambda: ann.notices("_dragoman/queue")[-1]["waiting"])
+        (tmp_path / "go").touch()
+        assert (await after).stop_reason == "end_turn"
+        said = [json.loads(frame)["params"]["update"]["content"]["text"] for frame in ann.told[session.id]]
+        assert said == ["heedless", "and then"]
+        await check_log(house, session.id)
+
+
+async def test_a_prompt_that_is_cancelled_while_its_session_is_mended_never_runs(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.bare() as ann, asyncio.timeout(PATIENCE):
+        opened = await ann.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        session = {"sessionId": opened["result"]["sessionId"]}
+
+        def prompt(text: str) -> dict[str, Any]:
+            return {**session, "prompt": [{"type": "text", "text": text}]}
+
+        await fill_disk(house)
+        assert "error" in await ann.ask("session/prompt", prompt("echo " + "x" * 100_000))
+        await fill_disk(house, room=-1)
+        last, mending, go_on = house.gateway.engine.last, asyncio.Event(), asyncio.Event()
+
+        async def later(name: str) -> int:
+            mending.set()
+            await go_on.wait()
+            return await last(name)
+
+        house.gateway.engine.last = later  # type: ignore[method-assign]
+        running = asyncio.ensure_future(ann.ask("session/prompt", prompt("echo too late")))
+        await mending.wait()
+        ann.send({"jsonrpc": "2.0", "method": "session/cancel", "params": session})
+        await ann.ask("session/list", {})  # so the cancel was heard
+        go_on.set()
+        assert (await running)["result"] == {"stopReason": "cancelled"}
+        assert (await ann.ask("session/prompt", prompt("echo after")))["result"] == {"stopReason": "end_turn"}
+        assert "too late" not in str(ann.frames)
+        await check_log(house, session["sessionId"])
 
 
 async def test_an_outcome_that_was_kept_though_the_log_failed_is_the_one_that_is_told(tmp_path: Path) -> None:
