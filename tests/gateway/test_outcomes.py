@@ -103,6 +103,37 @@ async def test_a_prompt_that_is_cancelled_while_its_agent_starts_is_answered_at_
         await check_log(house, session.id)
 
 
+async def test_a_prompt_that_is_cancelled_while_its_words_are_written_down_is_unknown_to_the_agent(
+    tmp_path: Path,
+) -> None:
+    asked = []
+
+    class Noting(Agent):
+        async def answer(self, turn: Any) -> None:
+            asked.append(turn.text)
+
+    async with hosting(tmp_path, Noting) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        append, writing, go_on = house.gateway.engine.append, asyncio.Event(), asyncio.Event()
+
+        async def later(lease: Any, entries: Any, after: int) -> None:
+            if any(b"user_message_chunk" in entry.frame for entry in entries):
+                writing.set()
+                await go_on.wait()
+            await append(lease, entries, after)
+
+        house.gateway.engine.append = later  # type: ignore[method-assign]
+        running = asyncio.ensure_future(outcome(session, "never"))
+        await writing.wait()
+        session.cancel()
+        await ann.list_sessions()  # so the cancel was heard
+        go_on.set()
+        assert (await running).stop_reason == "cancelled"
+        assert (await outcome(session, "and then")).stop_reason == "end_turn"
+        assert asked == ["and then"]
+        await check_log(house, session.id)
+
+
 def read_once_gone(house: House) -> None:
     """Have the gateway read its log no sooner than it knows that its next agent has died."""
     gone, ended, read = asyncio.Event(), house.gateway.processes._ended, house.gateway.engine.read
@@ -332,6 +363,9 @@ async def test_a_gateway_that_is_about_to_stop_takes_no_prompt_but_finishes_what
         agent.allowed.release()
         assert (await running).stop_reason == (await again).stop_reason == "end_turn"
         await draining
+        with pytest.raises(Overloaded) as caught:  # now its sessions are closed, too
+            await session.prompt("three")
+        assert caught.value.data["kind"] == "draining"
 
 
 # The log
