@@ -13,6 +13,7 @@ from conftest import descriptors
 
 import dragoman.gateway
 from dragoman import Agent
+from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest, Overloaded, ResourceNotFound
 from dragoman.gateway.engine import EngineFailure
 from dragoman.gateway.limits import Limits
@@ -49,6 +50,20 @@ async def check_log(house: House, session: str) -> None:
     answered = Counter(record.ask for record in found if isinstance(record, Answered))
     assert prompted == ended and set(ended.values()) <= {1}
     assert asked == answered
+
+
+def hold_up_writing(house: House, word: bytes) -> tuple[asyncio.Event, asyncio.Event]:
+    """Records with this word are being written, which the first event says, until the second one is set."""
+    append, writing, go_on = house.gateway.engine.append, asyncio.Event(), asyncio.Event()
+
+    async def slowly(lease: Any, entries: Any, after: int) -> None:
+        if any(word in entry.frame for entry in entries):
+            writing.set()
+            await go_on.wait()
+        await append(lease, entries, after)
+
+    house.gateway.engine.append = slowly  # type: ignore[method-assign]
+    return writing, go_on
 
 
 # The agent
@@ -114,15 +129,7 @@ async def test_a_prompt_that_is_cancelled_while_its_words_are_written_down_is_un
 
     async with hosting(tmp_path, Noting) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
-        append, writing, go_on = house.gateway.engine.append, asyncio.Event(), asyncio.Event()
-
-        async def later(lease: Any, entries: Any, after: int) -> None:
-            if any(b"user_message_chunk" in entry.frame for entry in entries):
-                writing.set()
-                await go_on.wait()
-            await append(lease, entries, after)
-
-        house.gateway.engine.append = later  # type: ignore[method-assign]
+        writing, go_on = hold_up_writing(house, b"user_message_chunk")
         running = asyncio.ensure_future(outcome(session, "never"))
         await writing.wait()
         session.cancel()
@@ -328,15 +335,7 @@ async def test_a_question_that_is_being_written_down_when_the_turn_is_cancelled_
 ) -> None:
     async with hosting(tmp_path) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
-        append, writing, go_on = house.gateway.engine.append, asyncio.Event(), asyncio.Event()
-
-        async def slowly(lease: Any, entries: Any, after: int) -> None:
-            if any(b'"asked"' in entry.frame for entry in entries):
-                writing.set()
-                await go_on.wait()
-            await append(lease, entries, after)
-
-        house.gateway.engine.append = slowly  # type: ignore[method-assign]
+        writing, go_on = hold_up_writing(house, b'"asked"')
         running = asyncio.ensure_future(outcome(session, "ask allow_once"))
         await writing.wait()
         session.cancel()
@@ -345,6 +344,30 @@ async def test_a_question_that_is_being_written_down_when_the_turn_is_cancelled_
         go_on.set()
         assert (await running).stop_reason == "cancelled"
         assert ann.asked.empty() and not shared.asks
+        await check_log(house, session.id)
+
+
+async def test_a_question_of_a_turn_that_is_being_cancelled_is_answered_and_asked_of_nobody(tmp_path: Path) -> None:
+    answers = []
+
+    class Inquisitive(Agent):
+        async def answer(self, turn: Any) -> None:
+            await turn.say("begun")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                answers.append(await turn.ask(s.ToolCallUpdate(tool_call_id="late")))
+
+    async with hosting(tmp_path, Inquisitive) as house, house.visit() as ann, house.visit() as other:
+        async with asyncio.timeout(PATIENCE):
+            session = await ann.new_session(tmp_path)
+            await other.load_session(session.id, tmp_path)
+            running = asyncio.ensure_future(outcome(session, "go"))
+            await ann.until(lambda: ann.told.get(session.id))
+            session.cancel()
+            assert (await running).stop_reason == "cancelled"
+        assert [answer.option for answer in answers] == [None]
+        assert ann.asked.empty() and other.asked.empty()  # one of whom has cancelled nothing
         await check_log(house, session.id)
 
 
