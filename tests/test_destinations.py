@@ -12,7 +12,7 @@ import pytest
 from gateway.certificates import Authority
 
 from dragoman import destinations
-from dragoman.destinations import PUBLIC_ONLY, Refused, find, is_public
+from dragoman.destinations import PUBLIC_ONLY, Refused, connected, find, is_public
 
 PUBLIC = "93.184.215.14"
 NAMES: dict[str, list[str]] = {
@@ -132,6 +132,20 @@ def looked_at_as_public(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> Ite
         before: Callable[[str], bool] = destinations.is_public
         patch.setattr(destinations, "is_public", lambda address: address in addresses or before(address))
         yield
+
+
+def test_a_connection_goes_to_the_address_that_was_looked_at_and_asks_for_no_name_again(
+    monkeypatch: pytest.MonkeyPatch, resolver: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as public, socket.create_server(("127.0.0.2", 0)) as private:
+        port = public.getsockname()[1]
+        monkeypatch.setitem(NAMES, "mcp.example.com", ["127.0.0.1"])
+        with looked_at_as_public(monkeypatch, "127.0.0.1"):
+            place = find(f"https://mcp.example.com:{port}/")
+        monkeypatch.setitem(NAMES, "mcp.example.com", [private.getsockname()[0]])  # by now it leads elsewhere
+        with connected(place, 10) as sock:
+            assert sock.getpeername() == ("127.0.0.1", port)
+    assert resolver.count("mcp.example.com") == 1
 
 
 async def test_a_client_for_public_servers_goes_to_the_address_that_was_looked_at(

@@ -311,10 +311,8 @@ class Agent(AgentRole):
             return running.response(None if running.cancelled else await self.answer(turn))
         except asyncio.CancelledError:
             return running.cut_short()
-        except Exception:
-            if not running.cancelled:
-                raise
-            return running.failed()
+        except Exception as exc:
+            return running.failed(exc)
         finally:
             if is_whole:
                 running.end()

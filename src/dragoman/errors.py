@@ -163,6 +163,14 @@ class AgentStartError(Error):
         super().__init__(f"{reason}{_quoted(stderr)}")
 
 
+AGENT_STOPPED = "agent_stopped"
+
+
+def agent_stopped() -> InternalError:
+    """What a prompt is answered with when its agent is told to stop, and nobody had cancelled the turn."""
+    return InternalError("the agent stopped", {"kind": AGENT_STOPPED})
+
+
 def brief(said: object) -> str:
     """A text to quote: its beginning and its end, where it is long; whoever quotes a quotation does not add up."""
     text = str(said)

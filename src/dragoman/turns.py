@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from . import codec
 from . import schema as s
-from .errors import RequestCancelled, brief
+from .errors import ConnectionClosed, RequestCancelled, agent_stopped, brief
 from .roles import Wire
 from .turn import Turn
 
@@ -67,21 +67,25 @@ class RunningTurn:
             response = await work
         except asyncio.CancelledError:
             return self.cut_short()
-        except Exception:
-            if not self.cancelled:
-                raise
-            return self.failed()
+        except Exception as exc:
+            return self.failed(exc)
         return replace(response, stop_reason="cancelled") if self.cancelled else response
 
-    def failed(self) -> s.PromptResponse:
-        """The turn was cancelled and failed over it."""
-        log.warning("a cancelled turn failed", exc_info=True)
-        return self.response("cancelled")
+    def failed(self, exc: Exception) -> s.PromptResponse:
+        """The turn raised something: over being cancelled, or over the end of the wire, or by its own doing."""
+        if self.cancelled:
+            log.warning("a cancelled turn failed", exc_info=True)
+            return self.response("cancelled")
+        if self._wire.closed and isinstance(exc, ConnectionClosed):
+            raise agent_stopped() from None
+        raise exc
 
     def cut_short(self) -> s.PromptResponse:
-        """The turn raised CancelledError: because the client wanted it, or by its own doing."""
+        """The turn raised CancelledError: because the client wanted it, the agent stops, or by its own doing."""
         task = asyncio.current_task()
         assert task
+        if self._wire.closed and not self.cancelled:
+            raise agent_stopped() from None
         if not task.cancelling() and not self.cancelled:
             raise RequestCancelled("the agent gave up this turn")
         while task.uncancel():

@@ -1,6 +1,7 @@
 """An agent of few lines that changes from start to start: `python fragile.py FILE`, which counts the starts.
 
-The prompt `die` ends it.  From its second start on it does what FILE's name says: `dying` exits right after
+The prompt `die` ends it.  `heedless` takes no notice of a cancel: once there is a file `more` it says much, once
+there is a file `go` a last word.  From its second start on it does what FILE's name says: `dying` exits right after
 `session/new`, `mute` never answers that, `slow` does once there is a file `go`, `null` has capabilities that are
 null, `newer` calls itself by the number of the start.
 """
@@ -33,15 +34,30 @@ def answer(method, params):
     if method == "initialize":
         return greeting()
     if method == "session/new":
-        while is_later and (manner == "mute" or (manner == "slow" and not file.with_name("go").exists())):
-            time.sleep(0.01)
+        if is_later and manner in ("mute", "slow"):
+            wait_for("go")
         return {"sessionId": f"s{starts}.{next(count)}"}
     words = params["prompt"][-1]["text"]
     if words == "die":
         sys.exit(3)
-    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
-    send(method="session/update", params={"sessionId": params["sessionId"], "update": chunk})
+    if words == "heedless":
+        say(params["sessionId"], words)
+        wait_for("more")
+        say(params["sessionId"], "much " * 20_000)
+        wait_for("go")
+        words = "stale"
+    say(params["sessionId"], words)
     return {"stopReason": "end_turn"}
+
+
+def wait_for(name):
+    while manner == "mute" or not file.with_name(name).exists():
+        time.sleep(0.01)
+
+
+def say(session, words):
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
+    send(method="session/update", params={"sessionId": session, "update": chunk})
 
 
 def send(**message):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from remote.serving import WIRES, dial
 
 from dragoman import connect
 from dragoman.errors import InternalError
@@ -17,7 +18,7 @@ from dragoman.gateway.logs import records
 from dragoman.gateway.records import update_params
 from dragoman.gateway.sqlite import SqliteEngine
 
-from .house import PATIENCE, Watcher, hosting, stepping
+from .house import PATIENCE, Bare, Watcher, hosting, stepping
 from .killing import check_outcomes, kill_in_the_middle, nursery
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -36,14 +37,15 @@ async def test_a_gateway_that_is_killed_again_and_again_loses_nothing(tmp_path: 
     assert figures["replayed"] > 0 and figures["interrupted"] > 0
 
 
-async def test_an_agent_that_is_killed_in_the_middle_gives_its_turn_one_outcome(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_an_agent_that_is_ended_in_the_middle_gives_its_turn_one_outcome(tmp_path: Path, number: int) -> None:
     async with hosting(tmp_path, TESTY) as house, house.visit() as ann:
         session = await ann.new_session(tmp_path)
         running = asyncio.ensure_future(outcome(session, "ask allow_once", key="k"))
         async with asyncio.timeout(PATIENCE):
             await ann.asked.get()
             ((_, _, upstream),) = house.gateway.processes.running.entries()
-            os.kill(upstream.connection._transport._inner.process.pid, signal.SIGKILL)
+            os.kill(upstream.connection._transport._inner.process.pid, number)
             with pytest.raises(InternalError, match="interrupted") as caught:
                 await running
         assert caught.value.data == {"kind": "turn_interrupted"}
@@ -188,3 +190,32 @@ async def test_a_gateway_that_is_told_to_stop_writes_down_how_its_turns_ended(tm
                 await house.start()
                 with pytest.raises(InternalError, match="the gateway stopped"):
                     await running
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_plain_client_is_told_how_its_turns_ended_before_the_gateway_goes(
+    tmp_path: Path, wire: str
+) -> None:
+    async with nursery(tmp_path) as house:
+        await house.start()
+        plain = Bare(await dial(wire, house.url, headers=house.headers, patience=1))
+        await plain.ask("initialize", {"protocolVersion": 1})
+        opened = await plain.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        blocks = [{"type": "text", "text": "1000000"}]
+        prompt = {"sessionId": opened["result"]["sessionId"], "prompt": blocks}
+        for id in ("runs", "waits"):
+            plain.send({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": prompt})
+        await plain.until(lambda: len(plain.frames) > 5)
+        house.kill(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            await plain.ended.wait()
+            await house.gone()
+        await plain.wire.close()
+        answers = {frame["id"]: frame for frame in plain.frames if "method" not in frame}
+        assert sorted(answers) == ["runs", "waits"]
+        for answer in answers.values():
+            assert answer["error"]["data"] == {"kind": "turn_interrupted"}, answer
+            assert "the gateway stopped" in answer["error"]["message"]
+        before = plain.frames[: plain.frames.index(answers["runs"])]
+        told = [frame["params"]["update"] for frame in before if frame.get("method") == "session/update"]
+        assert told[-1].get("status") == "failed"  # the tool call that was under way

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ from conftest import descriptors
 
 import dragoman.gateway
 from dragoman import Agent
+from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest, Overloaded, ResourceNotFound
 from dragoman.gateway.engine import EngineFailure
 from dragoman.gateway.limits import Limits
@@ -48,6 +50,20 @@ async def check_log(house: House, session: str) -> None:
     answered = Counter(record.ask for record in found if isinstance(record, Answered))
     assert prompted == ended and set(ended.values()) <= {1}
     assert asked == answered
+
+
+def hold_up_writing(house: House, word: bytes) -> tuple[asyncio.Event, asyncio.Event]:
+    """Records with this word are being written, which the first event says, until the second one is set."""
+    append, writing, go_on = house.gateway.engine.append, asyncio.Event(), asyncio.Event()
+
+    async def slowly(lease: Any, entries: Any, after: int) -> None:
+        if any(word in entry.frame for entry in entries):
+            writing.set()
+            await go_on.wait()
+        await append(lease, entries, after)
+
+    house.gateway.engine.append = slowly  # type: ignore[method-assign]
+    return writing, go_on
 
 
 # The agent
@@ -99,6 +115,29 @@ async def test_a_prompt_that_is_cancelled_while_its_agent_starts_is_answered_at_
         (tmp_path / "go").touch()
         assert (await after).stop_reason == "end_turn"
         assert b"hello" not in b"".join(ann.told[session.id])
+        await check_log(house, session.id)
+
+
+async def test_a_prompt_that_is_cancelled_while_its_words_are_written_down_is_unknown_to_the_agent(
+    tmp_path: Path,
+) -> None:
+    asked = []
+
+    class Noting(Agent):
+        async def answer(self, turn: Any) -> None:
+            asked.append(turn.text)
+
+    async with hosting(tmp_path, Noting) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        writing, go_on = hold_up_writing(house, b"user_message_chunk")
+        running = asyncio.ensure_future(outcome(session, "never"))
+        await writing.wait()
+        session.cancel()
+        await ann.list_sessions()  # so the cancel was heard
+        go_on.set()
+        assert (await running).stop_reason == "cancelled"
+        assert (await outcome(session, "and then")).stop_reason == "end_turn"
+        assert asked == ["and then"]
         await check_log(house, session.id)
 
 
@@ -296,15 +335,7 @@ async def test_a_question_that_is_being_written_down_when_the_turn_is_cancelled_
 ) -> None:
     async with hosting(tmp_path) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
-        append, writing, go_on = house.gateway.engine.append, asyncio.Event(), asyncio.Event()
-
-        async def slowly(lease: Any, entries: Any, after: int) -> None:
-            if any(b'"asked"' in entry.frame for entry in entries):
-                writing.set()
-                await go_on.wait()
-            await append(lease, entries, after)
-
-        house.gateway.engine.append = slowly  # type: ignore[method-assign]
+        writing, go_on = hold_up_writing(house, b'"asked"')
         running = asyncio.ensure_future(outcome(session, "ask allow_once"))
         await writing.wait()
         session.cancel()
@@ -313,6 +344,30 @@ async def test_a_question_that_is_being_written_down_when_the_turn_is_cancelled_
         go_on.set()
         assert (await running).stop_reason == "cancelled"
         assert ann.asked.empty() and not shared.asks
+        await check_log(house, session.id)
+
+
+async def test_a_question_of_a_turn_that_is_being_cancelled_is_answered_and_asked_of_nobody(tmp_path: Path) -> None:
+    answers = []
+
+    class Inquisitive(Agent):
+        async def answer(self, turn: Any) -> None:
+            await turn.say("begun")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                answers.append(await turn.ask(s.ToolCallUpdate(tool_call_id="late")))
+
+    async with hosting(tmp_path, Inquisitive) as house, house.visit() as ann, house.visit() as other:
+        async with asyncio.timeout(PATIENCE):
+            session = await ann.new_session(tmp_path)
+            await other.load_session(session.id, tmp_path)
+            running = asyncio.ensure_future(outcome(session, "go"))
+            await ann.until(lambda: ann.told.get(session.id))
+            session.cancel()
+            assert (await running).stop_reason == "cancelled"
+        assert [answer.option for answer in answers] == [None]
+        assert ann.asked.empty() and other.asked.empty()  # one of whom has cancelled nothing
         await check_log(house, session.id)
 
 
@@ -331,6 +386,9 @@ async def test_a_gateway_that_is_about_to_stop_takes_no_prompt_but_finishes_what
         agent.allowed.release()
         assert (await running).stop_reason == (await again).stop_reason == "end_turn"
         await draining
+        with pytest.raises(Overloaded) as caught:  # now its sessions are closed, too
+            await session.prompt("three")
+        assert caught.value.data["kind"] == "draining"
 
 
 # The log
@@ -367,6 +425,56 @@ async def test_a_prompt_whose_outcome_meets_a_full_disk_is_told_the_one_that_is_
         assert (await outcome(session, "three")).stop_reason == "end_turn"
         assert ann.numbers(session.id) == sorted(set(ann.numbers(session.id)))
         await check_log(house, session.id)
+
+
+async def test_what_a_turn_still_says_when_it_has_its_outcome_is_no_part_of_the_next_one(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", FRAGILE, str(tmp_path / "starts")]
+    async with hosting(tmp_path, command) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        running = asyncio.ensure_future(outcome(session, "heedless"))
+        await ann.until(lambda: ann.told.get(session.id))
+        await fill_disk(house)
+        (tmp_path / "more").touch()
+        with pytest.raises(InternalError, match="interrupted"):
+            await running
+        await fill_disk(house, room=-1)
+        after = asyncio.ensure_future(outcome(session, "and then"))
+        await ann.until(lambda: ann.notices("_dragoman/queue")[-1]["waiting"])
+        (tmp_path / "go").touch()
+        assert (await after).stop_reason == "end_turn"
+        said = [json.loads(frame)["params"]["update"]["content"]["text"] for frame in ann.told[session.id]]
+        assert said == ["heedless", "and then"]
+        await check_log(house, session.id)
+
+
+async def test_a_prompt_that_is_cancelled_while_its_session_is_mended_never_runs(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.bare() as ann, asyncio.timeout(PATIENCE):
+        opened = await ann.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        session = {"sessionId": opened["result"]["sessionId"]}
+
+        def prompt(text: str) -> dict[str, Any]:
+            return {**session, "prompt": [{"type": "text", "text": text}]}
+
+        await fill_disk(house)
+        assert "error" in await ann.ask("session/prompt", prompt("echo " + "x" * 100_000))
+        await fill_disk(house, room=-1)
+        last, mending, go_on = house.gateway.engine.last, asyncio.Event(), asyncio.Event()
+
+        async def later(name: str) -> int:
+            mending.set()
+            await go_on.wait()
+            return await last(name)
+
+        house.gateway.engine.last = later  # type: ignore[method-assign]
+        running = asyncio.ensure_future(ann.ask("session/prompt", prompt("echo too late")))
+        await mending.wait()
+        ann.send({"jsonrpc": "2.0", "method": "session/cancel", "params": session})
+        await ann.ask("session/list", {})  # so the cancel was heard
+        go_on.set()
+        assert (await running)["result"] == {"stopReason": "cancelled"}
+        assert (await ann.ask("session/prompt", prompt("echo after")))["result"] == {"stopReason": "end_turn"}
+        assert "too late" not in str(ann.frames)
+        await check_log(house, session["sessionId"])
 
 
 async def test_an_outcome_that_was_kept_though_the_log_failed_is_the_one_that_is_told(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ async def test_a_version_that_is_none_is_a_wrong_parameter(tmp_path: Path, versi
 
 
 class Chatty(Agent):
-    """Goes on talking after it was told to stop, for a word or two."""
+    """Goes on talking after it was told to stop, also when its turn is over, until the session is closed here."""
 
     async def answer(self, turn: Any) -> None:
         await turn.say("begun")
@@ -322,11 +322,13 @@ class Chatty(Agent):
             await asyncio.Event().wait()
         finally:
             await turn.say("stopped")
-            asyncio.get_running_loop().call_soon(self._add, turn.session)
+            self.talking = asyncio.create_task(self._go_on(turn.session))
 
-    def _add(self, session: Any) -> None:
+    async def _go_on(self, session: Any) -> None:
         update = s.AgentMessageChunk(content=s.TextContent(text="more"))
-        self.client.update(s.SessionNotification(session_id=session.id, update=update))
+        while session.id in self.sessions:
+            self.client.update(s.SessionNotification(session_id=session.id, update=update))
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])

@@ -140,8 +140,34 @@ mount -t cifs //h/s /m -o username=ann,password={}
 clientSecret: {}
 accessToken: {}
 PHPSESSID={}
-wpa-psk {}
-""".strip().splitlines()[:-1]
+curl -E client.pem:{} https://example.com
+aws ssm put-parameter --name /db/password --value {} --overwrite
+az keyvault secret set --vault-name v --name n --value {}
+gh secret set DEPLOY --body {}
+gh auth login --with-token <<< {}
+docker login -u ann --password-stdin <<< '{}'
+poetry config pypi-token.pypi {}
+poetry config http-basic.mine ann {}
+cargo login {}
+keytool -list -storepass {}
+jarsigner -keypass {} a.jar
+ansible-vault encrypt_string {} --name x
+vault operator unseal {}
+mysqladmin -u root password {}
+nmcli dev wifi connect home password {}
+rclone config create x s3 secret_access_key {}
+echo {} | sudo -S ls
+echo -n '{}' | docker login -u ann --password-stdin
+echo "ann:{}" | sudo chpasswd
+useradd -m -p {} ann
+rar a -hp{} a.rar
+pdftk a.pdf input_pw {} output b.pdf
+rdesktop -u ann -p {} host
+wpa_passphrase home {}
+iwconfig wlan0 key {}
+ipmitool -U ann -P {} power on
+https://example.com/callback?code={}&state=1
+""".strip().splitlines()
 
 # What is known by its looks alone.
 TOKENS = [
@@ -217,6 +243,10 @@ passed: 12, failed: 0
 author: Ann
 authority=example.com
 compass=north bypass=true passenger=3
+echo hello | sudo tee /etc/motd
+https://example.com/?code=404&page=2
+nmcli dev wifi connect home
+the token is expired
 class Passenger: pass
 rsync -av src/ host:dst/
 mysql -u root -p shop
@@ -265,7 +295,7 @@ def test_a_secret_is_known_by_its_looks(token: str) -> None:
         assert not re.search(r"Zq7aB3kLm9|0a1b2c3d|Q7Q7Q7", clean), clean
 
 
-@pytest.mark.parametrize("form", [form for form in NAMED if " " in form and "'" not in form and '"' not in form])
+@pytest.mark.parametrize("form", [form for form in NAMED if " " in form and not {*form} & {"'", '"', "|"}])
 def test_a_secret_in_a_list_of_words_is_taken_out(form: str) -> None:
     words = filled(form).split(" ")
     clean = Redactor().value({"argv": ["/usr/bin/" + words[0], *words[1:]]})["argv"]

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+import threading
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -48,6 +49,26 @@ async def test_a_turn_over_a_trusted_wire(wire, certificate, server_tls, nothing
         async with connect(await dial(wire, server.url(), tls=trusted)) as client:
             session = await client.new_session("/")
             assert (await session.prompt("echo hello")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_the_certificates_of_the_system_are_read_beside_the_loop(
+    wire, certificate, server_tls, monkeypatch, nothing_left
+):
+    """They are thousands of lines: read in the loop they would hold up everybody at every dial."""
+    monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
+    threads, make = [], ssl.create_default_context
+
+    def noting(*arguments, **options):
+        threads.append(threading.current_thread())
+        return make(*arguments, **options)
+
+    async with served(Testy, tls=server_tls) as server:
+        monkeypatch.setattr(ssl, "create_default_context", noting)
+        async with connect(await dial(wire, server.url())) as client:
+            assert (await (await client.new_session("/")).prompt("echo hello")).stop_reason == "end_turn"
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_the_newest_version_is_found_by_itself(certificate, server_tls, nothing_left):

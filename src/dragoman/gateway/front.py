@@ -27,7 +27,7 @@ from .engine import EngineFailure
 from .gateway import Gateway, unknown
 from .introductions import BARE, introduced, lends
 from .kept_sessions import KeptSessions
-from .limits import RETRY_AFTER, exceeded
+from .limits import RETRY_AFTER, draining, exceeded
 from .own_agent import OwnAgent
 from .principals import PrincipalName
 from .records import AFTER, PROMPT, SEQ, Ended, changed, members, meta, meta_value, optional, raw, session_of, text
@@ -413,7 +413,7 @@ class Front(AgentRole):
         """Where this client sits at a session; one that was closed for everybody is to be opened again."""
         if found := self._seats.get(id):
             return found[1]
-        raise unknown(id)
+        raise draining() if self.gateway.is_draining else unknown(id)
 
     async def _role(self, id: str) -> Role | None:
         """What this client is at a session: by its seat, or if it has none by who it is."""

@@ -95,18 +95,26 @@ class Gateway:
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
         await self.expiry.end()
-        await asyncio.gather(*(self.close(shared, is_last=True) for shared in list(self.live.values())))
+        await self._close_all()
         await self._chores.ended()
         await self.processes.close()
         await self._chores.ended()
         self.workspaces.close()
 
     async def drain(self, patience: float) -> None:
-        """Take nothing new, and give what runs some time to finish."""
+        """Take nothing new, give what runs some time to finish, and tell everybody how the rest of it ended.
+
+        That is for whoever serves the gateway to await before it ends connections: clients that do not come back
+        are told now or never.
+        """
         self.is_draining = self.processes.is_draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await asyncio.gather(*(shared.turns.finished() for shared in self.live.values()))
+        await self._close_all()
+
+    async def _close_all(self) -> None:
+        await asyncio.gather(*(self.close(shared, is_last=True) for shared in list(self.live.values())))
 
     # Sessions
 

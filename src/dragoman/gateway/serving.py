@@ -88,17 +88,14 @@ async def serve(order: Order, ready: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is something to read again
-    async with serving(order, stopping.set) as (gateway, url):
-        async with supervised():
-            ready(url)
-            await stopping.wait()
-        log.info("stopping: nothing new is taken")
-        await gateway.drain(order.drain)
+    async with serving(order, stopping.set) as (_, url), supervised():
+        ready(url)
+        await stopping.wait()
 
 
 @asynccontextmanager
 async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple[Gateway, str]]:
-    """A gateway that is being served, and its URL."""
+    """A gateway that is being served, and its URL; it is drained before its clients' connections end."""
     check_exposure(order)
     tls = _tls(order)
     with _state_of(order.state) as keep:
@@ -133,7 +130,11 @@ async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple
             await stack.enter_async_context(admin_socket(gateway, order.state, stop))
             await stack.enter_async_context(web.watching())
             keep()
-            yield gateway, server.url(websocket=True)
+            try:
+                yield gateway, server.url(websocket=True)
+            finally:
+                log.info("stopping: nothing new is taken")
+                await gateway.drain(order.drain)
 
 
 def check_exposure(order: Order) -> None:

@@ -17,7 +17,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, ResourceNotFound, RpcError
+from ..errors import (
+    AGENT_STOPPED,
+    ConnectionClosed,
+    Error,
+    InternalError,
+    InvalidParams,
+    ResourceNotFound,
+    RpcError,
+)
 from .asks import Asks
 from .desk import Desk
 from .history import History
@@ -283,6 +291,9 @@ class Turns:
                 if not asking.done() or isinstance(asking.exception(), ConnectionClosed):
                     await self._wind_up()
                     return CANCELLED
+            if _has_stopped(asking):  # its process is about to go, and the next prompt is for another one
+                await self._desk.finish(upstream.close())
+                raise ConnectionClosed("the agent stopped")
             return asking.result()
         finally:
             self._upstream = None
@@ -315,6 +326,12 @@ async def _first(waited_for: "asyncio.Future[Any]", turn: Turn, seconds: float |
         await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
+
+
+def _has_stopped(asked: "asyncio.Future[Any]") -> bool:
+    """Whether an agent answered that it was told to stop."""
+    exc = asked.exception()
+    return isinstance(exc, RpcError) and isinstance(exc.data, dict) and exc.data.get("kind") == AGENT_STOPPED
 
 
 def _look(done: "asyncio.Future[Any]") -> None:

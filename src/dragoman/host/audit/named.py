@@ -10,7 +10,9 @@ from .looks import REDACTED
 
 # What makes a name that of a secret: these letters anywhere in it, or these words as words of it.
 _LETTERS = re.compile(
-    r"key|token|secret|passw|passphrase|credential|authorization|cookie|signature|jwt|sessid|sshpass", re.I
+    r"key|token|secret|passw|passphrase|credential|authorization|cookie|signature|jwt|sessid"
+    r"|(?:ssh|store|user|root|admin|db|become|trust|cert|ldap|smtp|ftp)_?pass(?![a-z])",
+    re.I,
 )
 _WORDS = {
     *("pass", "pwd", "pw", "auth", "sig", "sid", "psk", "otp", "totp", "bearer", "sas", "pat", "cred", "creds"),
@@ -69,12 +71,21 @@ _ELEMENT = re.compile(r"<([\w.:-]{1,100}+)()>(?=[^<\s])")
 _COMMANDS: tuple[re.Pattern[str], ...] = tuple(
     re.compile(rf"(\b(?:{programs})\b[^\n;|&]{{0,300}}?[\s\"'](?:{option}))({_VALUE.pattern})", re.DOTALL)
     for programs, option in (
-        (r"sshpass|mongo(?:sh|dump|restore)?|twine|cqlsh", r"-p[ \t]*+"),
+        (r"sshpass|mongo(?:sh|dump|restore)?|twine|cqlsh|rdesktop|user(?:add|mod)", r"-p[ \t]*+"),
         (r"(?:docker|podman|buildah|skopeo|oc|az|registry) login", r"-p[ \t]*+"),
         (r"mysql(?:dump|admin|import|show)?|mariadb(?:-dump)?|7z[ar]?", r"-p(?=\S)"),
         (r"redis-cli", r"-a[ \t]*+"),
         (r"ldap(?:search|add|modify|delete|passwd|whoami)", r"-w[ \t]*+"),
-        (r"zip|unzip|sqlcmd|bcp|isql", r"-P[ \t]*+"),
+        (r"zip|unzip|sqlcmd|bcp|isql|ipmitool", r"-P[ \t]*+"),
+        (r"rar|unrar", r"-h?p(?=\S)"),
+        (r"mysqladmin|nmcli", r"password[ \t]++"),
+        (r"pdftk", r"(?:input|owner|user)_pw[ \t]++"),
+        (r"iwconfig|rclone config", r"[\w]{0,40}+(?<=key)[ \t]++"),
+        (r"rclone config", r"(?:pass|token)[ \t]++"),
+        (r"az|aws", r"--value[ \t=]++"),
+        (r"gh secret set", r"(?:--body[ \t=]++|-b[ \t]*+)"),
+        (r"poetry config", r"(?:pypi-token\.\S{1,100}+|http-basic\.\S{1,100}+[ \t]++\S{1,100}+)[ \t]++"),
+        (r"curl", r"(?:-E|--cert)[ \t]*+[^\s:]{1,256}+:"),
         (r"openssl", r"(?:-k[ \t]++|-pass(?:in|out)?[ \t]++pass:)"),
         (r"snmp(?:walk|get|set)", r"-[AXc][ \t]*+"),
         (r"x?freerdp|net use", r"/p(?:ass)?:"),
@@ -95,7 +106,15 @@ _FURTHER: tuple[re.Pattern[str], ...] = tuple(
         r"(?i:(\b(?:IDENTIFIED(?: WITH [\w\"']{1,40})? (?:BY|AS)|PASSWORD)[ \t]++))('[^']*+'?|\"[^\"]*+\"?)",
         r"(\bauth=\([ \t]*+(?:\"[^\"]*+\"|'[^']*+')[ \t]*+,[ \t]*+)(\"[^\"]*+\"?|'[^']*+'?)",
         r"(\b(?:login|user)\s++\S{1,256}+\s++password\s++)(\S++)",
-        rf"(\bvault login[ \t]++|ConvertTo-SecureString[ \t]++(?:-String[ \t]++)?)(?!-)({_VALUE.pattern})",
+        r"(\b(?:vault login|vault operator unseal|cargo login|ansible-vault encrypt_string"
+        r"|wpa_passphrase[ \t]++\S{1,100}+|ConvertTo-SecureString(?:[ \t]++-String)?)[ \t]++)"
+        rf"(?!-)({_VALUE.pattern})",
+        rf"(--(?:password-stdin|with-token|passphrase-fd[ \t=]0)[ \t]*+<<<[ \t]*+)({_VALUE.pattern})",
+        # What a program is told on its input.
+        rf"(\b(?:echo|printf)[ \t]++(?:-[neE]{{1,3}}+[ \t]++)?)({_VALUE.pattern})(?=[ \t]*+\|[^\n;|]{{0,200}}?"
+        r"(?:--password-stdin|--with-token|--passphrase-fd|\bsudo[ \t]++-\w{0,5}S|\bchpasswd"
+        r"|\bpasswd[ \t]++--stdin))",
+        r"([?&]code=)([^&\s\"'#]++)(?=&state=)",
     )
 )
 _USER_AND_GROUP = re.compile(r"-{1,2}\w+?[ \t=]*[\"']?[0-9]+[:%]")

@@ -77,7 +77,8 @@ class Redactor:
             if not isinstance(item, str):
                 clean.append(self.value(item))
                 continue
-            is_told_of = words and (len(words) < FIRST_WORDS or words[-1].startswith(("-", "/")))
+            last = words[-1] if words else ""
+            is_told_of = words and (len(words) < FIRST_WORDS or last.startswith(("-", "/")) or names_secret(last))
             clean.append(self._word(item, words) if is_told_of else self.text(item))
             words.append(item[-CONTEXT:] if words else item.rpartition("/")[2][-CONTEXT:])
         return clean
