@@ -19,7 +19,7 @@ LAYERS = (
     {"envelope"},
     {"dialects"},
     {"rpc", "transcript", "transports"},
-    {"roles", "deadlines"},
+    {"roles", "belonging", "deadlines"},
     {"connection"},
     {
         "agent",

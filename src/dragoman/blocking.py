@@ -80,7 +80,8 @@ def connect(
         try:
             yield Client(loop, connected)
         finally:
-            loop.call(reaching.__aexit__(None, None, None))
+            if not loop.is_forked:
+                loop.call(reaching.__aexit__(None, None, None))
     finally:
         loop.stop()
 
@@ -269,6 +270,7 @@ class _LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="dragoman", daemon=True)
         self._thread.start()
@@ -279,11 +281,17 @@ class _LoopThread:
         self._is_ready.set()
         await self._over.wait()
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a fork of the process that has the thread."""
+        return os.getpid() != self._process
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine over there and wait for its outcome; an interrupted wait cancels it."""
         if not self._thread.is_alive():
             coroutine.close()
-            raise Error("this client is closed; open another with blocking.connect")
+            owned = "belongs to the process that this one was forked from" if self.is_forked else "is closed"
+            raise Error(f"this client {owned}; open another with blocking.connect")
         future = asyncio.run_coroutine_threadsafe(_caught(coroutine), self._loop)
         try:
             outcome = future.result()
@@ -296,6 +304,8 @@ class _LoopThread:
 
     def soon(self, function: Callable[[], object]) -> None:
         """Call a function over there, without waiting; nothing when the client is closed."""
+        if self.is_forked:
+            return
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 

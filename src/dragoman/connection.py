@@ -9,12 +9,11 @@ import contextlib
 import logging
 import os
 import time
-from asyncio import _get_running_loop
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
-from threading import get_ident
 from typing import Any, NamedTuple
 
+from .belonging import Home
 from .deadlines import Deadlines
 from .errors import (
     ConnectionClosed,
@@ -42,11 +41,6 @@ GRACE = 0.5  # seconds for answers in the works after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 NOISY = 1000  # lines that are no message before the user is warned
 IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
-
-ELSEWHERE = (
-    "this connection belongs to another event loop: call it there, with asyncio.run_coroutine_threadsafe or "
-    "loop.call_soon_threadsafe, or use dragoman.blocking, which any thread may call"
-)
 
 
 class Request(NamedTuple):
@@ -79,7 +73,8 @@ class Connection:
         self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
         self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
         self._transport = transport
-        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        home = Home()
+        self._loop, self._check_loop = home.loop, home.check
         self._context = copy_context()
         self._over = asyncio.Event()  # the peer has hung up
         self._ending = Cleanup(self._wind_down)
@@ -210,13 +205,6 @@ class Connection:
         await asyncio.sleep(0)
         if self.closed:
             raise again(self.closed)
-
-    def _check_loop(self) -> None:
-        """Refuse what is called outside of our event loop."""
-        if get_ident() != self._thread or not self._loop.is_running():
-            if _get_running_loop() is not self._loop:  # asked last: in Python 3.11 it makes a system call
-                raise LocalProtocolError(ELSEWHERE)
-            self._thread = get_ident()
 
     def _flush_soon(self) -> None:
         """Send a lone frame at once; what comes in a burst goes together."""

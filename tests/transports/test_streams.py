@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -26,6 +27,16 @@ async def test_an_agent_behind_two_streams_takes_turns():
     async with served() as (reader, writer), connect(streams(reader, writer)) as client:
         session = await client.new_session("/")
         assert (await session.prompt("echo hello")).stop_reason == "end_turn"
+
+
+async def test_the_streams_of_a_process_are_a_wire():
+    program = "from dragoman import serve; from dragoman.testing import Testy; serve(Testy)"
+    pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, **pipes)
+    async with asyncio.timeout(60), connect(streams(process.stdout, process.stdin)) as client:
+        session = await client.new_session("/")
+        assert (await session.prompt("flood 5000 1000")).stop_reason == "end_turn"
+    assert await process.wait() == 0
 
 
 async def test_megabytes_pass_both_ways_in_order():
