@@ -18,6 +18,8 @@ FORKED = "this connection belongs to the process that this one was forked from: 
 class Home:
     """The event loop that runs where this is made."""
 
+    __slots__ = ("__weakref__", "_thread", "loop")
+
     def __init__(self) -> None:
         self.loop, self._thread = asyncio.get_running_loop(), get_ident()
         _homes.add(self)

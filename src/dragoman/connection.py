@@ -73,10 +73,10 @@ class Connection:
         self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
         self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
         self._transport = transport
-        home = Home()
-        self._loop, self._check_loop = home.loop, home.check
+        self.home = Home()
+        self._loop, self._check_loop = self.home.loop, self.home.check
         self._context = copy_context()
-        self._over = asyncio.Event()  # the peer has hung up
+        self._over: asyncio.Future[None] = self._loop.create_future()  # the peer has hung up
         self._ending = Cleanup(self._wind_down)
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
@@ -262,7 +262,7 @@ class Connection:
         """Handle what arrives until the peer hangs up, then settle everything; to be cancelled is to hang up."""
         self.start()
         try:
-            await self._over.wait()
+            await asyncio.wait([self._over])
         finally:
             await self.close()
 
@@ -300,8 +300,12 @@ class Connection:
             self._flush_soon()
 
     def _hear_end(self) -> None:
-        self._over.set()
+        self._note_end()
         self._ending.begin()
+
+    def _note_end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
 
     def _dispatch(self, event: Event) -> None:
         """Handle anything but a notification; whoever calls this has to go on when it raises."""
@@ -459,11 +463,11 @@ class Connection:
         finally:
             self.peer.close()
             await self._transport.close()
-            self._over.set()
+            self._note_end()
 
     async def _why_ended(self) -> tuple[Exception, float]:
         """Why the connection ends, and how long answers in the works may still take."""
-        if not self._over.is_set():
+        if not self._over.done():
             return ConnectionClosed("we hung up"), 0
         try:
             return await self._transport.why_ended(), GRACE

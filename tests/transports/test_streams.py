@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 from contextlib import asynccontextmanager
 
 import pytest
+from gateway.certificates import Authority
 
 from dragoman import AgentStartError, ConnectionClosed, connect, serve_on, streams
 from dragoman.testing import Testy
@@ -37,6 +39,27 @@ async def test_the_streams_of_a_process_are_a_wire():
         session = await client.new_session("/")
         assert (await session.prompt("flood 5000 1000")).stop_reason == "end_turn"
     assert await process.wait() == 0
+
+
+async def test_streams_over_tls_are_a_wire_as_docs_streams_has_it(tmp_path):
+    authority, serving = Authority(tmp_path), []
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(*authority.server)
+    client_context = ssl.create_default_context(cafile=authority.certificate)
+
+    def serve_one(reader, writer):
+        serving.append(asyncio.create_task(serve_on(Testy, streams(reader, writer))))
+
+    async with (
+        asyncio.timeout(60),
+        await asyncio.start_server(serve_one, "127.0.0.1", 0, ssl=server_context) as server,
+    ):
+        port = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_context)
+        async with connect(streams(reader, writer)) as client:
+            session = await client.new_session("/")
+            assert (await session.prompt("flood 5000 1000")).stop_reason == "end_turn"
+        await asyncio.gather(*serving)
 
 
 async def test_megabytes_pass_both_ways_in_order():
