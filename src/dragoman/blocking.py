@@ -234,6 +234,9 @@ class _Asking(asynchronous.Client):
         if not isinstance(option_id, str):
             told = "the permission function must return the id of an option, or None"
             raise TypeError(f"{told}, and not {brief(repr(option_id))}")
+        if option_id not in (offered := [option.option_id for option in params.options]):
+            told = f"the permission function returned {brief(repr(option_id))}, which is none of the options"
+            raise ValueError(f"{told}: {', '.join(offered)}")
         return s.RequestPermissionResponse(outcome=s.SelectedPermissionOutcome(option_id=option_id))
 
 
@@ -288,6 +291,11 @@ class _LoopThread:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine over there and wait for its outcome; an interrupted wait cancels it."""
+        if not asyncio.iscoroutine(coroutine):
+            raise TypeError(f"run() takes a coroutine of the asynchronous client, and not {brief(repr(coroutine))}")
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise Error("this waits for itself: here, in the client's own thread, await the asynchronous client")
         if not self._thread.is_alive():
             coroutine.close()
             owned = "belongs to the process that this one was forked from" if self.is_forked else "is closed"

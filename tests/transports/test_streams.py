@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from gateway.certificates import Authority
 
-from dragoman import AgentStartError, ConnectionClosed, connect, serve_on, streams
+from dragoman import AgentStartError, ConnectionClosed, LocalProtocolError, connect, serve_on, streams
 from dragoman.testing import Testy
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -88,6 +88,30 @@ async def test_a_peer_that_vanishes_in_a_turn_fails_it():
         writer.transport.abort()
         with pytest.raises(ConnectionClosed):
             await turn
+
+
+async def test_a_wire_carries_one_connection_and_says_so():
+    async with served() as (reader, writer):
+        wire = streams(reader, writer)
+        async with connect(wire) as client:
+            with pytest.raises(LocalProtocolError, match="has carried a connection before"):
+                async with connect(wire):
+                    pass
+            assert (await (await client.new_session("/")).prompt("echo still here")).stop_reason == "end_turn"
+        for again in (connect(wire).__aenter__, lambda: serve_on(Testy, wire)):
+            with pytest.raises(LocalProtocolError, match="has carried a connection before"):
+                await again()
+
+
+async def test_a_stream_that_somebody_else_reads_from_is_named_as_the_reason():
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    reading = asyncio.create_task(reader.read(1))
+    await asyncio.sleep(0)
+    with theirs, pytest.raises(AgentStartError, match="another coroutine is already waiting"):
+        async with connect(streams(reader, writer)):
+            pass
+    await reading
 
 
 async def test_a_peer_that_never_reads_does_not_hold_up_closing():

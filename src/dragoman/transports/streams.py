@@ -56,7 +56,7 @@ class StreamsTransport:
                         self._released.clear()
                 if frames := self._framer.feed(data):
                     hear(frames)
-        except OSError as exc:
+        except Exception as exc:  # also that somebody else reads from the stream
             self._why = ConnectionClosed(f"the connection broke: {exc}")
 
     def _end(self, hear: Hear, ended: Callable[[], None]) -> None:
