@@ -25,6 +25,7 @@ TYPESCRIPT_SDK = "@agentclientprotocol/sdk"
 SAMPLE_TIMEOUT = 600
 
 CONTENDERS = ["ours", "sdk", "bare"]
+EARLIER = "earlier"  # our own library as another checkout has it, driven by the scenarios of this one
 TYPESCRIPT_SCENARIOS = {"prompts", "reads", "streaming"}
 
 # How much of the work one sample does: at full size, and for a quick look.
@@ -43,14 +44,17 @@ SIZES = {
 Collected = dict[str, dict[str, list[float]]]
 
 
-def sample(contender: str, scenario: str, size: int) -> dict[str, float]:
+def sample(contender: str, scenario: str, size: int, against: Path | None) -> dict[str, float]:
     """One sample, taken in a process of its own; gives its figures by name."""
-    if contender == "typescript":
-        argv = ["node", str(HERE / "typescript.mjs"), scenario, str(size)]
-    else:
-        argv = [sys.executable, str(HERE / "scenarios.py"), contender, scenario, str(size)]
     # Installed packages come compiled; ours, run from its sources, has to be as well.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    if contender == "typescript":
+        argv = ["node", str(HERE / "typescript.mjs"), scenario, str(size)]
+    elif contender == EARLIER:
+        argv = [sys.executable, str(HERE / "scenarios.py"), "ours", scenario, str(size)]
+        env["PYTHONPATH"] = str(against)
+    else:
+        argv = [sys.executable, str(HERE / "scenarios.py"), contender, scenario, str(size)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=SAMPLE_TIMEOUT, check=False, env=env)
     if done.returncode:
         raise SystemExit(f"{contender} failed at {scenario}:\n{done.stderr}")
@@ -62,18 +66,20 @@ def takes_part(contender: str, scenario: str) -> bool:
     return contender != "typescript" or scenario in TYPESCRIPT_SCENARIOS
 
 
-def collect(scenarios: Sequence[str], contenders: Sequence[str], repeat: int, quick: bool) -> Collected:
+def collect(
+    scenarios: Sequence[str], contenders: Sequence[str], repeat: int, quick: bool, against: Path | None
+) -> Collected:
     """Samples of every scenario, the contenders taking turns; the first round is thrown away."""
     collected: Collected = {contender: defaultdict(list) for contender in contenders}
     for scenario in scenarios:
         full, small = SIZES[scenario]
         entrants = [contender for contender in contenders if takes_part(contender, scenario)]
         for contender in entrants:
-            sample(contender, scenario, small)
+            sample(contender, scenario, small, against)
         for turn in range(repeat):
             print(f"{scenario} {turn + 1}/{repeat}", file=sys.stderr)
             for contender in entrants:
-                for name, figure in sample(contender, scenario, small if quick else full).items():
+                for name, figure in sample(contender, scenario, small if quick else full, against).items():
                     collected[contender][name].append(figure)
     return collected
 
@@ -88,6 +94,17 @@ def installed_typescript() -> str:
         raise SystemExit("npm could not install the TypeScript SDK")
     version: str = json.loads(package.read_text())["version"]
     return version
+
+
+def sources(checkout: str) -> Path:
+    """Where another checkout has the library; raises SystemExit where its processes would run this one instead."""
+    found = Path(checkout).resolve() / "src"
+    code = "import dragoman; print(dragoman.__file__)"
+    env = {**os.environ, "PYTHONPATH": str(found)}
+    used = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env).stdout
+    if not Path(used.strip()).is_relative_to(found):
+        raise SystemExit(f"--against needs a checkout with src/dragoman: {checkout}")
+    return found
 
 
 def surroundings(typescript: str | None) -> dict[str, str]:
@@ -125,6 +142,9 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only this; may be repeated")
     parser.add_argument("--repeat", type=int, metavar="N", help="samples of each (default: 5, quick: 1)")
     parser.add_argument("--typescript", action="store_true", help="have the TypeScript SDK take part where it can")
+    parser.add_argument(
+        "--against", metavar="DIR", help="have the library of another checkout take part, for before and after"
+    )
     parser.add_argument("--json", action="store_true", help="print every sample instead of the table")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a required ratio is missed")
     return parser.parse_args(argv)
@@ -132,10 +152,11 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parsed(argv)
-    contenders = CONTENDERS + ["typescript"] * arguments.typescript
+    against = sources(arguments.against) if arguments.against else None
+    contenders = CONTENDERS + [EARLIER] * bool(against) + ["typescript"] * arguments.typescript
     around = surroundings(installed_typescript() if arguments.typescript else None)
     repeat = arguments.repeat or (1 if arguments.quick else 5)
-    collected = collect(arguments.scenario or list(SCENARIOS), contenders, repeat, arguments.quick)
+    collected = collect(arguments.scenario or list(SCENARIOS), contenders, repeat, arguments.quick, against)
     table = rows(collected)
     if arguments.json:
         print(as_json(table, collected, around))

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dragoman import AgentExited, AgentStartError, Error, blocking
+from dragoman import AgentExited, AgentStartError, Error, RpcError, blocking
 from dragoman import schema as s
 from dragoman.testing import Testy
 
@@ -67,6 +67,16 @@ def test_an_error_of_the_permission_function_reaches_the_agent_and_not_the_calle
         with pytest.raises(Error):
             _ = session.prompt("ask").text
         assert session.prompt("echo still here").text == "still here"
+
+
+def test_a_permission_function_that_names_no_option_is_told_which_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with blocking.connect(Testy, permission=lambda request: "sure") as client:
+        with pytest.raises(RpcError):
+            _ = client.new_session().prompt("ask").text
+        assert client.new_session().prompt("echo still here").text == "still here"
+    assert "the permission function returned 'sure', which is none of the options: allow" in caplog.text
 
 
 def test_another_thread_cancels_a_turn() -> None:

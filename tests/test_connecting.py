@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from dragoman import Agent, connect
-from dragoman.testing import Testy
+from dragoman import Agent, Client, LocalProtocolError, NotOffered, connect
+from dragoman import schema as s
+from dragoman.testing import Testy, raw_agent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -61,6 +62,79 @@ async def test_context_variables_of_the_client_are_nothing_to_an_agent_in_its_pr
     TEST.set("the client's")
     async with asyncio.timeout(30), connect(Mine) as client:
         assert await said(client) == "unset"
+
+
+async def test_an_agent_that_asks_in_a_way_nobody_offers_can_tell_by_the_error():
+    class Asking(Agent):
+        async def answer(self, turn):
+            for ask in (
+                turn.elicit("Name?", s.ElicitationSchema()),
+                turn.elicit_url("Log in", "https://a.example"),
+            ):
+                try:
+                    await ask
+                except NotOffered:
+                    await turn.say("asked in words instead. ")
+
+    async with asyncio.timeout(30), connect(Asking) as client:
+        assert await said(client) == "asked in words instead. " * 2
+
+
+async def test_a_client_knows_the_id_of_the_permission_request_it_answers():
+    ids = []
+
+    class Knowing(Client):
+        async def request_permission(self, params):
+            ids.append(self.connection.request_id)
+            return await super().request_permission(params)
+
+    async with asyncio.timeout(30), raw_agent(Knowing()) as (_, wire):
+        options = [{"optionId": "no", "name": "No", "kind": "reject_once"}]
+        params = {"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": options}
+        for id in ("a text", 7):
+            wire.send({"id": id, "method": "session/request_permission", "params": params})
+            assert (await wire.receive())["id"] == id
+    assert ids == ["a text", 7]
+
+
+async def elsewhere(work):
+    """Have something done in another event loop, in a thread of its own."""
+
+    async def run():
+        async with asyncio.timeout(30):
+            return await work()
+
+    return await asyncio.to_thread(asyncio.run, run())
+
+
+async def test_whatever_is_done_with_a_session_in_another_loop_is_refused():
+    async with asyncio.timeout(60), connect(Testy) as client:
+        session = await client.new_session()
+        running = session.prompt("wait")
+
+        async def asked():
+            await session.prompt("echo hello")
+
+        async def cancelled():
+            session.cancel()
+
+        async def awaited():
+            await running
+
+        async def iterated():
+            async for _ in running:
+                pass
+
+        async def read():
+            async for _ in session.updates():
+                pass
+
+        uses = [asked, cancelled, awaited, iterated, read, client.new_session, lambda: session.set_mode("plan")]
+        for use in uses:
+            with pytest.raises(LocalProtocolError, match="belongs to another event loop"):
+                await elsewhere(use)
+        session.cancel()
+        assert (await running).stop_reason == "cancelled"
 
 
 async def test_a_prompt_is_a_coroutine_that_a_task_can_run():

@@ -19,9 +19,10 @@ LAYERS = (
     {"envelope"},
     {"dialects"},
     {"rpc", "transcript", "transports"},
-    {"roles", "deadlines"},
+    {"roles", "belonging", "deadlines"},
     {"connection"},
     {
+        "apps",
         "agent",
         "turn",
         "turns",
@@ -46,7 +47,7 @@ LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in name
 LATE = {
     "coder": {"reviewer"},  # which checks its edits, and answers when there is no model
     "gateway": {"ui"},  # the gateway shows the page that is a client itself
-    "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts
+    "transports": {"agent", "apps"},  # `asgi.endpoint` serves an app over each wire it accepts
 }
 
 PURE = ("schema", "codec", "framing", "envelope", "rpc", "transcript", "dialects", "comparing")

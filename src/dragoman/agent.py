@@ -6,7 +6,6 @@ import functools
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,13 +13,14 @@ import msgspec
 
 from . import __version__, codec
 from . import schema as s
+from .apps import App, check_app, entered, made_by
 from .connection import Connection
 from .dialects.older import SET_MODEL, ModelChoice
 from .errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
 from .owning import take
-from .roles import AgentRole, ClientRole, RemoteClient, overrides
+from .roles import AgentRole, RemoteClient, overrides
 from .rpc import Method
-from .transports import Transport
+from .transports import Transport, claim
 from .transports.translating import TranslatingTransport
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
@@ -41,8 +41,6 @@ DECLARED: Mapping[str, Any] = {
     "commands": Sequence[s.AvailableCommand],
     "auth_methods": Sequence[s.AuthMethod],
 }
-
-App = Callable[[RemoteClient], AbstractAsyncContextManager[AgentRole]]
 
 
 class Agent(AgentRole):
@@ -73,6 +71,12 @@ class Agent(AgentRole):
         self._arriving: dict[str, list[RunningTurn]] = {}  # those that an override of `prompt` is at work on
 
     if not TYPE_CHECKING:
+
+        def __new__(cls, *given: Any, **named: Any) -> Self:
+            if not given and not named and cls.__init__ is Agent.__init__:
+                name = cls.__name__
+                raise TypeError(f"an agent is made for each client: give the class, {name}, and not {name}()")
+            return super().__new__(cls)
 
         def __getattr__(self, name: str) -> Any:
             told = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -414,6 +418,7 @@ async def serve_on(app: App, transport: Transport, *, dialect: str | None = None
     check_app(app, "serve_on")
     if not hasattr(transport, "listen"):
         raise TypeError(f"serve_on takes an agent class and a transport, and not {brief(repr(transport))}")
+    claim(transport)
     await take(_serve_on(app, transport, dialect))
 
 
@@ -421,35 +426,10 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
     connection = Connection(TranslatingTransport(transport, "client", dialect))
     try:
         async with made_by(app, RemoteClient(connection)) as agent:
-            connection.answer_with(*_entered(agent).answers(AgentRole))
+            connection.answer_with(*entered(agent).answers(AgentRole))
             await connection.run()
     finally:
         await transport.close()
-
-
-def check_app(app: object, caller: str, takes: str = "an agent class") -> None:
-    """Raise TypeError unless something may be an agent's class, or a function that makes an agent."""
-    if isinstance(app, AgentRole):
-        name = type(app).__name__
-        raise TypeError(f"{caller} takes {takes}, and not an agent object: write {caller}({name})")
-    if isinstance(app, type) and issubclass(app, ClientRole) and not issubclass(app, AgentRole):
-        raise TypeError(f"{caller} takes {takes}, and not the client class {app.__name__}")
-    if not callable(app):
-        raise TypeError(f"{caller} takes {takes}, and not {brief(repr(app))}")
-
-
-def made_by(app: App, client: RemoteClient) -> AbstractAsyncContextManager[AgentRole]:
-    """The agent that an app gives a client; raises TypeError where that is none."""
-    made = app(client)
-    if not hasattr(made, "__aenter__"):
-        raise TypeError(f"{getattr(app, '__qualname__', app)} must give an agent, and not {brief(repr(made))}")
-    return made
-
-
-def _entered(agent: AgentRole) -> AgentRole:
-    if not isinstance(agent, AgentRole):
-        raise TypeError(f"__aenter__ must return the agent (`return self`), and not {brief(repr(agent))}")
-    return agent
 
 
 def serve(app: App, *, dialect: str | None = None) -> None:

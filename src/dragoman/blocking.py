@@ -80,7 +80,8 @@ def connect(
         try:
             yield Client(loop, connected)
         finally:
-            loop.call(reaching.__aexit__(None, None, None))
+            if not loop.is_forked:
+                loop.call(reaching.__aexit__(None, None, None))
     finally:
         loop.stop()
 
@@ -233,6 +234,9 @@ class _Asking(asynchronous.Client):
         if not isinstance(option_id, str):
             told = "the permission function must return the id of an option, or None"
             raise TypeError(f"{told}, and not {brief(repr(option_id))}")
+        if option_id not in (offered := [option.option_id for option in params.options]):
+            told = f"the permission function returned {brief(repr(option_id))}, which is none of the options"
+            raise ValueError(f"{told}: {', '.join(offered)}")
         return s.RequestPermissionResponse(outcome=s.SelectedPermissionOutcome(option_id=option_id))
 
 
@@ -269,6 +273,7 @@ class _LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="dragoman", daemon=True)
         self._thread.start()
@@ -279,11 +284,22 @@ class _LoopThread:
         self._is_ready.set()
         await self._over.wait()
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a fork of the process that has the thread."""
+        return os.getpid() != self._process
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine over there and wait for its outcome; an interrupted wait cancels it."""
+        if not asyncio.iscoroutine(coroutine):
+            raise TypeError(f"run() takes a coroutine of the asynchronous client, and not {brief(repr(coroutine))}")
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise Error("this waits for itself: here, in the client's own thread, await the asynchronous client")
         if not self._thread.is_alive():
             coroutine.close()
-            raise Error("this client is closed; open another with blocking.connect")
+            owned = "belongs to the process that this one was forked from" if self.is_forked else "is closed"
+            raise Error(f"this client {owned}; open another with blocking.connect")
         future = asyncio.run_coroutine_threadsafe(_caught(coroutine), self._loop)
         try:
             outcome = future.result()
@@ -296,6 +312,8 @@ class _LoopThread:
 
     def soon(self, function: Callable[[], object]) -> None:
         """Call a function over there, without waiting; nothing when the client is closed."""
+        if self.is_forked:
+            return
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 

@@ -10,13 +10,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .agent import App, check_app, made_by, serve_on
+from .agent import serve_on
+from .apps import App, check_app, made_by
 from .client import Client
 from .connection import Connection
 from .errors import AgentExited, AgentStartError, ConnectionClosed, brief, describe_exit
 from .owning import Held, own, take
 from .roles import AgentRole, RemoteClient
-from .transports import Transport
+from .transports import Transport, claim
 from .transports.memory import MemoryTransport, pipe
 from .transports.translating import TranslatingTransport
 
@@ -136,7 +137,7 @@ async def reach(
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[Transport]:
     """A wire to whatever can be talked to."""
-    kind = _kind(target)
+    kind = target_kind(target)
     _check_options(kind, headers=headers, cwd=cwd, env=env, on_stderr=on_stderr)
     if kind == "a URL":
         assert isinstance(target, str)
@@ -158,6 +159,7 @@ async def reach(
         serving = contextvars.Context().run(own, _serve_here(target, theirs), "agent")  # type: ignore[arg-type]
     else:
         transport = target  # type: ignore[assignment]
+        claim(transport)
     try:
         yield transport
     finally:
@@ -166,7 +168,7 @@ async def reach(
             await asyncio.gather(serving)
 
 
-def _kind(target: object) -> str:
+def target_kind(target: object, caller: str = "connect") -> str:
     """What a target is; raises TypeError for what nobody can talk to."""
     if isinstance(target, str) and "://" in target.strip().partition(" ")[0]:
         return "a URL"
@@ -174,7 +176,7 @@ def _kind(target: object) -> str:
         return "a command"
     if hasattr(target, "listen"):
         return "a transport"
-    check_app(target, "connect", TARGETS)
+    check_app(target, caller, TARGETS)
     return "an agent class"
 
 

@@ -9,12 +9,11 @@ import contextlib
 import logging
 import os
 import time
-from asyncio import _get_running_loop
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
-from threading import get_ident
 from typing import Any, NamedTuple
 
+from .belonging import Home
 from .deadlines import Deadlines
 from .errors import (
     ConnectionClosed,
@@ -42,11 +41,6 @@ GRACE = 0.5  # seconds for answers in the works after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 NOISY = 1000  # lines that are no message before the user is warned
 IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
-
-ELSEWHERE = (
-    "this connection belongs to another event loop: call it there, with asyncio.run_coroutine_threadsafe or "
-    "loop.call_soon_threadsafe, or use dragoman.blocking, which any thread may call"
-)
 
 
 class Request(NamedTuple):
@@ -79,9 +73,10 @@ class Connection:
         self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
         self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
         self._transport = transport
-        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        self.home = Home()
+        self._loop, self._check_loop = self.home.loop, self.home.check
         self._context = copy_context()
-        self._over = asyncio.Event()  # the peer has hung up
+        self._over: asyncio.Future[None] = self._loop.create_future()  # the peer has hung up
         self._ending = Cleanup(self._wind_down)
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
@@ -211,13 +206,6 @@ class Connection:
         if self.closed:
             raise again(self.closed)
 
-    def _check_loop(self) -> None:
-        """Refuse what is called outside of our event loop."""
-        if get_ident() != self._thread or not self._loop.is_running():
-            if _get_running_loop() is not self._loop:  # asked last: in Python 3.11 it makes a system call
-                raise LocalProtocolError(ELSEWHERE)
-            self._thread = get_ident()
-
     def _flush_soon(self) -> None:
         """Send a lone frame at once; what comes in a burst goes together."""
         if self._due:
@@ -274,7 +262,7 @@ class Connection:
         """Handle what arrives until the peer hangs up, then settle everything; to be cancelled is to hang up."""
         self.start()
         try:
-            await self._over.wait()
+            await asyncio.wait([self._over])
         finally:
             await self.close()
 
@@ -312,8 +300,12 @@ class Connection:
             self._flush_soon()
 
     def _hear_end(self) -> None:
-        self._over.set()
+        self._note_end()
         self._ending.begin()
+
+    def _note_end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
 
     def _dispatch(self, event: Event) -> None:
         """Handle anything but a notification; whoever calls this has to go on when it raises."""
@@ -471,11 +463,11 @@ class Connection:
         finally:
             self.peer.close()
             await self._transport.close()
-            self._over.set()
+            self._note_end()
 
     async def _why_ended(self) -> tuple[Exception, float]:
         """Why the connection ends, and how long answers in the works may still take."""
-        if not self._over.is_set():
+        if not self._over.done():
             return ConnectionClosed("we hung up"), 0
         try:
             return await self._transport.why_ended(), GRACE

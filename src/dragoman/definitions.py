@@ -47,6 +47,16 @@ def check_definition(defined: type) -> None:
     _check_extensions(defined)
 
 
+def check_makes(app: object, client: object) -> None:
+    """Raise TypeError where a class cannot be called with a client, which is how agents are made."""
+    if isinstance(app, type):
+        try:
+            inspect.signature(app).bind(client)
+        except TypeError as exc:
+            told = f"an agent is made as {app.__qualname__}(client): {exc}"
+            raise TypeError(f"{told}. For more arguments give a function that takes the client") from None
+
+
 def _check_extensions(defined: type) -> None:
     """Raise TypeError where two methods of a class answer the same message."""
     answering: dict[tuple[str, bool], str] = {}

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from . import codec
+from .belonging import Home
 from .errors import Error, again
 from .schema import SessionNotification
 from .spool import Spool
@@ -76,20 +77,20 @@ class Inbox:
     """
 
     __slots__ = (
-        *("_loop", "_hold", "_resume", "_memory", "_disk", "_current", "_parts", "_unanswered", "_size", "_count"),
+        *("_home", "_hold", "_resume", "_memory", "_disk", "_current", "_parts", "_unanswered", "_size", "_count"),
         *("spooled", "is_holding", "is_closed", "readers", "_waiters"),
     )
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        home: Home,
         hold: Callable[[], None],
         resume: Callable[[], None],
         *,
         memory: int = MEMORY,
         disk: int = DISK,
     ) -> None:
-        self._loop = loop
+        self._home = home
         self.resize(hold, resume, memory=memory, disk=disk)
         self._current: Part | None = None  # where the next update goes; made when there is one
         self._parts: list[Part] = []  # in the order they are to be read; a deque takes ten times the memory
@@ -202,10 +203,11 @@ class Inbox:
         self.wake()
 
     def wait(self) -> "asyncio.Future[None]":
-        """Until something has happened here; any number may wait."""
+        """Until something has happened here; any number may wait, in our event loop alone."""
+        self._home.check()
         if self._waiters:  # some may have been cancelled
             self._waiters = [waiter for waiter in self._waiters if not waiter.done()]
-        waiter = self._loop.create_future()
+        waiter = self._home.loop.create_future()
         self._waiters.append(waiter)
         return waiter
 

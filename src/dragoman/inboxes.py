@@ -1,6 +1,5 @@
 """The inboxes of a connection, by session: also of sessions that are not open yet, or that nobody has asked for."""
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
@@ -25,14 +24,14 @@ class Inboxes(dict[str, Inbox]):
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection, self._loop = connection, asyncio.get_running_loop()
+        self._connection = connection
         self._known: set[str] = set()  # the sessions somebody here has opened
         self._strangers: dict[str, None] = {}  # those that have an inbox all the same, in the order they came
         self._opening = 0  # how many sessions are being opened whose ids are not known yet
         self._has_warned = False  # that updates of strangers are dropped
 
     def __missing__(self, session_id: str) -> Inbox:
-        self[session_id] = inbox = Inbox(self._loop, self._connection.hold, self._connection.resume)
+        self[session_id] = inbox = Inbox(self._connection.home, self._connection.hold, self._connection.resume)
         if session_id not in self._known:
             if len(self._strangers) >= MAX_STRANGERS:
                 self._drop(next(iter(self._strangers)))

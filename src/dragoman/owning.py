@@ -8,6 +8,7 @@ is cancelled once at most, and its cleanup runs to the end.
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -78,10 +79,14 @@ def _log_failure(task: "asyncio.Task[Any]") -> None:
 
 
 class Cleanup:
-    """A cleanup that runs once, in a task of its own, however many callers ask for it and then stop waiting."""
+    """A cleanup that runs once, in a task of its own, however many callers ask for it and then stop waiting.
+
+    In a fork of the process that made it, it does nothing: what it would clean up is not the fork's.
+    """
 
     def __init__(self, work: Callable[[], Work[None]]) -> None:
         self._work = work
+        self._process = os.getpid()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -91,7 +96,7 @@ class Cleanup:
     def begin(self) -> "asyncio.Task[None]":
         """Start it, unless it has begun already."""
         if self._task is None:
-            self._task = own(self._work(), "cleanup")
+            self._task = own(self._work() if os.getpid() == self._process else _nothing(), "cleanup")
         return self._task
 
     async def __call__(self) -> None:
@@ -99,11 +104,15 @@ class Cleanup:
         await _awaited(self.begin())
 
 
+async def _nothing() -> None: ...
+
+
 class Held(Generic[T]):
     """A context manager that enters and leaves another one in a task of its own."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T]) -> None:
         self._manager = manager
+        self._process = os.getpid()
         self._leaving: asyncio.Future[None]
         self._owner: asyncio.Task[None] | None = None
 
@@ -127,6 +136,8 @@ class Held(Generic[T]):
     ) -> None:
         if self._owner is None:
             raise RuntimeError("this was not entered: use it in an `async with`")
+        if os.getpid() != self._process:  # a fork, which has entered nothing
+            return
         if self._owner.get_loop() is not asyncio.get_running_loop():
             raise RuntimeError("this was entered in another event loop, and has to be left there")
         if not self._leaving.done():

@@ -15,8 +15,8 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from . import codec
-from .agent import App
-from .connecting import Target, reach
+from .apps import App
+from .connecting import Target, reach, target_kind
 from .connection import Connection
 from .errors import brief
 from .relaying import InHand, Lane, Passage, Relayed, relayed, session_of
@@ -118,6 +118,8 @@ def compose(*chain: "type[Proxy] | Target") -> App:
         if not callable(each) or (isinstance(each, type) and not issubclass(each, Proxy)):
             shown = each.__name__ if isinstance(each, type) else brief(repr(each))
             raise TypeError(f"compose takes proxy classes and then an agent, and {shown} is no proxy class")
+    if proxies:
+        target_kind(target, "compose")
     for proxy in reversed(proxies):
         app = functools.partial(_chained, proxy, app)  # type: ignore[arg-type]
     if not proxies:

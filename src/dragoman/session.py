@@ -4,7 +4,7 @@ import asyncio
 import functools
 import os
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 import msgspec
 from msgspec import Struct
@@ -158,6 +158,16 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
 
     def __aiter__(self) -> "Prompt":
         return self
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError("use `async for event in session.prompt(…):`, or await it for the response alone")
+
+        async def __aenter__(self) -> NoReturn:
+            raise TypeError("use `async with contextlib.aclosing(session.prompt(…)) as turn:`")
+
+        async def __aexit__(self, *_: object) -> None: ...
 
     async def __anext__(self) -> "s.SessionUpdate | s.PromptResponse":
         turn = self._turn

@@ -572,10 +572,11 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_is_not_waited_for():
 async def test_a_client_that_does_not_read_holds_the_agent_up_through_the_chain():
     async with between(Passing, Passing) as (client, agent):
         client.hold()
-        count, pad = 400, "x" * 50_000
+        count, pad, before = 400, "x" * 50_000, len(asyncio.all_tasks())
         for number in range(count):
             agent.tell("session/update", {"n": number, "pad": pad})
             await asyncio.sleep(0)
+            assert len(asyncio.all_tasks()) <= before + 4  # one that holds and one that sends, for each of two hops
         assert agent.queued > count * len(pad) / 2  # most of twenty megabytes was not taken
         client.resume()
         for number in range(count):

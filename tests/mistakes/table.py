@@ -173,6 +173,47 @@ CONNECTING = [
         "connect takes a command, a URL, a transport or an agent class, and not 5",
     ),
     Mistake(
+        "async with connect(Echo()): ...",
+        "an agent is made for each client: give the class, Echo, and not Echo()",
+    ),
+    Mistake(
+        "class Mine(Agent):\n    def __init__(self): ...\nasync with connect(Mine): ...",
+        "the agent hung up before it answered initialize: the other side failed: an agent is made as "
+        "…Mine(client): too many positional arguments. For more arguments give a function that takes the client",
+    ),
+    Mistake(
+        "async with connect(Proxy): ...",
+        "connect takes a command, a URL, a transport or an agent class, and not the proxy class Proxy alone: "
+        "compose(Proxy, agent)",
+    ),
+    Mistake(
+        "compose(Proxy, None)",
+        "compose takes a command, a URL, a transport or an agent class, and not None",
+    ),
+    Mistake(
+        "async with connect(Echo) as client:\n"
+        "    session = await client.new_session()\n"
+        "    for event in session.prompt('hello'): ...",
+        "use `async for event in session.prompt(…):`, or await it for the response alone",
+    ),
+    Mistake(
+        "async with connect(Echo) as client:\n"
+        "    session = await client.new_session()\n"
+        "    async with session.prompt('hello') as turn: ...",
+        "use `async with contextlib.aclosing(session.prompt(…)) as turn:`",
+    ),
+    Mistake(
+        "with blocking.connect(Echo) as client:\n"
+        "    async def work():\n"
+        "        return client.new_session()\n"
+        "    client.run(work())",
+        "this waits for itself: here, in the client's own thread, await the asynchronous client",
+    ),
+    Mistake(
+        "with blocking.connect(Echo) as client:\n    client.run(5)",
+        "run() takes a coroutine of the asynchronous client, and not 5",
+    ),
+    Mistake(
         "async with connect(Echo(None)): ...",
         "connect takes a command, a URL, a transport or an agent class, and not an agent object: "
         "write connect(Echo)",

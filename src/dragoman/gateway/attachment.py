@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Raw, Struct
 
-from ..agent import App
+from ..apps import App
 from ..connection import Connection
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
 from ..relaying import Pressure, Relayed, relayed

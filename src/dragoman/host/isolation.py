@@ -133,7 +133,7 @@ class IsolatedTransport(ProcessTransport):
             try:
                 self._child = await keeper.start(self.wrapped.order(limits={"CORE": 0}), fds, self)
             except BaseException:
-                self._exited.set()  # it never was
+                self._mark_exited()  # it never was
                 await self.close()
                 raise
 
@@ -150,13 +150,13 @@ class IsolatedTransport(ProcessTransport):
         self._note_exit()
 
     def gone(self, left: Sequence[int]) -> None:
-        self._exited.set()
+        self._mark_exited()
 
     def _watch(self) -> None:
         """The keeper does."""
 
     def _signal(self, number: int) -> None:
-        if self._child and not self._exited.is_set():
+        if self._child and not self._exited.done():
             self._child.signal(number)
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, overload
 
-from ..agent import App
+from ..apps import App
 from ..client import Client
 from ..connecting import Target, connect, reach
 from ..errors import ConnectionClosed

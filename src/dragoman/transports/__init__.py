@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakSet
 
+from ..errors import LocalProtocolError
 from ..framing import Oversize
 
 HIGH_WATER = 1024 * 1024  # bytes waiting to be taken by the peer before a sender is held up
 LOW_WATER = HIGH_WATER // 4
+
+_claimed: "WeakSet[Transport]" = WeakSet()  # wires that carry a connection, or have carried one
 
 Hear = Callable[[list[bytes | Oversize]], None]
 
@@ -46,3 +50,10 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Hang up, and let go of everything behind the wire; returns when that has happened."""
         ...
+
+
+def claim(transport: Transport) -> None:
+    """Take a wire for one connection; raises LocalProtocolError where it has carried another."""
+    if transport in _claimed:
+        raise LocalProtocolError("this transport has carried a connection before: make one for each connection")
+    _claimed.add(transport)

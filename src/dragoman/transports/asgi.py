@@ -23,7 +23,7 @@ from .asgi_streams import EVENTS, Receive, Refused, Scope, Send, converse, refus
 from .glance import Glance, failure
 
 if TYPE_CHECKING:
-    from ..agent import App
+    from ..apps import App
 
 log = logging.getLogger("dragoman")
 

@@ -15,10 +15,21 @@ class Holding:
     at the descriptor; once the peer can send no more, reading goes on for good: what it has sent is heard, and then
     the end.  What the system kept for us bounds how much that is.  A hold that is given up within `LOOK_EVERY`
     comes to the end by itself, so nobody who is merely slow is cut short.
+
+    Where the descriptor is not known (`look_ahead` is given), a hold that lasts reads a portion on instead, after
+    pauses that double: a peer that lives has little more of us than one portion, and the end of one that is gone
+    stands within the next.
     """
 
-    def __init__(self, pause: Callable[[], None], resume: Callable[[], None], fileno: Callable[[], int]) -> None:
-        self._pause, self._resume, self._fileno = pause, resume, fileno
+    def __init__(
+        self,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        fileno: Callable[[], int],
+        look_ahead: Callable[[], None] | None = None,
+    ) -> None:
+        self._pause, self._resume, self._fileno, self._look_ahead = pause, resume, fileno, look_ahead
+        self._wait = LOOK_EVERY
         self._is_held = self._is_over = False
         self._count = 0  # of holds, to tell one that lasts from one after another
         self._timer: asyncio.TimerHandle | None = None
@@ -27,9 +38,14 @@ class Holding:
         if not self._is_held and not self._is_over:
             self._is_held = True
             self._count += 1
+            self._wait = LOOK_EVERY
             self._pause()
             if self._timer is None:
                 self._look_later()
+
+    @property
+    def is_held(self) -> bool:
+        return self._is_held
 
     def resume(self) -> None:
         if self._is_held:
@@ -50,12 +66,15 @@ class Holding:
             self.stop()
 
     def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look_after, self._count)
+        self._timer = asyncio.get_running_loop().call_later(self._wait, self._look_after, self._count)
 
     def _look_after(self, count: int) -> None:
         self._timer = None
         if count == self._count:
             self.look()
+            if self._is_held and self._look_ahead:
+                self._wait *= 2
+                self._look_ahead()
         if self._is_held:
             self._look_later()
 

@@ -34,7 +34,7 @@ class ProcessTransport(StdioTransport):
         self.on_stderr: Callable[[bytes], None] | None = None
         self.stderr_reader: asyncio.ReadTransport | None = None
         self._stderr = bytearray()
-        self._exited = asyncio.Event()
+        self._exited: asyncio.Future[None] = self._loop.create_future()  # which is smaller than an Event
         self._watch()
 
     @property
@@ -68,13 +68,11 @@ class ProcessTransport(StdioTransport):
             await super()._close()
 
     async def _ends_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._exited.wait()
-        return self._exited.is_set()
+        await asyncio.wait([self._exited], timeout=seconds)
+        return self._exited.done()
 
     def _signal(self, number: int) -> None:
-        if self._exited.is_set():
+        if self._exited.done():
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
@@ -99,8 +97,12 @@ class ProcessTransport(StdioTransport):
         self.process.wait()
         self._loop.call_soon_threadsafe(self._note_exit)
 
+    def _mark_exited(self) -> None:
+        if not self._exited.done():
+            self._exited.set_result(None)
+
     def _note_exit(self) -> None:
-        self._exited.set()
+        self._mark_exited()
         # A grandchild may hold the pipe open; its parent's last words have arrived by then.
         self.end_soon()
 

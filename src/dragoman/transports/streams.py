@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from ..errors import ConnectionClosed, brief
 from ..framing import MAX_FRAME, LineFramer, join_lines
+from ..owning import Cleanup
 from . import HIGH_WATER, LOW_WATER, Hear
 from .holding import Holding
 from .stdio import LAST_WORDS
 
 READ_SIZE = 64 * 1024
+LOOK_AHEAD = 1024 * 1024  # bytes, as many as a pipe can hold: where the end stands if the peer is gone
 
 
 class StreamsTransport:
@@ -23,29 +25,56 @@ class StreamsTransport:
         self._reading: asyncio.Task[None] | None = None
         self._released = asyncio.Event()  # clear while reading is held
         self._released.set()
-        self._holding = Holding(self._released.clear, self._released.set, self._fileno)
+        self._ahead = 0  # bytes that may be read although reading is held
+        self._unwritten = asyncio.Event()  # set when the writing end is gone
+        self._closing = Cleanup(self._close)
+        self._is_piped = _is_pipe(writer)
+        look_ahead = self._look_ahead if self._is_piped else None
+        self._holding = Holding(self._released.clear, self._released.set, self._fileno, look_ahead)
         writer.transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        if self._is_piped:
+            writer.transport.set_protocol(_WatchedPipe(writer.transport.get_protocol(), self._unheard))
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._reading = asyncio.create_task(self._read(hear), name="streams")
-        self._reading.add_done_callback(lambda _: ended())
+        self._reading.add_done_callback(lambda _: self._end(hear, ended))
+        if self._unwritten.is_set():
+            self._unheard()
 
     def _fileno(self) -> int:
-        """What both streams run over; of two pipes the one that is written to, the only one that a stream names."""
+        """What both streams run over; of two pipes the one that is written to."""
         name = self._writer.get_extra_info
-        return int((name("socket") or name("pipe")).fileno())
+        return int((name("pipe") or name("socket")).fileno())
 
     async def _read(self, hear: Hear) -> None:
         try:
             while data := await self._reader.read(READ_SIZE):
                 await self._released.wait()
+                if self._holding.is_held:
+                    self._ahead -= len(data)
+                    if self._ahead <= 0:
+                        self._released.clear()
                 if frames := self._framer.feed(data):
                     hear(frames)
-        except OSError as exc:
+        except Exception as exc:  # also that somebody else reads from the stream
             self._why = ConnectionClosed(f"the connection broke: {exc}")
+
+    def _end(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._holding.stop()
         if frames := self._framer.end():
             hear(frames)
+        ended()
+
+    def _look_ahead(self) -> None:
+        self._ahead = LOOK_AHEAD
+        self._released.set()
+
+    def _unheard(self) -> None:
+        """The peer no longer listens: what it said last is still read, and then it has hung up."""
+        self._unwritten.set()
+        if self._reading:
+            self._look_ahead()
+            asyncio.get_running_loop().call_later(LAST_WORDS, self._reading.cancel)
 
     def hold(self) -> None:
         self._holding.hold()
@@ -70,18 +99,45 @@ class StreamsTransport:
 
     async def close(self) -> None:
         """Send what is queued if the peer still takes it, then close both streams."""
+        await self._closing()
+
+    async def _close(self) -> None:
         self._writer.close()
         try:
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(LAST_WORDS):
-                    await self._writer.wait_closed()
+                    await (self._unwritten.wait() if self._is_piped else self._writer.wait_closed())
         finally:
             self._holding.stop()
-            self._writer.transport.abort()
+            if not self._unwritten.is_set():  # a pipe that is gone cannot be aborted
+                self._writer.transport.abort()
             if self._reading:
                 self._reading.cancel()
         if self._reading:
             await asyncio.wait([self._reading])
+
+
+def _is_pipe(writer: asyncio.StreamWriter) -> bool:
+    """Whether a writer is one of two pipes; uvloop calls those of a process sockets, which hear nothing."""
+    transport = writer.transport
+    return transport.get_extra_info("pipe") is not None or not hasattr(transport.get_protocol(), "data_received")
+
+
+class _WatchedPipe(asyncio.BaseProtocol):
+    """Stands between a pipe that is written to and its protocol, which need not say when the pipe is gone."""
+
+    def __init__(self, protocol: asyncio.BaseProtocol, gone: Callable[[], None]) -> None:
+        self._protocol, self._gone = protocol, gone
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._protocol.connection_lost(exc)
+        self._gone()
 
 
 def streams(
@@ -89,7 +145,7 @@ def streams(
 ) -> StreamsTransport:
     """A wire over two streams, for `connect` and `serve_on`; both are closed with it.
 
-    A frame is a line of at most `limit` bytes.
+    A frame is a line of at most `limit` bytes.  Of two pipes only the one that is written to can be closed.
     """
     if not (hasattr(reader, "read") and hasattr(writer, "transport")):
         given = brief(f"{reader!r}, {writer!r}")

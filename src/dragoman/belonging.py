@@ -1,0 +1,50 @@
+"""Where a connection belongs: one event loop, of one thread, in one process."""
+
+import asyncio
+import os
+from asyncio import _get_running_loop
+from threading import get_ident
+from weakref import WeakSet
+
+from .errors import LocalProtocolError
+
+ELSEWHERE = (
+    "this connection belongs to another event loop: call it there, with asyncio.run_coroutine_threadsafe or "
+    "loop.call_soon_threadsafe, or use dragoman.blocking, which any thread may call"
+)
+FORKED = "this connection belongs to the process that this one was forked from: open another one here"
+
+
+class Home:
+    """The event loop that runs where this is made."""
+
+    __slots__ = ("__weakref__", "_thread", "loop")
+
+    def __init__(self) -> None:
+        self.loop, self._thread = asyncio.get_running_loop(), get_ident()
+        _homes.add(self)
+
+    def check(self) -> None:
+        """Refuse what is called outside of our event loop."""
+        if get_ident() != self._thread or not self.loop.is_running():
+            if self._thread == LEFT:
+                raise LocalProtocolError(FORKED)
+            if _get_running_loop() is not self.loop:  # asked last: in Python 3.11 it makes a system call
+                raise LocalProtocolError(ELSEWHERE)
+            self._thread = get_ident()
+
+    def leave(self) -> None:
+        """From now on this is a fork, whose thread goes by the number of the one that was forked."""
+        self._thread = LEFT
+
+
+LEFT = 0  # the number of no thread
+_homes: WeakSet[Home] = WeakSet()
+
+
+def _leave_all() -> None:
+    for home in _homes:
+        home.leave()
+
+
+os.register_at_fork(after_in_child=_leave_all)
