@@ -17,6 +17,7 @@ from .limits import EARNED, FLOODED, Allowance, Pace, Unfinished
 from .sse import Event, EventReader
 
 EVENTS = "text/event-stream"
+JSON_TYPE = "application/json"
 MAX_UNPACKED = 32 * 1024 * 1024  # bytes that one read of a packed body may become
 LONGEST = 2  # times the limit: bytes of one message after which its end is not waited for
 SHOWN = 8 * 1024  # bytes of a body that is no message, to be told
@@ -64,6 +65,7 @@ class Body:
     ) -> None:
         self._limit, self._hear = limit, hear
         self._unpacker: Unpacker | None = None
+        self._is_json = False
         self._events: EventReader | None = None
         self._data = Bounded(limit)
         self._whole: bytes | Oversize = b""
@@ -75,7 +77,8 @@ class Body:
         """Take in a part of the body; raises Unreadable."""
         if self._unpacker is None:
             self._unpacker = Unpacker(reply.get("content-encoding"))
-            if reply.media_type == EVENTS and 200 <= reply.status < 300:
+            self._is_json = reply.media_type == JSON_TYPE
+            if reply.media_type == EVENTS and reply.is_good:
                 self._events = EventReader(self._limit)
         data = self._unpacker.unpack(data)
         if self._events:
@@ -134,6 +137,13 @@ class Body:
         """The beginning of a whole body that holds no messages."""
         return self._whole.head if isinstance(self._whole, Oversize) else self._whole[:SHOWN]
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a whole body was to be JSON and is not."""
+        if not self._is_json or isinstance(self._whole, Oversize):
+            return False
+        return not all(map(_is_json, self._whole.splitlines())) and not _is_json(self._whole)
+
     def _frames(self) -> list[bytes | Oversize]:
         """A message, several in a list or on lines; nothing for a body that is anything else."""
         if isinstance(self._whole, Oversize):
@@ -151,3 +161,11 @@ class Body:
 def _is_message(data: bytes) -> bool:
     seen = glance(data)
     return bool(seen.id) or seen.method is not None or (b'"error"' in data and b'"jsonrpc"' in data)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return not data.strip()
+    return True

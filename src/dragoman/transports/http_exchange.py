@@ -19,6 +19,10 @@ class Reply(Struct, frozen=True):
     status: int
     headers: Headers
 
+    @property
+    def is_good(self) -> bool:
+        return 200 <= self.status < 300
+
     def get(self, name: str) -> str:
         """A header's value, empty when it is not there."""
         return next((value for found, value in self.headers if found == name), "")

@@ -26,8 +26,8 @@ from .addresses import (
 )
 from .event_stream import EventStream
 from .glance import Glance, failure, glance
-from .http_exchange import ACCEPTS, JSON, Headers
-from .http_post import Posts
+from .http_exchange import ACCEPTS, JSON, Headers, Reply
+from .http_post import Post, Posts, retry_after
 from .replay import OutOfOrder, Receipt, read_number
 from .sse import END, Event
 
@@ -95,22 +95,24 @@ class StreamsForm:
             return
         if session and message.is_request and len(self._ours) < MAX_ASKED:
             self._ours[message.id] = session
-        headers: Headers = [JSON, (CONNECTION, self._id), *([(SESSION, session)] if session else [])]
-        if self._resumes:
-            status, body = await self._post_surely(headers, frame)
-            if not 200 <= status < 300:
-                self._refused(message, session, status, body)
-            elif status == 200 and body.strip():
-                self._hear_frame(body.strip(), None)
-        else:
-            await self._deliver(frame, [*headers, ACCEPTS], session)
+        headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *([(SESSION, session)] if session else [])]
+        if not self._resumes:
+            await self._deliver(frame, headers, session)
+        elif self._posts.has_room(message):
+            post, reply = await self._post_surely(headers, frame)
+            if reply.is_good:
+                self._posts.see_out(post, reply)
+            else:
+                self._refused(message, session, reply.status, post.text)
 
-    async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
-        def hear(events: list[Event]) -> None:
+    def _hear_answer(self, events: list[Event]) -> None:
+        """Hear what the answer to a POST holds."""
+        if not self._resumes:
             for event in events:
                 self._look_at(event.data, None)
-            self._wire.heard_events(events)
+        self._wire.heard_events(events)
 
+    async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
         def refused(message: Glance, status: int, body: bytes) -> None:
             if status == 404 and session and message.is_request and message.method in OPENING:
                 # Some servers know a session only once they have opened it, and call it unknown until then.
@@ -124,22 +126,24 @@ class StreamsForm:
             except ConnectionClosed as exc:
                 self._wire.end(str(exc))
 
-        await self._posts.deliver(frame, headers, hear, refused=refused)
+        await self._posts.deliver(frame, headers, self._hear_answer, refused=refused)
 
-    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[int, bytes]:
-        """Post until there is an answer; the number makes sure that it counts once."""
+    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
+        """Post until the server has taken it or will not; the number makes sure that it counts once."""
 
-        async def attempt() -> tuple[int, bytes]:
+        async def attempt() -> tuple[Post, Reply]:
             told = str(self._heard.tell())
             numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
-            reply, body = await self._wire.link.ask("POST", numbered, frame, timeout=SILENCE)
+            post = Post(self._wire, frame, self._hear_answer)
+            reply = await self._posts.send(post, numbered)
             if reply.status in TEMPORARY:
+                await asyncio.sleep(min(retry_after(reply), self._wire.patience))
                 raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
-            return reply.status, body
+            return post, reply
 
-        status, body = await Persistence(self._wire.patience).persist(attempt)
-        self._posted += 200 <= status < 300
-        return status, body
+        post, reply = await Persistence(self._wire.patience).persist(attempt)
+        self._posted += reply.is_good
+        return post, reply
 
     def _refused(self, message: Glance, session: str | None, status: int, body: bytes) -> None:
         unknown_session = status == 404 and session is not None and b"session" in body.lower()
@@ -172,10 +176,6 @@ class StreamsForm:
                 self._acknowledging = self._loop.create_task(self._acknowledge(), name="acknowledge")
         if over:
             self._wire.end(over)
-
-    def _hear_frame(self, frame: bytes, session: str | None) -> None:
-        self._look_at(frame, session)
-        self._wire.heard([frame])
 
     def _is_next(self, stream: EventStream, event: Event) -> bool:
         """Whether an event is the next in the log; at a gap the stream is opened again."""
