@@ -61,6 +61,24 @@ async def test_a_connection_may_open_and_close_any_number_of_sessions(monkeypatc
             assert len(wire.streams) <= 3
 
 
+async def test_sessions_that_were_closed_and_never_read_leave_room_for_others(monkeypatch):
+    monkeypatch.setattr(accepted, "MAX_STREAMS", 8)
+    async with asyncio.timeout(LIMIT), served(Testy) as server, by_hand(server) as client:
+        await client.initialize()
+        async with client.events() as common:
+            for number in range(30):
+                session = await client.open_session(common)
+                close = {"id": number, "method": "session/close", "params": {"sessionId": session}}
+                await client.post(close, acp_session_id=session)
+            session = await client.open_session(common)
+            async with client.events(session) as of_session:
+                prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "echo hello"}]}
+                await client.post({"id": "p", "method": "session/prompt", "params": prompt}, acp_session_id=session)
+                while "result" not in (heard := await message(of_session)):
+                    pass
+                assert heard["id"] == "p"
+
+
 @asynccontextmanager
 async def http2_client(server):
     """A connection of HTTP/2 by hand, and what asks on it: `ask(headers)` gives the status."""
