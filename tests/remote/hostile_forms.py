@@ -27,6 +27,7 @@ SENT_AGAIN = {
     "an error page",
     "brotli",
     "broken gzip",
+    "gzip in many parts",
     "a bomb",
     "a chunk of no size",
     "no HTTP",
@@ -173,7 +174,7 @@ class Socket2:
 
     def __init__(self, server, writer):
         self.http = h2.connection.H2Connection(
-            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+            h2.config.H2Configuration(client_side=False, header_encoding="latin-1")
         )
         self._server, self._writer = server, writer
         self._heads, self._bodies, self._answers, self._tasks = {}, {}, {}, set()

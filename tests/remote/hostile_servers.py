@@ -123,6 +123,11 @@ def packed(request, pack):
     return pack(json.dumps(good(request)).encode())
 
 
+def in_two_parts(request):
+    data = packed(request, bytes)
+    return gzip.compress(data[:20]) + gzip.compress(data[20:])
+
+
 raw("no content", "error", response(status="204 No Content", content_type=None))
 raw("nothing", "error", response())
 raw("accepted and never answered", "error", response(status="202 Accepted"))
@@ -132,6 +137,9 @@ raw("a redirect", "error", response(status="302 Found", location="http://127.0.0
 raw("not allowed", "error", response(status="403 Forbidden"))
 raw("gzip", "end_turn", lambda r: response(packed(r, gzip.compress), content_encoding="gzip"))
 raw("deflate", "end_turn", lambda r: response(packed(r, zlib.compress), content_encoding="Deflate"))
+raw("gzip in two parts", "end_turn", lambda r: response(in_two_parts(r), content_encoding="gzip"))
+raw("gzip in many parts", "error", response(gzip.compress(b" ") * 3000, content_encoding="gzip"))
+raw("a mark of UTF-8", "end_turn", lambda r: response(packed(r, b"\xef\xbb\xbf".__add__)))
 raw("brotli", "error", lambda r: response(packed(r, bytes), content_encoding="br"))
 raw("broken gzip", "error", lambda r: response(b"\x1f\x8b" + b"x" * 100, content_encoding="gzip"))
 raw("a bomb", "error", response(gzip.compress(bytes(200 * MIB), 9), content_encoding="gzip"))

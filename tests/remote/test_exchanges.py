@@ -353,6 +353,38 @@ async def test_what_comes_unasked_on_a_socket_that_rests_is_no_answer_to_what_is
     assert len(prompted) == 2
 
 
+@pytest.mark.parametrize(
+    ("where", "target"),
+    [
+        (b"/a b", "/a%20b"),
+        ("/é?x=ü".encode(), "/%C3%A9?x=%C3%BC"),
+        (b"/a%20b?c=d&e", "/a%20b?c=d&e"),
+        (b"/a\0b", "/a%00b"),
+        (b"/\xff", "/%EF%BF%BD"),
+        (b"http://[bad/", "/acp"),
+        (b"http://127.0.0.1:bad/x", "/acp"),
+        (b"http://elsewhere.invalid/x", "/acp"),
+        (b"", "/acp"),
+    ],
+)
+async def test_a_stream_may_say_to_post_anywhere_at_its_own_server(where, target):
+    class Saying(EventsServer):
+        async def open_stream(self, request, writer):
+            await StreamServer.open_stream(self, request, writer)
+            writer.write(chunk(b"event: endpoint\ndata: " + where + b"\n\n"))
+
+    seen = []
+
+    async def odd(server, request, writer):
+        seen.append(request.target)
+        writer.write(response(status="202 Accepted"))
+        server.say(good(request))
+
+    async with asyncio.timeout(LIMIT), listening(Saying(odd)) as url, connect(url) as client:
+        assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
+    assert seen == [target]
+
+
 async def test_a_client_that_reads_nothing_for_minutes_can_still_post(monkeypatch):
     """The wire is held, with a server that keeps a log: whether it took a message has to be known all the same."""
     for method in (Inbox.__init__, Inbox.resize):

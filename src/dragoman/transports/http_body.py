@@ -4,6 +4,7 @@ One reader for every form of HTTP: it looks at Content-Type and Content-Encoding
 have, and gives up what goes on without saying anything.
 """
 
+import codecs
 import contextlib
 import zlib
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from .sse import Event, EventReader
 EVENTS = "text/event-stream"
 JSON_TYPE = "application/json"
 MAX_UNPACKED = 32 * 1024 * 1024  # bytes that one read of a packed body may become
+MAX_PACKED = 16  # packed texts in one read
 LONGEST = 2  # times the limit: bytes of one message after which its end is not waited for
 SHOWN = 8 * 1024  # bytes of a body that is no message, to be told
 
@@ -31,27 +33,36 @@ class Unpacker:
     """Undoes the Content-Encoding of an answer."""
 
     def __init__(self, encoding: str) -> None:
-        self._zlib = None
+        self._bits = 0
         match encoding.strip().lower():
             case "" | "identity":
                 pass
             case "gzip" | "x-gzip":
-                self._zlib = zlib.decompressobj(wbits=31)
+                self._bits = 31
             case "deflate":
-                self._zlib = zlib.decompressobj()
+                self._bits = 15
             case other:
                 raise Unreadable(0, f"its answer is packed as {other[:40]!r}, which we did not ask for")
+        self._zlib = zlib.decompressobj(self._bits) if self._bits else None
 
     def unpack(self, data: bytes) -> bytes:
         if self._zlib is None:
             return data
-        try:
-            unpacked = self._zlib.decompress(data, MAX_UNPACKED)
-        except zlib.error as exc:
-            raise Unreadable(0, f"its answer cannot be unpacked: {exc}") from None
-        if self._zlib.unconsumed_tail:
-            raise Unreadable(0, "its answer is far larger than it seemed")
-        return unpacked
+        parts: list[bytes] = []
+        room = MAX_UNPACKED
+        for _ in range(MAX_PACKED):  # a packed text may be several, one behind the other
+            if self._zlib.eof:
+                self._zlib = zlib.decompressobj(self._bits)
+            try:
+                parts.append(self._zlib.decompress(data, room))
+            except zlib.error as exc:
+                raise Unreadable(0, f"its answer cannot be unpacked: {exc}") from None
+            room -= len(parts[-1])
+            if self._zlib.unconsumed_tail or room <= 0:
+                raise Unreadable(0, "its answer is far larger than it seemed")
+            if not (data := self._zlib.unused_data):
+                return b"".join(parts)
+        raise Unreadable(0, "its answer is packed in too many parts")
 
 
 class Body:
@@ -148,7 +159,7 @@ class Body:
         """A message, several in a list or on lines; nothing for a body that is anything else."""
         if isinstance(self._whole, Oversize):
             return [self._whole]
-        body = self._whole.strip()
+        body = self._whole.removeprefix(codecs.BOM_UTF8).strip()
         if body[:1] == b"[":
             with contextlib.suppress(msgspec.DecodeError):
                 return [bytes(item) for item in msgspec.json.decode(body, type=list[msgspec.Raw])]

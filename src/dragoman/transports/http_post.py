@@ -270,6 +270,10 @@ class Posts:
                     self.fail(post, f"the message was sent, and no answer came: {why_unreachable(exc)}")
                     return
                 wait = pause
+            except Exception as exc:  # whatever it is, whoever asked gets an answer
+                log.exception("posting to %s failed", self._wire.link.address.shown)
+                self.fail(post, f"the message could not be posted: {exc}")
+                return
             else:
                 wait = max(pause, retry_after(reply))
                 if reply.status not in BUSY or loop.time() + wait > deadline:

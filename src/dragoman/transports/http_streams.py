@@ -26,7 +26,7 @@ from .addresses import (
 )
 from .event_stream import EventStream
 from .glance import Glance, failure, glance
-from .http_exchange import ACCEPTS, JSON, Headers, Reply
+from .http_exchange import ACCEPTS, JSON, Headers, Reply, can_be_named
 from .http_post import Post, Posts, retry_after
 from .replay import OutOfOrder, Receipt, read_number
 from .sse import END, Event
@@ -95,7 +95,7 @@ class StreamsForm:
             return
         if session and message.is_request and len(self._ours) < MAX_ASKED:
             self._ours[message.id] = session
-        headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *([(SESSION, session)] if session else [])]
+        headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *_naming(session)]
         if not self._resumes:
             await self._deliver(frame, headers, session)
         elif self._posts.has_room(message):
@@ -136,8 +136,8 @@ class StreamsForm:
             numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
             post = Post(self._wire, frame, self._hear_answer)
             reply = await self._posts.send(post, numbered)
-            if reply.status in TEMPORARY:
-                await asyncio.sleep(min(retry_after(reply), self._wire.patience))
+            if reply.status in TEMPORARY and (wait := retry_after(reply)) <= self._wire.patience:
+                await asyncio.sleep(wait)
                 raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
             return post, reply
 
@@ -194,7 +194,8 @@ class StreamsForm:
         elif message.is_request and (of := session or message.session) and len(self._theirs) < MAX_ASKED:
             self._theirs[message.id] = of
         opened = message.opened or (message.session if session is None else None)
-        if opened and opened not in self._streams and len(self._streams) + len(self._opening) < MAX_STREAMS:
+        is_unread = opened is not None and opened not in self._streams and can_be_named(opened)
+        if opened and is_unread and len(self._streams) + len(self._opening) < MAX_STREAMS:
             task = self._loop.create_task(self._open_quietly(opened), name="events")
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -245,8 +246,9 @@ class StreamsForm:
 
     async def _open_stream(self, session: str | None) -> None:
         """Open a stream of a server without a log; its end has consequences."""
-        headers = [(CONNECTION, self._id), *([(SESSION, session)] if session else [])]
-        stream = await self._get(session, headers)
+        if session is not None and not can_be_named(session):
+            raise StreamRefused(400)
+        stream = await self._get(session, [(CONNECTION, self._id), *_naming(session)])
         stream.ended.add_done_callback(lambda _: self._stream_ended(session, stream))
 
     def _stream_ended(self, session: str | None, stream: EventStream) -> None:
@@ -293,6 +295,11 @@ class StreamsForm:
 
 
 OPENING = {"session/load", "session/resume", "session/fork"}
+
+
+def _naming(session: str | None) -> Headers:
+    """The header that names a session; without it a message says itself which one it is about."""
+    return [(SESSION, session)] if session and can_be_named(session) else []
 
 
 class StreamRefused(ConnectionClosed):
