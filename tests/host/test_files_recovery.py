@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from torture.moments import NEVER, WAYS, die, in_child, lacking, moments
 
-from dragoman.host.files import Workspace, exchanging
+from dragoman.host.files import Workspace, exchanging, journal
 from dragoman.host.files.extensions import DeleteEdit, FileEdit, WriteEdit
 
 OLD = {name: f"old {name}\n" for name in ("a", "b", "c")}
@@ -308,6 +308,21 @@ def test_a_damaged_record_is_set_aside_and_said_and_nothing_else_happens(ws: Pat
     record.write_bytes(begun + prepared)
     recover(ws)
     assert tree(ws) == OLD
+
+
+def test_a_record_that_leads_to_an_error_nobody_thought_of_is_set_aside(ws: Path, caplog, monkeypatch) -> None:
+    a_record(ws)
+    (record,) = (ws.parent / "state" / "files").glob("*.edits")
+    before = tree(ws)
+
+    def failing(*_: object) -> bool:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(journal, "settle", failing)
+    recover(ws)
+    assert records(ws) == [f"{record.name}.damaged"]
+    assert "a mistake of ours" in caplog.text
+    assert tree(ws) == before
 
 
 @pytest.mark.parametrize("kept", ["", '{"type": "begun", "fi', '{"type": "begun", "files": []}\n{"type": "prep'])

@@ -1,7 +1,8 @@
 """Servers that do what no agent's server should, or what few do: each a few lines on plain sockets.
 
 `POSTS`, `STREAMS` and `SOCKETS` have them by name, with the outcome that a prompt has with each: the reason a turn
-ends with, or `error`.  They greet and open a session as they should; what is odd is what they do about a prompt.
+ends with, or `error`, and whether "hello" is heard before.  They greet and open a session as they should; what is
+odd is what they do about a prompt.  `hostile_forms` has those of `POSTS` in every form of HTTP.
 """
 
 import asyncio
@@ -88,15 +89,15 @@ class Server:
         writer.write(response(answer(request, result_of(request.message["method"]))))
 
 
-def posts(outcome):
+def posts(outcome, *, says=False):
     def register(odd):
-        POSTS[odd.__name__] = (lambda: Server(odd)), outcome
+        POSTS[odd.__name__] = odd, outcome, says
         return odd
 
     return register
 
 
-def raw(name, outcome, data):
+def raw(name, outcome, data, *, says=False):
     """A server that answers a prompt with bytes, and hangs up if they have no end."""
 
     async def odd(server, request, writer):
@@ -106,15 +107,25 @@ def raw(name, outcome, data):
             writer.close()
 
     odd.__name__ = name
-    posts(outcome)(odd)
+    posts(outcome, says=says)(odd)
 
 
 def good(request):
     return answer(request, result_of("session/prompt"))
 
 
+def broken(request):
+    """An answer whose id can be read, and the rest of it cannot."""
+    return b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":end_turn}}' % request.message["id"]
+
+
 def packed(request, pack):
     return pack(json.dumps(good(request)).encode())
+
+
+def in_two_parts(request):
+    data = packed(request, bytes)
+    return gzip.compress(data[:20]) + gzip.compress(data[20:])
 
 
 raw("no content", "error", response(status="204 No Content", content_type=None))
@@ -126,19 +137,34 @@ raw("a redirect", "error", response(status="302 Found", location="http://127.0.0
 raw("not allowed", "error", response(status="403 Forbidden"))
 raw("gzip", "end_turn", lambda r: response(packed(r, gzip.compress), content_encoding="gzip"))
 raw("deflate", "end_turn", lambda r: response(packed(r, zlib.compress), content_encoding="Deflate"))
+raw("gzip in two parts", "end_turn", lambda r: response(in_two_parts(r), content_encoding="gzip"))
+raw("gzip in many parts", "error", response(gzip.compress(b" ") * 3000, content_encoding="gzip"))
+raw("a mark of UTF-8", "end_turn", lambda r: response(packed(r, b"\xef\xbb\xbf".__add__)))
 raw("brotli", "error", lambda r: response(packed(r, bytes), content_encoding="br"))
 raw("broken gzip", "error", lambda r: response(b"\x1f\x8b" + b"x" * 100, content_encoding="gzip"))
 raw("a bomb", "error", response(gzip.compress(bytes(200 * MIB), 9), content_encoding="gzip"))
 raw("no JSON", "error", response(b'{"jsonrpc":"2.0","id":'))
+raw("an answer that is broken", "error", lambda r: response(broken(r)))
 raw("an answer to another", "error", lambda r: response({**good(r), "id": "other"}))
-raw("a list", "end_turn", lambda r: response([told("hello"), good(r)]))
-raw("lines", "end_turn", lambda r: response("\n".join(map(json.dumps, (told("hello"), good(r)))).encode()))
+raw("a list", "end_turn", lambda r: response([told("hello"), good(r)]), says=True)
+raw(
+    "lines",
+    "end_turn",
+    lambda r: response("\n".join(map(json.dumps, (told("hello"), good(r)))).encode()),
+    says=True,
+)
 raw(
     "events at once",
     "end_turn",
     lambda r: response(events(told("hello"), good(r)), content_type="text/event-stream"),
+    says=True,
 )
-raw("events without an answer", "error", response(events(told("hello")), content_type="text/event-stream"))
+raw(
+    "events without an answer",
+    "error",
+    response(events(told("hello")), content_type="text/event-stream"),
+    says=True,
+)
 raw("plain text", "end_turn", lambda r: response(good(r), content_type="text/plain"))
 raw("no type", "end_turn", lambda r: response(good(r), content_type=None))
 raw(
@@ -172,7 +198,7 @@ async def busy_at_first(server, request, writer):
         writer.write(response(good(request)))
 
 
-@posts("end_turn")
+@posts("end_turn", says=True)
 async def a_question_inside_an_answer(server, request, writer):
     """The answer stays open until the question in it is answered by another POST."""
     writer.write(chunked() + chunk(events(told("hello"), ASKED)))
@@ -189,7 +215,7 @@ async def a_turn_that_ends_when_it_is_cancelled(server, request, writer):
     writer.write(response({**good(request), "result": {"stopReason": "cancelled"}}))
 
 
-@posts("end_turn")
+@posts("end_turn", says=True)
 async def packed_events_as_they_come(server, request, writer):
     packer = zlib.compressobj(wbits=31)
     writer.write(chunked(content_encoding="gzip"))
@@ -228,21 +254,21 @@ class StreamServer(Server):
         self.say(answer(request, result_of(request.message["method"])))
 
 
-def streams(outcome, server=StreamServer):
+def streams(outcome, server=StreamServer, *, says=False):
     def register(odd):
-        STREAMS[odd.__name__] = (lambda: server(odd)), outcome
+        STREAMS[odd.__name__] = (lambda: server(odd)), outcome, says
         return odd
 
     return register
 
 
-@streams("end_turn")
+@streams("end_turn", says=True)
 async def an_answer_on_the_stream(server, request, writer):
     writer.write(response(status="202 Accepted"))
     server.say(told("hello"), good(request))
 
 
-@streams("end_turn")
+@streams("end_turn", says=True)
 async def several_in_one_event(server, request, writer):
     writer.write(response(status="202 Accepted"))
     lines = b"".join(b"data: %b\r\n" % json.dumps(message).encode() for message in (told("hello"), good(request)))
@@ -259,7 +285,7 @@ async def a_packed_answer_in_the_answer(server, request, writer):
     writer.write(response(packed(request, gzip.compress), content_encoding="gzip"))
 
 
-@streams("end_turn")
+@streams("end_turn", says=True)
 async def events_in_the_answer(server, request, writer):
     writer.write(chunked() + chunk(events(told("hello"), ASKED)))
     await server.got.get()
@@ -301,7 +327,7 @@ async def a_large_answer_to_this_in_the_answer_to_another(server, request, write
     server.say(ASKED)
 
 
-@streams("end_turn")
+@streams("end_turn", says=True)
 async def an_event_of_many_lines(server, request, writer):
     writer.write(response(status="202 Accepted"))
     await flood(server.streams[None], b"", b"data:%b\n" % (b"x" * 58) * 1024, 24 * MIB)
@@ -317,7 +343,7 @@ async def flood(writer, start, data, size):
         await writer.drain()
 
 
-@streams("end_turn")
+@streams("end_turn", says=True)
 async def a_thousand_sessions_nobody_asked_for(server, request, writer):
     writer.write(response(status="202 Accepted"))
     for number in range(1000):
@@ -383,7 +409,7 @@ class PackedStream(StreamServer):
         self.streams[None].write(chunk(packed))
 
 
-@streams("end_turn", PackedStream)
+@streams("end_turn", PackedStream, says=True)
 async def a_packed_stream(server, request, writer):
     writer.write(response(status="202 Accepted"))
     server.say(told("hello"), good(request))
@@ -400,7 +426,7 @@ class OddLines(StreamServer):
         self.streams[None].write(chunk(events(*messages).replace(b"\n", b"\r") + b":\r"))
 
 
-@streams("end_turn", OddLines)
+@streams("end_turn", OddLines, says=True)
 async def lines_that_end_in_cr(server, request, writer):
     writer.write(response(status="202 Accepted"))
     server.say(told("hello"), good(request))
@@ -446,7 +472,7 @@ async def switch_protocols(reader, writer, headers=lambda asked: {}):
     return request
 
 
-def sockets(outcome):
+def sockets(outcome, *, says=False):
     def register(odd):
         async def serve(reader, writer):
             await switch_protocols(reader, writer)
@@ -462,7 +488,7 @@ def sockets(outcome):
                         text({"jsonrpc": "2.0", "id": message["id"], "result": result_of(message["method"])})
                     )
 
-        SOCKETS[odd.__name__] = (lambda: serve), outcome
+        SOCKETS[odd.__name__] = (lambda: serve), outcome, says
         return odd
 
     return register
@@ -470,6 +496,9 @@ def sockets(outcome):
 
 def ended(message):
     return {"jsonrpc": "2.0", "id": message["id"], "result": result_of("session/prompt")}
+
+
+SAYING = ("several on lines", "no messages")  # they say hello before they end
 
 
 def says(name, outcome, *frames):
@@ -483,7 +512,7 @@ def says(name, outcome, *frames):
             writer.transport.abort()
 
     odd.__name__ = name
-    sockets(outcome)(odd)
+    sockets(outcome, says=name in SAYING)(odd)
 
 
 def halves(message):

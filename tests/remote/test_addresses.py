@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from dragoman import AgentStartError, connect
+from dragoman.testing import Echo
 from dragoman.transports.addresses import read_url
 from dragoman.transports.cookies import CookieJar
 
-from .serving import WIRES, dial
+from .serving import WIRES, dial, served
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,10 @@ def test_a_server_cannot_make_us_carry_ever_more_cookies():
 
 @pytest.mark.parametrize("name", ["Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization", "X-Auth-Token"])
 def test_no_credential_goes_over_an_open_network_in_the_clear(name):
-    with pytest.raises(AgentStartError, match="in the clear") as caught:
-        read_url("http://example.com/acp", {name: "s3cr3t"})
-    assert "s3cr3t" not in str(caught.value)
+    for url in ("http://example.com/acp", "ws://example.com/acp", "http://192.0.2.1/acp", "http://[fe80::1]/acp"):
+        with pytest.raises(AgentStartError, match="in the clear") as caught:
+            read_url(url, {name: "s3cr3t"})
+        assert "s3cr3t" not in str(caught.value)
     assert read_url("http://127.0.0.1/acp", {name: "s3cr3t"})[1] == [(name.lower(), "s3cr3t")]
     assert read_url("https://example.com/acp", {name: "s3cr3t"})[1] == [(name.lower(), "s3cr3t")]
 
@@ -106,6 +108,21 @@ def test_the_newline_of_a_token_s_file_is_no_part_of_the_token():
     assert read_url("https://example.com", {"Authorization": "Bearer s3cr3t\n"})[1] == [
         ("authorization", "Bearer s3cr3t")
     ]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_token_reaches_the_server_without_the_newline_of_its_file(wire):
+    seen = []
+
+    async def admit(request):
+        seen.append(request.headers["authorization"])
+        return "somebody"
+
+    async with served(Echo, admit=admit) as server:
+        headers = {"Authorization": "Bearer s3cr3t\r\n"}
+        async with connect(await dial(wire, server.url(), headers=headers)) as client:
+            await client.new_session("/")
+    assert set(seen) == {"Bearer s3cr3t"}
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,16 @@ from skipped_time import skipped_time
 
 from dragoman import connect
 from dragoman.errors import Error
+from dragoman.inbox import Inbox
+from dragoman.schema import AgentMessageChunk
+from dragoman.testing import Testy
+from dragoman.transports.http import dial_http
 
 from .foreign import GREETING, answer, answering, listening, read_request, response, told
+from .hostile_forms import EventsServer, LogServer
 from .hostile_servers import ASKED, Server, StreamServer, chunk, chunked, events, good
 from .measured_client import Agreeing
+from .serving import served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -198,21 +204,27 @@ async def test_a_session_whose_stream_ends_fails_its_requests_and_no_others():
 
 
 @pytest.mark.parametrize("told_as", ["seconds", "date"])
-async def test_a_busy_server_gets_a_message_again_when_it_said_and_not_before(told_as):
+@pytest.mark.parametrize("form", [Server, EventsServer, StreamServer, LogServer])
+async def test_a_busy_server_gets_a_message_again_when_it_said_and_not_before(form, told_as):
     with skipped_time() as clock:
         tries = []
 
         async def odd(server, request, writer):
-            tries.append(clock.now)
-            if len(tries) > 1:
-                writer.write(response(good(request)))
-                return
             later = "20" if told_as == "seconds" else formatdate(time.time() + 20, usegmt=True)
             writer.write(response(status="503 Service Unavailable", retry_after=later))
 
-        async with listening(Server(odd)) as url, connect(url) as client:
+        class Timed(form):
+            async def handle(self, request, writer):
+                if request.body and request.message.get("method") == "session/prompt":
+                    tries.append(clock.now)
+                    if len(tries) == 2:
+                        writer.write(response(good(request)))
+                        return
+                await super().handle(request, writer)
+
+        async with listening(Timed(odd)) as url, connect(url) as client:
             assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
-        assert 15 < tries[1] - tries[0] < 25
+        assert 15 < tries[1] - tries[0] < 30
 
 
 @pytest.mark.parametrize("ending", ["closed", "reset"])
@@ -244,18 +256,22 @@ async def test_a_server_that_ends_each_socket_behind_its_answer_loses_no_message
             assert await finished(session.prompt("go")) == "end_turn"
 
 
+@pytest.mark.parametrize("loss", ["broken off", "429 Too Many Requests", "503 Service Unavailable"])
 @pytest.mark.parametrize("way", ["answer", "cancel"])
-@pytest.mark.parametrize("form", [Server, StreamServer])
-async def test_what_ends_a_wait_of_the_agent_is_sent_again_when_its_post_breaks_off(form, way):
+@pytest.mark.parametrize("form", [Server, EventsServer, StreamServer])
+async def test_what_ends_a_wait_of_the_agent_is_sent_again_when_its_post_breaks_off_or_is_refused(form, way, loss):
     lost, ending = [], []
 
     class Losing(form):
-        """Hangs up on the first two messages that are no requests."""
+        """Does not take the first two messages that are no requests."""
 
         async def take(self, request, writer):
             if len(lost) < 2:
                 lost.append(self.got.get_nowait())
-                writer.transport.abort()
+                if loss == "broken off":
+                    writer.transport.abort()
+                else:
+                    writer.write(response(status=loss))
             else:
                 await super().take(request, writer)
 
@@ -301,3 +317,85 @@ async def test_sessions_that_only_the_server_knows_cost_few_sockets():
             assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
             await asyncio.sleep(10)  # of that clock: whatever is being opened is open
     assert 60 < server.most_sockets < 80
+
+
+@pytest.mark.parametrize("form", [Server, StreamServer])
+async def test_what_comes_unasked_on_a_socket_that_rests_is_no_answer_to_what_is_asked_next(form):
+    """It is sent as the prompt's answer would be: behind the answer that opens a session, or after it was heard."""
+    prompted = []
+
+    async def odd(server, request, writer):
+        prompted.append(request)
+        writer.write(response(good(request)))
+
+    class Forward(form):
+        def __init__(self, *, at_once):
+            super().__init__(odd)
+            self._at_once, self.heard = at_once, asyncio.Event()
+
+        async def answer(self, request, writer):
+            await super().answer(request, writer)
+            if request.message["method"] == "session/new":
+                if not self._at_once:
+                    await writer.drain()
+                    await self.heard.wait()
+                forged = {"jsonrpc": "2.0", "id": request.message["id"] + 1, "result": {"stopReason": "refusal"}}
+                writer.write(response(forged))
+
+    for at_once in (True, False):
+        server = Forward(at_once=at_once)
+        async with asyncio.timeout(LIMIT), listening(server) as url, connect(url) as client:
+            session = await client.new_session("/")
+            server.heard.set()
+            for _ in range(10):
+                await asyncio.sleep(0)  # it may arrive before the prompt is sent, or after
+            assert await finished(session.prompt("go")) == "end_turn"
+    assert len(prompted) == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "target"),
+    [
+        (b"/a b", "/a%20b"),
+        ("/é?x=ü".encode(), "/%C3%A9?x=%C3%BC"),
+        (b"/a%20b?c=d&e", "/a%20b?c=d&e"),
+        (b"/a\0b", "/a%00b"),
+        (b"/\xff", "/%EF%BF%BD"),
+        (b"http://[bad/", "/acp"),
+        (b"http://127.0.0.1:bad/x", "/acp"),
+        (b"http://elsewhere.invalid/x", "/acp"),
+        (b"", "/acp"),
+    ],
+)
+async def test_a_stream_may_say_to_post_anywhere_at_its_own_server(where, target):
+    class Saying(EventsServer):
+        async def open_stream(self, request, writer):
+            await StreamServer.open_stream(self, request, writer)
+            writer.write(chunk(b"event: endpoint\ndata: " + where + b"\n\n"))
+
+    seen = []
+
+    async def odd(server, request, writer):
+        seen.append(request.target)
+        writer.write(response(status="202 Accepted"))
+        server.say(good(request))
+
+    async with asyncio.timeout(LIMIT), listening(Saying(odd)) as url, connect(url) as client:
+        assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
+    assert seen == [target]
+
+
+async def test_a_client_that_reads_nothing_for_minutes_can_still_post(monkeypatch):
+    """The wire is held, with a server that keeps a log: whether it took a message has to be known all the same."""
+    for method in (Inbox.__init__, Inbox.resize):
+        monkeypatch.setitem(method.__kwdefaults__, "disk", 100_000)
+    with skipped_time():
+        async with served(Testy) as server, connect(await dial_http(server.url(), version="1.1")) as client:
+            flooded, other = await client.new_session("/"), await client.new_session("/")
+            turn = flooded.prompt("\n".join(["echo " + "x" * 1000] * 8000))
+            await asyncio.sleep(10)  # of that clock: what fits is here
+            asked = [asyncio.ensure_future(finished(other.prompt("echo hello"))) for _ in range(2)]
+            await asyncio.sleep(120)
+            assert not asked[0].done()
+            assert len([u async for u in turn if isinstance(u, AgentMessageChunk)]) == 8000
+            assert await asyncio.gather(*asked) == ["end_turn"] * 2

@@ -10,6 +10,7 @@ import pytest
 
 from . import measured_client
 from .foreign import listening
+from .hostile_forms import FORMS, cases
 from .hostile_servers import MIB, POSTS, SOCKETS, STREAMS
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 LIMIT = 30  # seconds for an outcome, on a busy machine; less than a silent server is given
 MOST = 64 * MIB  # bytes that any server may cost
 
-HTTP = [(name, *server) for servers in (POSTS, STREAMS) for name, server in servers.items()]
+HTTP = {name: case for name, *case in cases()}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,7 +31,7 @@ def client():
         assert process.wait(LIMIT) == 0
 
 
-async def check(client, serve, scheme, expected):
+async def check(client, serve, scheme, expected, says):
     async with listening(serve, scheme) as url:
         client.stdin.write(json.dumps({"url": url, "cancel": expected == "cancelled"}).encode() + b"\n")
         client.stdin.flush()
@@ -39,22 +40,24 @@ async def check(client, serve, scheme, expected):
         timer.cancel()
     assert line, f"no outcome in {LIMIT} s"
     result = json.loads(line)
-    assert result["outcome"] == expected
-    assert result["said"] in ([], ["hello"])
+    assert (result["outcome"], result["said"]) == (expected, ["hello"] if says else [])
     assert result["bytes"] < MOST
     assert result["left"] == []
 
 
-@pytest.mark.parametrize(("name", "make", "expected"), HTTP, ids=[name for name, *_ in HTTP])
-async def test_a_prompt_has_an_outcome_whatever_a_server_of_http_does(client, name, make, expected):
-    await check(client, make(), "http", expected)
+@pytest.mark.parametrize("name", HTTP)
+async def test_a_prompt_has_an_outcome_whatever_a_server_of_http_does(client, name):
+    make, expected, says = HTTP[name]
+    await check(client, make(), "http", expected, says)
 
 
 @pytest.mark.parametrize("name", SOCKETS)
 async def test_a_prompt_has_an_outcome_whatever_a_websocket_does(client, name):
-    make, expected = SOCKETS[name]
-    await check(client, make(), "ws", expected)
+    make, expected, says = SOCKETS[name]
+    await check(client, make(), "ws", expected, says)
 
 
 async def test_there_are_sixty_of_them():
     assert len(POSTS) + len(STREAMS) + len(SOCKETS) >= 60
+    for form in FORMS:
+        assert sum(name.startswith(f"{form}: ") for name in HTTP) >= 30

@@ -9,14 +9,18 @@ import h2.connection
 import h2.events
 import pytest
 
-from dragoman import connect
+from dragoman import Agent, connect
+from dragoman.errors import Error
+from dragoman.schema import NewSessionResponse
 from dragoman.testing import Testy
 from dragoman.transports import accepted
 from dragoman.transports.http import dial_http
 
 from .by_hand import by_hand, message
 from .foreign import GREETING, answer, answering, listening, response, result_of, told
-from .serving import served
+from .hostile_forms import LogServer, over_http2
+from .hostile_servers import StreamServer, good
+from .serving import WIRES, dial, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -61,6 +65,100 @@ async def test_a_connection_may_open_and_close_any_number_of_sessions(monkeypatc
             assert len(wire.streams) <= 3
 
 
+async def test_sessions_that_were_closed_and_never_read_leave_room_for_others(monkeypatch):
+    monkeypatch.setattr(accepted, "MAX_STREAMS", 8)
+    async with asyncio.timeout(LIMIT), served(Testy) as server, by_hand(server) as client:
+        await client.initialize()
+        async with client.events() as common:
+            for number in range(30):
+                session = await client.open_session(common)
+                close = {"id": number, "method": "session/close", "params": {"sessionId": session}}
+                await client.post(close, acp_session_id=session)
+            session = await client.open_session(common)
+            async with client.events(session) as of_session:
+                prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "echo hello"}]}
+                await client.post({"id": "p", "method": "session/prompt", "params": prompt}, acp_session_id=session)
+                while "result" not in (heard := await message(of_session)):
+                    pass
+                assert heard["id"] == "p"
+
+
+ODD_IDS = ["😀", "café", "s\r\nx-evil: 1", "a\0b", " s ", "x" * 100_000, 'odd "id" \\']
+
+
+@pytest.mark.parametrize("id", ODD_IDS, ids=range(len(ODD_IDS)))
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_session_may_have_any_id_on_any_wire(wire, id):
+    class Naming(Agent):
+        async def new_session(self, params):
+            return NewSessionResponse(session_id=(await self.open_session(id, params)).id)
+
+        async def answer(self, turn):
+            await turn.say("hello")
+
+    async with asyncio.timeout(LIMIT), served(Naming) as server, connect(await dial(wire, server.url())) as client:
+        await has_a_turn(client, id)
+
+
+@pytest.mark.parametrize("id", ODD_IDS, ids=range(len(ODD_IDS)))
+@pytest.mark.parametrize("form", [StreamServer, LogServer])
+@pytest.mark.parametrize("version", ["1.1", "2"])
+async def test_a_session_may_have_any_id_with_a_server_of_any_form(form, version, id):
+    class Naming(form):
+        async def answer(self, request, writer):
+            if request.message["method"] != "session/new":
+                await super().answer(request, writer)
+                return
+            writer.write(response(status="202 Accepted"))
+            self.say(answer(request, {"sessionId": id}))
+
+    async def odd(server, request, writer):
+        assert "x-evil" not in request.headers
+        writer.write(response(status="202 Accepted"))
+        hello = told("hello")
+        server.say(hello | {"params": hello["params"] | {"sessionId": id}}, good(request))
+
+    make = (lambda: Naming(odd)) if version == "1.1" else over_http2(lambda: Naming(odd))
+    async with asyncio.timeout(LIMIT), listening(make()) as url, connect(url) as client:
+        await has_a_turn(client, id)
+
+
+async def has_a_turn(client, id):
+    session = await client.new_session("/")
+    assert session.id == id
+    assert [u.content.text async for u in session.prompt("hi") if hasattr(u, "content")] == ["hello"]
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+async def test_a_connections_id_goes_back_as_it_came(version):
+    """In Latin-1, as headers are; `X-Name` of ours likewise."""
+    seen = []
+
+    class Named(StreamServer):
+        async def handle(self, request, writer):
+            seen.append((request.headers.get("acp-connection-id"), request.headers["x-name"]))
+            await super().handle(request, writer)
+
+        async def answer(self, request, writer):
+            if request.message["method"] == "initialize":
+                told_id = response(answer(request, GREETING), acp_connection_id="ID")
+                writer.write(told_id.replace(b"ID", b"caf\xe9"))
+            else:
+                await super().answer(request, writer)
+
+    async def odd(server, request, writer):
+        writer.write(response(good(request)))
+
+    make = (lambda: Named(odd)) if version == "1.1" else over_http2(lambda: Named(odd))
+    async with (
+        asyncio.timeout(LIMIT),
+        listening(make()) as url,
+        connect(await dial_http(url, version=version, headers={"X-Name": "é"})) as client,
+    ):
+        assert (await (await client.new_session("/")).prompt("hi")).stop_reason == "end_turn"
+    assert set(seen) == {(None, "é"), ("café", "é")}
+
+
 @asynccontextmanager
 async def http2_client(server):
     """A connection of HTTP/2 by hand, and what asks on it: `ask(headers)` gives the status."""
@@ -95,8 +193,9 @@ async def test_a_header_value_of_any_bytes_leaves_a_socket_of_http2_alone(value)
         assert await ask(head) == 406
 
 
-async def over_http2(reader, writer):
+async def in_latin_1(reader, writer, statuses=(b"200",)):
     """A server of HTTP/2 whose every answer has a header in Latin-1; a POST's answer is the answer."""
+    answers = 0
     wire = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
     wire.initiate_connection()
     writer.write(wire.data_to_send())
@@ -109,7 +208,8 @@ async def over_http2(reader, writer):
             elif isinstance(event, h2.events.StreamEnded) and event.stream_id in bodies:
                 asked = json.loads(bodies[event.stream_id])
                 result = {"jsonrpc": "2.0", "id": asked["id"], "result": result_of(asked["method"])}
-                headers = [(b":status", b"200"), (b"content-type", b"application/json"), (b"x-place", b"caf\xe9")]
+                status, answers = statuses[answers % len(statuses)], answers + 1
+                headers = [(b":status", status), (b"content-type", b"application/json"), (b"x-place", b"caf\xe9")]
                 wire.send_headers(event.stream_id, headers)
                 wire.send_data(event.stream_id, json.dumps(result).encode(), end_stream=True)
         writer.write(wire.data_to_send())
@@ -118,11 +218,28 @@ async def over_http2(reader, writer):
 async def test_an_answer_over_http2_may_have_a_header_in_latin_1():
     async with (
         asyncio.timeout(LIMIT),
-        listening(over_http2) as url,
+        listening(in_latin_1) as url,
         connect(await dial_http(url, version="2")) as client,
     ):
         session = await client.new_session("/")
         assert (await session.prompt("hello")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("status", [b"abc", b"-1", b"9" * 5000, b"\xef\xbc\x92", b""])
+async def test_an_answer_over_http2_without_a_status_fails_its_request_alone(status, caplog):
+    async def serve(reader, writer):
+        await in_latin_1(reader, writer, (b"200", b"200", status, b"200"))
+
+    async with (
+        asyncio.timeout(LIMIT),
+        listening(serve) as url,
+        connect(await dial_http(url, version="2")) as client,
+    ):
+        session = await client.new_session("/")
+        with pytest.raises(Error, match="has no status"):
+            await session.prompt("hello")
+        assert (await session.prompt("hello")).stop_reason == "end_turn"
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -134,6 +135,26 @@ def test_what_no_session_would_say_is_not_imported(tmp_path: Path, line: bytes) 
         with pytest.raises(StoreFailure, match="line 2 is none of a session"):
             imported(db, source)
         assert not list(db.summaries())
+
+
+def test_an_id_that_would_move_the_cursor_is_written_out_wherever_it_is_printed(tmp_path: Path) -> None:
+    """An exported session comes from anywhere, and its id is whatever it says."""
+    store, id = tmp_path / "store", "sess\x1b[2J\x1b]0;gone\x07\nroot 2026 \u202e"
+    line = b'{"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hello"}}}'
+    end = json.dumps({"lines": 1, "sha256": hashlib.sha256(line).hexdigest()}).encode()
+    first = json.dumps({"dragomanSession": 1, "sessionId": id}).encode()
+    taken = run("import", "-", "--store", str(store), input=b"\n".join((first, line, end)))
+    assert taken.returncode == 0, taken.stderr
+    listed = run("list", "--store", str(store))
+    with contextlib.closing(sqlite3.connect(store / "sessions.db")) as db, db:
+        db.execute("UPDATE records SET body = x'ff'")
+    for done in (taken, listed, run("verify", "--store", str(store)), run("list", "--store", str(store))):
+        said = (done.stdout + done.stderr).decode()
+        assert "sess" in said
+        assert not {*said} & {"\x1b", "\x07", "\u202e"}, said
+        assert "\nroot" not in said
+    shown = run("show", id, "--store", str(store))
+    assert b"\x1b" not in shown.stdout + shown.stderr
 
 
 IMPORTING = """

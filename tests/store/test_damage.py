@@ -110,6 +110,27 @@ async def test_a_store_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:
         await (await client.new_session("/")).prompt("say anew")
 
 
+@pytest.mark.parametrize(
+    "failure", [UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), KeyError("x"), IndexError(), ValueError()]
+)
+async def test_whatever_error_a_damaged_file_leads_to_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    """A flipped bit may show as any exception, where SQLite itself finds nothing wrong."""
+    id = await kept(tmp_path)
+    prepare, damaged = Database._prepare, (tmp_path / "sessions.db").stat().st_ino
+
+    def failing(self: Database) -> None:
+        if self.file.stat().st_ino == damaged:
+            raise failure
+        prepare(self)
+
+    monkeypatch.setattr(Database, "_prepare", failing)
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        assert [one.session_id for one in await client.list_sessions()] == [id]
+        assert await client.load_session(id)
+
+
 async def kept(path: Path) -> str:
     async with connect(durable(Notebook, Store(path))) as client:
         session = await client.new_session("/")

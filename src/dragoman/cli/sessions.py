@@ -141,8 +141,9 @@ def _import(arguments: argparse.Namespace) -> int:
 def _taken(source: BinaryIO) -> Callable[[argparse.Namespace], int]:
     def work(db: "Database", arguments: argparse.Namespace) -> int:
         from ..store.exchange import imported
+        from ..ui.legible import one_line
 
-        print(imported(db, source, arguments.id))
+        print(one_line(imported(db, source, arguments.id)))
         return 0
 
     return _with_store(work, is_made=True)
@@ -150,10 +151,12 @@ def _taken(source: BinaryIO) -> Callable[[argparse.Namespace], int]:
 
 @_with_store
 def _verify(db: "Database", arguments: argparse.Namespace) -> int:
+    from ..ui.legible import one_line
+
     problems = 0
     for session, problem in db.verify():
         problems += 1
-        print(f"{session}: {problem}" if session else problem)
+        print(one_line(f"{session}: {problem}" if session else problem))
     if not problems:
         count = len(db.listed())
         print(f"{count} session{'s' * (count != 1)}, all whole")

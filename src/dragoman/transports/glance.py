@@ -45,13 +45,16 @@ BINARY = "came in a binary frame, and messages are text frames"
 
 
 def glance(frame: bytes | Oversize) -> Glance:
-    """What a frame says of itself; nothing when it is no message.  A large one is read at its ends."""
+    """What a frame says of itself; nothing when it is no message.
+
+    One that is large or broken is read as far as it can be: its id is enough for an outcome.
+    """
     if isinstance(frame, Oversize):
         return _glance_at_ends(outline(frame))
     try:
         members = _read_members(frame)
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
-        return NOTHING
+        return _glance_at_ends(outline(frame)) if frame.lstrip()[:1] == b"{" else NOTHING
     return Glance(
         _one_spelling(bytes(members.id)), members.method, _session_in(members.params), _session_in(members.result)
     )

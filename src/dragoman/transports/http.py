@@ -148,7 +148,7 @@ class HttpTransport(DialledTransport):
             post.cancel()
             self._form = await EventsForm.open(self)
             await self._form.post(frame)
-        elif not 200 <= reply.status < 300:
+        elif not reply.is_good:
             await post.over()
             said = post.text[:SHOWN].decode(errors="replace").strip()
             is_greeting = post.message.method == "initialize"

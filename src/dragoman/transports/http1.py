@@ -10,7 +10,7 @@ from collections.abc import Callable
 import h11
 
 from .holding import Holding
-from .http_exchange import Exchange, Headers, Reply
+from .http_exchange import Exchange, Headers, Reply, as_sent
 from .limits import EARNED, FLOODED, SMALL, Allowance, Pace
 
 MAX_HEAD = 64 * 1024
@@ -38,10 +38,15 @@ class Http1Socket(asyncio.Protocol):
         self._exchange = exchange
         self._allowance.earn(EARNED)
         self.pause(exchange, False)  # the one before may have ended while it was held
-        sent = [*headers, ("content-length", str(len(body)))] if body or method == "POST" else list(headers)
-        request = h11.Request(method=method, target=target, headers=sent)
-        events = (request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage())
-        self.transport.write(b"".join(self._http.send(event) or b"" for event in events))
+        sent = [*headers, ("content-length", str(len(body)))] if body or method == "POST" else headers
+        try:
+            request = h11.Request(method=method, target=target, headers=as_sent(sent))
+            events = (request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage())
+            data = b"".join(self._http.send(event) or b"" for event in events)
+        except (h11.LocalProtocolError, UnicodeEncodeError) as exc:
+            self._break_off(f"the request cannot be written: {exc}")
+            return
+        self.transport.write(data)
         self._look(exchange)
 
     def _look(self, exchange: Exchange) -> None:

@@ -6,7 +6,7 @@ import h2.events
 import h2.exceptions
 
 from .http2 import Http2
-from .http_exchange import Exchange, Headers, Reply
+from .http_exchange import Exchange, Headers, Reply, as_sent
 from .limits import EARNED, FLOODED, SMALL
 
 
@@ -36,8 +36,8 @@ class Http2Socket(Http2):
         sent = [pair for pair in headers if pair[0] != "host"]
         try:
             stream = self._h2.get_next_available_stream_id()
-            self._h2.send_headers(stream, [*special, *sent], end_stream=not body)
-        except h2.exceptions.ProtocolError as exc:
+            self._h2.send_headers(stream, as_sent([*special, *sent]), end_stream=not body)
+        except (h2.exceptions.ProtocolError, UnicodeEncodeError) as exc:
             exchange.finish(ConnectionResetError(0, str(exc)))
             return
         self._exchanges[stream] = exchange
@@ -62,8 +62,7 @@ class Http2Socket(Http2):
         match event:
             case h2.events.ResponseReceived(stream_id=int(stream), headers=headers):
                 if exchange := self._exchanges.get(stream):
-                    pairs = [(_text(name), _text(value)) for name, value in headers or []]
-                    exchange.begin(Reply(int(dict(pairs)[":status"]), pairs))
+                    self._begin(exchange, [(_text(name), _text(value)) for name, value in headers or []])
             case h2.events.DataReceived(stream_id=int(stream), data=data, flow_controlled_length=size):
                 self._hear(stream, data or b"", size or 0)
             case h2.events.StreamEnded(stream_id=int(stream)):
@@ -82,6 +81,13 @@ class Http2Socket(Http2):
                     self._finish(stream, ConnectionResetError(0, "it wants no more requests"))
             case _:  # pings, windows, priorities, hints: nothing that an exchange waits for
                 self.spend()
+
+    def _begin(self, exchange: Exchange, headers: Headers) -> None:
+        status = dict(headers).get(":status", "")
+        if len(status) == 3 and status.isascii() and status.isdigit():
+            exchange.begin(Reply(int(status), headers))
+        else:
+            exchange.finish(ConnectionResetError(0, f"its answer has no status, but {status[:40]!r}"))
 
     def spend(self, weight: int = 1) -> None:
         super().spend(weight)

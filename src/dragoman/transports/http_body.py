@@ -4,6 +4,7 @@ One reader for every form of HTTP: it looks at Content-Type and Content-Encoding
 have, and gives up what goes on without saying anything.
 """
 
+import codecs
 import contextlib
 import zlib
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from .limits import EARNED, FLOODED, Allowance, Pace, Unfinished
 from .sse import Event, EventReader
 
 EVENTS = "text/event-stream"
+JSON_TYPE = "application/json"
 MAX_UNPACKED = 32 * 1024 * 1024  # bytes that one read of a packed body may become
+MAX_PACKED = 16  # packed texts in one read
 LONGEST = 2  # times the limit: bytes of one message after which its end is not waited for
 SHOWN = 8 * 1024  # bytes of a body that is no message, to be told
 
@@ -30,27 +33,36 @@ class Unpacker:
     """Undoes the Content-Encoding of an answer."""
 
     def __init__(self, encoding: str) -> None:
-        self._zlib = None
+        self._bits = 0
         match encoding.strip().lower():
             case "" | "identity":
                 pass
             case "gzip" | "x-gzip":
-                self._zlib = zlib.decompressobj(wbits=31)
+                self._bits = 31
             case "deflate":
-                self._zlib = zlib.decompressobj()
+                self._bits = 15
             case other:
                 raise Unreadable(0, f"its answer is packed as {other[:40]!r}, which we did not ask for")
+        self._zlib = zlib.decompressobj(self._bits) if self._bits else None
 
     def unpack(self, data: bytes) -> bytes:
         if self._zlib is None:
             return data
-        try:
-            unpacked = self._zlib.decompress(data, MAX_UNPACKED)
-        except zlib.error as exc:
-            raise Unreadable(0, f"its answer cannot be unpacked: {exc}") from None
-        if self._zlib.unconsumed_tail:
-            raise Unreadable(0, "its answer is far larger than it seemed")
-        return unpacked
+        parts: list[bytes] = []
+        room = MAX_UNPACKED
+        for _ in range(MAX_PACKED):  # a packed text may be several, one behind the other
+            if self._zlib.eof:
+                self._zlib = zlib.decompressobj(self._bits)
+            try:
+                parts.append(self._zlib.decompress(data, room))
+            except zlib.error as exc:
+                raise Unreadable(0, f"its answer cannot be unpacked: {exc}") from None
+            room -= len(parts[-1])
+            if self._zlib.unconsumed_tail or room <= 0:
+                raise Unreadable(0, "its answer is far larger than it seemed")
+            if not (data := self._zlib.unused_data):
+                return b"".join(parts)
+        raise Unreadable(0, "its answer is packed in too many parts")
 
 
 class Body:
@@ -64,6 +76,7 @@ class Body:
     ) -> None:
         self._limit, self._hear = limit, hear
         self._unpacker: Unpacker | None = None
+        self._is_json = False
         self._events: EventReader | None = None
         self._data = Bounded(limit)
         self._whole: bytes | Oversize = b""
@@ -75,7 +88,8 @@ class Body:
         """Take in a part of the body; raises Unreadable."""
         if self._unpacker is None:
             self._unpacker = Unpacker(reply.get("content-encoding"))
-            if reply.media_type == EVENTS and 200 <= reply.status < 300:
+            self._is_json = reply.media_type == JSON_TYPE
+            if reply.media_type == EVENTS and reply.is_good:
                 self._events = EventReader(self._limit)
         data = self._unpacker.unpack(data)
         if self._events:
@@ -134,11 +148,18 @@ class Body:
         """The beginning of a whole body that holds no messages."""
         return self._whole.head if isinstance(self._whole, Oversize) else self._whole[:SHOWN]
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a whole body was to be JSON and is not."""
+        if not self._is_json or isinstance(self._whole, Oversize):
+            return False
+        return not all(map(_is_json, self._whole.splitlines())) and not _is_json(self._whole)
+
     def _frames(self) -> list[bytes | Oversize]:
         """A message, several in a list or on lines; nothing for a body that is anything else."""
         if isinstance(self._whole, Oversize):
             return [self._whole]
-        body = self._whole.strip()
+        body = self._whole.removeprefix(codecs.BOM_UTF8).strip()
         if body[:1] == b"[":
             with contextlib.suppress(msgspec.DecodeError):
                 return [bytes(item) for item in msgspec.json.decode(body, type=list[msgspec.Raw])]
@@ -151,3 +172,11 @@ class Body:
 def _is_message(data: bytes) -> bool:
     seen = glance(data)
     return bool(seen.id) or seen.method is not None or (b'"error"' in data and b'"jsonrpc"' in data)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return not data.strip()
+    return True

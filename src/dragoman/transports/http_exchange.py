@@ -13,11 +13,28 @@ ACCEPTS = ("accept", "application/json, text/event-stream")
 ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
 
 
+MAX_NAMED = 1024  # characters of an id in a header
+
+
+def can_be_named(id: str) -> bool:
+    """Whether a header can have an id as its value: ids come from the other side, and may be any text."""
+    return 0 < len(id) <= MAX_NAMED and id.isascii() and id.isprintable() and id == id.strip()
+
+
+def as_sent(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Headers as bytes: those that came in Latin-1, such as a connection's id, go back as they came."""
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
+
+
 class Reply(Struct, frozen=True):
     """The head of an answer; header names are in lower case."""
 
     status: int
     headers: Headers
+
+    @property
+    def is_good(self) -> bool:
+        return 200 <= self.status < 300
 
     def get(self, name: str) -> str:
         """A header's value, empty when it is not there."""

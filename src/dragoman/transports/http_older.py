@@ -7,7 +7,7 @@ it in front of that answer.  `EventsForm`: one event stream, whose first event s
 import asyncio
 import logging
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from ..errors import ConnectionClosed
 from ..framing import Oversize
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
+SAFE = "%/:?#[]@!$&'()*+,;=-._~"  # characters of a URL that mean something, or are escaped already
 FIRST_EVENT = 10.0  # seconds for the event that says where to post
 
 
@@ -78,11 +79,15 @@ class EventsForm:
         """Where to post; another server than the one we came to is none of its business."""
         address = self._wire.link.address
         base = f"{address.scheme}://{address.authority}"
-        parts = urlsplit(urljoin(base + address.target, where))
+        try:
+            parts = urlsplit(urljoin(base + address.target, where))
+        except ValueError:
+            log.warning("the agent's server wants messages posted to what is no address")
+            return address.target
         if f"{parts.scheme}://{parts.netloc}" != base:
             log.warning("the agent's server wants messages posted elsewhere, which is not done")
             return address.target
-        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=SAFE)
 
     async def post(self, frame: bytes) -> None:
         target = self._target.result()

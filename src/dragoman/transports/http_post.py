@@ -7,12 +7,12 @@ answer may stay open as long as the turn it is about; the next message waits onl
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from ..framing import Oversize
-from .addresses import why_unreachable
+from .addresses import SILENCE, why_unreachable
 from .glance import Glance, failure, glance
 from .http_body import Body, Unreadable
 from .http_exchange import Exchange, Headers, Reply
@@ -46,12 +46,15 @@ class Post:
         self._body = Body(wire.limit, self._heard, wire.link.unfinished, self._give_up)
         self._exchange: Exchange | None = None
 
-    async def send(self, headers: Headers, target: str | None = None) -> None:
+    async def send(
+        self, headers: Headers, target: str | None = None, begun: Callable[["Post"], None] | None = None
+    ) -> None:
         """Send it, and return when it has arrived; raises OSError when the server cannot be reached."""
         self._exchange = exchange = await self._wire.link.begin(
             "POST", headers, self._frame, self._feed, self._finish, target=target
         )
-        self.hold(self._wire.is_held)
+        if begun:
+            begun(self)
         signs: set[asyncio.Future[Any]] = {exchange.sent, exchange.reply}
         await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
 
@@ -65,6 +68,17 @@ class Post:
     async def over(self) -> None:
         """Wait for the end of the answer; raises OSError when it was cut short."""
         await asyncio.shield(self._over)
+
+    async def is_over_soon(self) -> bool:
+        """Whether the answer is whole within a moment; one that is open for a turn is not."""
+        if not self.is_over:
+            await asyncio.wait({self._over}, timeout=ORDERLY)
+        return self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is whole, or was cut short."""
+        return self._over.done()
 
     def hold(self, held: bool) -> None:
         """Stop or go on reading the answer."""
@@ -81,6 +95,11 @@ class Post:
     def text(self) -> bytes:
         """How an answer began that holds no messages."""
         return self._body.text
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the answer was to be JSON and is not."""
+        return self._body.is_broken
 
     def _feed(self, data: bytes) -> None:
         assert self._exchange
@@ -100,7 +119,7 @@ class Post:
         self._body.close()
         if exc is None:
             assert self._exchange
-            self._body.end(is_good=200 <= self._exchange.reply.result().status < 300)
+            self._body.end(is_good=self._exchange.reply.result().is_good)
             self._over.set_result(None)
         else:
             self._over.set_exception(exc)
@@ -155,22 +174,24 @@ class Posts:
 
         What unblocks an agent never waits behind what blocks it, such as a POST that is answered at a turn's end.
         """
-        if not self._has_room(glance(frame)):
+        if not self.has_room(glance(frame)):
             return
-        loop = asyncio.get_running_loop()
-        arrived: asyncio.Future[None] = loop.create_future()
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def attempt() -> Post:
             return Post(self._wire, frame, hear)
 
-        seen_through = self._see_through(attempt, headers, target, refused or self._wire.refused, arrived)
-        task = loop.create_task(seen_through, name="post")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._begin(self._see_through(attempt, headers, target, refused or self._wire.refused, arrived))
         await asyncio.wait({task, arrived}, timeout=LONGEST_WAIT, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({task}, timeout=ORDERLY)
 
-    def _has_room(self, message: Glance) -> bool:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work, name="post")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def has_room(self, message: Glance) -> bool:
         """Whether another POST may begin; a server that answers none of them is given up."""
         if len(self._tasks) >= MAX_POSTS and message.is_request:
             self._wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
@@ -179,6 +200,52 @@ class Posts:
             self._wire.end(f"the server has answered none of {len(self._tasks)} messages")
             return False
         return True
+
+    async def send(self, post: Post, headers: Headers) -> Reply:
+        """Send a message that may come twice, and return when the server has taken it, or will not.
+
+        The answer is read to its end where that comes soon, and otherwise by `see_out`.  Raises OSError or
+        TimeoutError when the message has to be sent again.
+        """
+        try:
+            async with asyncio.timeout(SILENCE):
+                await post.send(headers)  # held or not: whether the message was taken has to be known
+                reply = await post.reply()
+                if not reply.is_good or await post.is_over_soon():
+                    await post.over()
+        except BaseException:
+            post.cancel()
+            raise
+        if reply.is_good:
+            self._take(post)
+        return reply
+
+    def see_out(self, post: Post, reply: Reply) -> None:
+        """Hear the rest of a good answer, which may go on as long as a turn, and settle its message."""
+        if post.is_over:
+            self.settle(post, reply)
+            self._drop(post)
+            return
+
+        async def hear_out() -> None:
+            try:
+                await post.over()
+            except OSError as exc:
+                self.fail(post, f"the answer was cut short: {why_unreachable(exc)}")
+            else:
+                self.settle(post, reply)
+            finally:
+                self._drop(post)
+
+        self._begin(hear_out())
+
+    def _take(self, post: Post) -> None:
+        self._posts.add(post)
+        post.hold(self._wire.is_held)
+
+    def _drop(self, post: Post) -> None:
+        self._posts.discard(post)
+        post.cancel()
 
     async def _see_through(
         self,
@@ -192,9 +259,8 @@ class Posts:
         deadline, pause = loop.time() + self._wire.patience, FIRST_PAUSE
         while True:
             post = attempt()
-            self._posts.add(post)
             try:
-                await post.send(headers, target)
+                await post.send(headers, target, begun=self._take)
                 if not arrived.done():
                     arrived.set_result(None)
                 reply = await post.reply()
@@ -204,23 +270,26 @@ class Posts:
                     self.fail(post, f"the message was sent, and no answer came: {why_unreachable(exc)}")
                     return
                 wait = pause
+            except Exception as exc:  # whatever it is, whoever asked gets an answer
+                log.exception("posting to %s failed", self._wire.link.address.shown)
+                self.fail(post, f"the message could not be posted: {exc}")
+                return
             else:
-                wait = max(pause, _retry_after(reply))
+                wait = max(pause, retry_after(reply))
                 if reply.status not in BUSY or loop.time() + wait > deadline:
                     break
             finally:
-                self._posts.discard(post)
-                post.cancel()
+                self._drop(post)
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_WAIT)
-        if not 200 <= reply.status < 300:
+        if not reply.is_good:
             refused(post.message, reply.status, post.text)
         else:
             self.settle(post, reply)
 
     def settle(self, post: Post, reply: Reply) -> None:
         """The answer is whole: what it did not answer was promised, or never will be."""
-        if self._promises and (reply.status == ACCEPTED or reply.media_type != "text/html"):
+        if self._promises and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
             return
         what = reply.media_type or "nothing"
         self.fail(post, f"the server answered with status {reply.status} and {what}, which holds no answer")
@@ -244,7 +313,7 @@ def _may_come_twice(message: Glance) -> bool:
     return message.is_answer or message.method in REPEATABLE
 
 
-def _retry_after(reply: Reply) -> float:
+def retry_after(reply: Reply) -> float:
     """The seconds that a server wants us to wait."""
     told = reply.get("retry-after").strip()
     if told.isdecimal() and len(told) < 9:

@@ -26,8 +26,8 @@ from .addresses import (
 )
 from .event_stream import EventStream
 from .glance import Glance, failure, glance
-from .http_exchange import ACCEPTS, JSON, Headers
-from .http_post import Posts
+from .http_exchange import ACCEPTS, JSON, Headers, Reply, can_be_named
+from .http_post import Post, Posts, retry_after
 from .replay import OutOfOrder, Receipt, read_number
 from .sse import END, Event
 
@@ -95,22 +95,24 @@ class StreamsForm:
             return
         if session and message.is_request and len(self._ours) < MAX_ASKED:
             self._ours[message.id] = session
-        headers: Headers = [JSON, (CONNECTION, self._id), *([(SESSION, session)] if session else [])]
-        if self._resumes:
-            status, body = await self._post_surely(headers, frame)
-            if not 200 <= status < 300:
-                self._refused(message, session, status, body)
-            elif status == 200 and body.strip():
-                self._hear_frame(body.strip(), None)
-        else:
-            await self._deliver(frame, [*headers, ACCEPTS], session)
+        headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *_naming(session)]
+        if not self._resumes:
+            await self._deliver(frame, headers, session)
+        elif self._posts.has_room(message):
+            post, reply = await self._post_surely(headers, frame)
+            if reply.is_good:
+                self._posts.see_out(post, reply)
+            else:
+                self._refused(message, session, reply.status, post.text)
 
-    async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
-        def hear(events: list[Event]) -> None:
+    def _hear_answer(self, events: list[Event]) -> None:
+        """Hear what the answer to a POST holds."""
+        if not self._resumes:
             for event in events:
                 self._look_at(event.data, None)
-            self._wire.heard_events(events)
+        self._wire.heard_events(events)
 
+    async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
         def refused(message: Glance, status: int, body: bytes) -> None:
             if status == 404 and session and message.is_request and message.method in OPENING:
                 # Some servers know a session only once they have opened it, and call it unknown until then.
@@ -124,22 +126,24 @@ class StreamsForm:
             except ConnectionClosed as exc:
                 self._wire.end(str(exc))
 
-        await self._posts.deliver(frame, headers, hear, refused=refused)
+        await self._posts.deliver(frame, headers, self._hear_answer, refused=refused)
 
-    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[int, bytes]:
-        """Post until there is an answer; the number makes sure that it counts once."""
+    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
+        """Post until the server has taken it or will not; the number makes sure that it counts once."""
 
-        async def attempt() -> tuple[int, bytes]:
+        async def attempt() -> tuple[Post, Reply]:
             told = str(self._heard.tell())
             numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
-            reply, body = await self._wire.link.ask("POST", numbered, frame, timeout=SILENCE)
-            if reply.status in TEMPORARY:
+            post = Post(self._wire, frame, self._hear_answer)
+            reply = await self._posts.send(post, numbered)
+            if reply.status in TEMPORARY and (wait := retry_after(reply)) <= self._wire.patience:
+                await asyncio.sleep(wait)
                 raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
-            return reply.status, body
+            return post, reply
 
-        status, body = await Persistence(self._wire.patience).persist(attempt)
-        self._posted += 200 <= status < 300
-        return status, body
+        post, reply = await Persistence(self._wire.patience).persist(attempt)
+        self._posted += reply.is_good
+        return post, reply
 
     def _refused(self, message: Glance, session: str | None, status: int, body: bytes) -> None:
         unknown_session = status == 404 and session is not None and b"session" in body.lower()
@@ -173,10 +177,6 @@ class StreamsForm:
         if over:
             self._wire.end(over)
 
-    def _hear_frame(self, frame: bytes, session: str | None) -> None:
-        self._look_at(frame, session)
-        self._wire.heard([frame])
-
     def _is_next(self, stream: EventStream, event: Event) -> bool:
         """Whether an event is the next in the log; at a gap the stream is opened again."""
         try:
@@ -194,7 +194,8 @@ class StreamsForm:
         elif message.is_request and (of := session or message.session) and len(self._theirs) < MAX_ASKED:
             self._theirs[message.id] = of
         opened = message.opened or (message.session if session is None else None)
-        if opened and opened not in self._streams and len(self._streams) + len(self._opening) < MAX_STREAMS:
+        is_unread = opened is not None and opened not in self._streams and can_be_named(opened)
+        if opened and is_unread and len(self._streams) + len(self._opening) < MAX_STREAMS:
             task = self._loop.create_task(self._open_quietly(opened), name="events")
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -245,8 +246,9 @@ class StreamsForm:
 
     async def _open_stream(self, session: str | None) -> None:
         """Open a stream of a server without a log; its end has consequences."""
-        headers = [(CONNECTION, self._id), *([(SESSION, session)] if session else [])]
-        stream = await self._get(session, headers)
+        if session is not None and not can_be_named(session):
+            raise StreamRefused(400)
+        stream = await self._get(session, [(CONNECTION, self._id), *_naming(session)])
         stream.ended.add_done_callback(lambda _: self._stream_ended(session, stream))
 
     def _stream_ended(self, session: str | None, stream: EventStream) -> None:
@@ -293,6 +295,11 @@ class StreamsForm:
 
 
 OPENING = {"session/load", "session/resume", "session/fork"}
+
+
+def _naming(session: str | None) -> Headers:
+    """The header that names a session; without it a message says itself which one it is about."""
+    return [(SESSION, session)] if session and can_be_named(session) else []
 
 
 class StreamRefused(ConnectionClosed):
