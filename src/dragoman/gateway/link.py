@@ -48,7 +48,7 @@ class Link:
     async def open(self, upstream: Upstream) -> Raw:
         """Have an agent open the session; gives what it answers."""
         with self._places(upstream) as places:
-            id, result = await upstream.open("session/new", raw(members(self._card.opening)), self._party)
+            id, result = await upstream.open("session/new", raw(self._party.servers.told()), self._party)
             await self._use(upstream, id, places)
         return result
 
@@ -71,10 +71,10 @@ class Link:
             upstream = await self._process()
         return await upstream.call(name, changed(found, sessionId=self._card.upstream))
 
-    async def fork(self, found: dict[str, Raw], party: Party) -> tuple[Upstream, str, Raw]:
+    async def fork(self, party: Party) -> tuple[Upstream, str, Raw]:
         """Have the agent open a copy of the session, which is another party's."""
         upstream, id, _ = await self.ready()
-        return upstream, *await upstream.open("session/fork", changed(found, sessionId=id), party)
+        return upstream, *await upstream.open("session/fork", changed(party.servers.told(), sessionId=id), party)
 
     async def adopt(self, upstream: Upstream, id: str) -> None:
         """Go on with a session that an agent has opened already."""
@@ -117,13 +117,13 @@ class Link:
             upstream.adopt(id, self._party)
             self.is_swallowing = True
             try:
-                await upstream.reopen(way, changed(members(self._card.opening), sessionId=id))
+                await upstream.reopen(way, changed(self._party.servers.told(), sessionId=id))
             except RpcError as exc:
                 log.info("an agent cannot go on with a session: %s", exc)
-                upstream.parties.pop(id, None)
+                upstream.forget(id)
                 return False
             except BaseException:
-                upstream.parties.pop(id, None)
+                upstream.forget(id)
                 raise
             finally:
                 self.is_swallowing = False
