@@ -155,7 +155,7 @@ class Turns:
         self._asks.cancel_all()
         if self._upstream:
             upstream, id = self._upstream
-            upstream.note("session/cancel", raw({"sessionId": id}))
+            upstream.cancel(id)
 
     # The end
 
@@ -266,6 +266,7 @@ class Turns:
 
     async def _answered(self, turn: Turn, upstream: Upstream, id: str, params: Raw) -> Raw:
         """What the agent answers to a prompt; an agent that does not stop when it is told to is ended."""
+        upstream.begin_turn(id)
         asking = upstream.ask("session/prompt", params)
         self._upstream = upstream, id  # from here on to cancel is to tell the agent
         try:

@@ -53,6 +53,7 @@ STRANGER_UPDATES = 64  # of each
 LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
 PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
 COMPLETED = "elicitation/complete"
+TOOL_CALL = b'"tool_call'  # what an update of a call has in it
 START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
 OPEN_TIMEOUT = 120.0  # to open, load or resume a session
 CLOSE_TIMEOUT = 10.0
@@ -343,6 +344,17 @@ class Upstream:
     def _reclaiming(self, id: str) -> AbstractAsyncContextManager[None]:
         return self.host.reclaiming(id) if self.host else contextlib.nullcontext()
 
+    def begin_turn(self, id: str) -> None:
+        """A session's next prompt is about to be sent: what was allowed in the last one holds no more."""
+        if self.host:
+            self.host.begin_turn(id)
+
+    def cancel(self, id: str) -> None:
+        """Have the agent stop what it does in a session; what was allowed there is allowed no more."""
+        self.note("session/cancel", raw({"sessionId": id}))
+        if self.host:
+            self.host.withdraw_questions(id)
+
     def note(self, name: str, params: Raw) -> None:
         """Tell the agent something; one that does not read is not told."""
         with contextlib.suppress(Error):
@@ -371,6 +383,9 @@ class Upstream:
     def _heard(self, params: Raw) -> None:
         found = members(params)
         id = session_of(found)
+        if self.host and TOOL_CALL in bytes(found.get("update", b"")):
+            with contextlib.suppress(codec.Invalid):
+                self.host.note_call(codec.decode(params, s.SessionNotification))
         if party := self.parties.get(id):
             party.heard(found)
         elif id in self._strangers or len(self._strangers) < STRANGERS:
@@ -391,8 +406,18 @@ class Upstream:
         )
 
     async def _asked(self, params: Raw) -> Raw:
+        """Put the agent's own question to people, as it is; the host then takes their yes for what it showed."""
         found = members(params)
-        return await self._party(found).asked(PERMISSION, found)
+        answer = await self._party(found).asked(PERMISSION, found)
+        if self.host is None:
+            return answer
+        try:
+            question = codec.decode_params(params, s.RequestPermissionRequest)
+            response = codec.decode(answer, s.RequestPermissionResponse)
+        except codec.Invalid:
+            return answer
+        taken = await self.host.answered(question, response)
+        return answer if taken is response else raw(taken)
 
     async def _elicited(self, params: Raw) -> Raw:
         """A question to the user: of a session, or of the request of a client."""
