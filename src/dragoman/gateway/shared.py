@@ -232,15 +232,13 @@ class Shared:
         self.card.state = raw(state)
 
     def introduction(self) -> Introduction:
-        """What an agent that has to be started is told of the clients here.
+        """What the agent is to be told of the clients here.
 
         It stays what it was while a client like that is here, or nobody; else it is what the first said who may
         prompt.
         """
         known = [seat.visitor.introduction for seat in self.seats if seat.may_edit]
-        if known and self.card.introduction not in known:
-            self.card.introduction = known[0]
-        return self.card.introduction
+        return known[0] if known and self.card.introduction not in known else self.card.introduction
 
     async def asked(self, method: str, params: dict[str, Raw]) -> Raw:
         return await self.asks.put(method, {**params, "sessionId": raw(self._public(params))})

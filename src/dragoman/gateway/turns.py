@@ -256,7 +256,7 @@ class Turns:
     async def _ready(self, turn: Turn) -> Ready | None:
         """The agent; None when the turn is cancelled before, while the agent goes on to start for the next one."""
         if self._starting is None or self._starting.done():  # how it went then does not count by now
-            self._starting = asyncio.ensure_future(self._link.ready())
+            self._starting = asyncio.ensure_future(self._link.ready(may_move=True))
             self._starting.add_done_callback(_look)
         await _first(self._starting, turn, None)
         if turn.cancelled.is_set():

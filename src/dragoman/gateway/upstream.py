@@ -320,6 +320,13 @@ class Upstream:
                 except Error as exc:
                     log.info("an agent did not close a session: %s", exc)
 
+    def can_give_up(self, id: str) -> bool:
+        """Whether another process of this agent can go on with a session that has begun no others."""
+        party, offers = self.parties.get(id), self.offers.session_capabilities
+        is_alone = [whose for whose in self.parties.values() if whose is party] == [party]
+        is_let_go = bool(offers.close) or len(self.parties) == 1
+        return is_alone and is_let_go and bool(offers.resume or self.offers.load_session)
+
     def forget(self, id: str) -> None:
         """Hear no more of a session, nor of those that it has begun."""
         if party := self.parties.pop(id, None):
