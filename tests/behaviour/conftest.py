@@ -121,7 +121,6 @@ NOT_THE_AGENTS_OWN = {
     "test_an_agent_answers_method_not_found_for_what_it_has_not": "it adds load and list",
     "test_a_session_is_given_its_directories_and_servers": "whoever runs it says which MCP servers may be started",
     "test_a_loaded_session_goes_on": "a session keeps the directory it was opened with",
-    "test_an_agent_offers_what_its_author_wrote": "it does not pass MCP over ACP on",
     "test_prompts_do_not_pile_up_without_end": "its limits have an error of their own",
     "test_the_list_comes_in_pages_with_cursors": "its pages are larger",
 }

@@ -1,5 +1,7 @@
 """Slash commands: announced after a session is opened, sent as plain text."""
 
+import pytest
+
 from dragoman import schema as s
 from dragoman.testing import Testy
 
@@ -16,6 +18,21 @@ async def test_commands_are_announced_after_the_session_is_answered(speak):
         assert update["sessionUpdate"] == "available_commands_update"
         echo = next(command for command in update["availableCommands"] if command["name"] == "echo")
         assert echo == {"name": "echo", "description": "Repeat something.", "input": {"hint": "TEXT"}}
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_commands_of_a_session_whose_id_is_known_are_announced_before_the_answer(speak, method):
+    async with speak() as wire:
+        await wire.initialize()
+        opened = await wire.request("session/new", {"cwd": "/", "mcpServers": []})
+        session = opened["result"]["sessionId"]
+        await wire.receive()
+        await wire.request("session/close", {"sessionId": session})
+        wire.ask(method, {"sessionId": session, "cwd": "/", "mcpServers": []})
+        announcement, answer = await wire.receive(), await wire.receive()
+        assert announcement["params"]["sessionId"] == session
+        assert announcement["params"]["update"]["sessionUpdate"] == "available_commands_update"
+        assert "result" in answer
 
 
 async def test_every_way_to_open_a_session_announces_them(connect):

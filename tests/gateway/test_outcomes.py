@@ -165,7 +165,7 @@ async def test_a_failure_of_the_gateway_in_a_turn_is_that_turn_s_outcome(
     async with hosting(tmp_path, agent) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
 
-        async def fails(link: Link) -> None:
+        async def fails(link: Link, **_: Any) -> None:
             fails_at_once()
 
         def fails_at_once(*_: Any) -> None:

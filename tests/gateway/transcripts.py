@@ -23,6 +23,7 @@ from dragoman.transports.http import dial_http
 from dragoman.transports.websocket import dial_websocket
 
 from .house import PATIENCE, Bare, hosting
+from .versatile import Versatile
 
 WIRES = ("websocket", "http/1.1", "http/2")
 ATOMS: dict[str, dict[str, Any]] = {
@@ -38,7 +39,7 @@ ATOMS: dict[str, dict[str, Any]] = {
     "subagents": {"subagents": {}},
     "login": {"auth": {"terminal": True}},
 }
-# What a gateway adds to the capabilities of an agent, and what it takes away.
+# What a gateway adds to the capabilities of an agent.
 ADDED = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}}}
 
 REQUESTS = {m.name: m for m in methods(AgentRole).values() if m.is_request}
@@ -77,6 +78,11 @@ class Talker(Bare):
             if wrong := misfit(message, self._asked):
                 self.wrong.append((wrong, message))
             self.transcript.append(self._entry(message))
+            if (
+                message.get("method") == "mcp/message" and "serverId" in message["params"]
+            ):  # what a server says meanwhile
+                about = {name: message["params"][name] for name in ("serverId", "requestId")}
+                self.tell("mcp/message", {**about, "method": "notifications/progress"})
             if "method" in message and "id" in message:
                 self.send({"jsonrpc": "2.0", "id": message["id"], **self._answer(message["method"])})
         super()._hear(frames)
@@ -97,6 +103,9 @@ class Talker(Bare):
             "terminal/kill": {},
             "terminal/release": {},
             "elicitation/create": {"action": "decline"},
+            "mcp/connect": {"connectionId": "line"},
+            "mcp/message": {"result": {"said": "by a server"}},
+            "mcp/disconnect": {},
         }
         if method in answers and self._has(method):
             return {"result": answers[method]}
@@ -107,6 +116,9 @@ class Talker(Bare):
         gates = {"fs/read_text_file": files.get("readTextFile"), "fs/write_text_file": files.get("writeTextFile")}
         gates["elicitation/create"] = "elicitation" in self.offers
         return bool(gates.get(method, self.offers.get("terminal") or not method.startswith("terminal/")))
+
+    def tell(self, method: str, params: Any) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def do(self, method: str, params: Any) -> Any:
         self._last += 1
@@ -209,6 +221,50 @@ async def with_reviewer(talker: Talker, directory: Path) -> None:
     await talker.do("session/close", {"sessionId": session})
 
 
+async def with_versatile(talker: Talker, directory: Path) -> None:
+    """MCP servers in the client, suggestions of edits, and a session that the agent begins itself."""
+    servers = [{"type": "acp", "name": name, "serverId": f"of {name}"} for name in ("notes", "tools")]
+    opening = {"cwd": str(directory), "mcpServers": servers}
+    session = (await talker.do("session/new", opening))["sessionId"]
+
+    async def say(*lines: str) -> None:
+        for line in lines:
+            await talker.do("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": line}]})
+
+    await say("call", "line")
+    await talker.do("mcp/message", {"connectionId": "line", "method": "sampling/createMessage"})
+    await talker.do("mcp/message", {"connectionId": "of nobody", "method": "sampling/createMessage"})
+    await say("hang")
+    await with_suggestions(talker)
+    await say("begin")
+    if "subagents" in talker.offers:
+        await with_begun(talker, {"sessionId": "child-1"})
+    await talker.do("session/close", {"sessionId": session})
+
+
+async def with_begun(talker: Talker, about: dict[str, Any]) -> None:
+    """A session that the agent has begun, and that waits until it is cancelled."""
+    turn = asyncio.ensure_future(talker.do("session/prompt", {**about, "prompt": []}))
+    await talker.until(lambda: "I wait" in str(talker.transcript[-1]))
+    await talker.do("_versatile/which", about)
+    await talker.do("session/set_mode", {**about, "modeId": "none"})
+    talker.tell("session/cancel", about)
+    await turn
+
+
+async def with_suggestions(talker: Talker) -> None:
+    about = {"sessionId": (await talker.do("nes/start", {}))["sessionId"], "uri": "file:///a.py"}
+    place = {"line": 0, "character": 0}
+    suggest = {**about, "version": 2, "position": place, "triggerKind": "manual"}
+    talker.tell("document/didOpen", {**about, "languageId": "python", "version": 1, "text": "one"})
+    talker.tell("document/didChange", {**about, "version": 2, "contentChanges": [{"text": "two"}]})
+    await talker.do("nes/suggest", suggest)
+    talker.tell("nes/accept", {"sessionId": about["sessionId"], "id": "edit"})
+    await talker.do("nes/suggest", suggest)
+    await talker.do("nes/close", {"sessionId": about["sessionId"]})
+    await talker.do("nes/suggest", suggest)
+
+
 def coder() -> Any:
     model = ScriptedModel(
         ["I read.", call("read_file", path="a.py")],
@@ -223,6 +279,7 @@ AGENTS: dict[str, tuple[Callable[[], Any], Conversation]] = {
     "testy": (lambda: Testy, with_testy),
     "coder": (coder, with_coder),
     "reviewer": (lambda: Reviewer, with_reviewer),
+    "versatile": (lambda: Versatile, with_versatile),
 }
 
 
@@ -303,5 +360,4 @@ def _plain(value: Any) -> Any:
             del plain["_meta"]
     if "promptCapabilities" in plain:
         _merge(plain, ADDED)
-        plain.get("mcpCapabilities", {}).pop("acp", None)
     return plain

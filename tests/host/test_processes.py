@@ -16,6 +16,7 @@ from dragoman.programs import own_command
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 KNOWN = ["claude", "codex", "gemini", "opencode", "goose", "qwen", "kimi", "copilot", "echo", "testy"]
+KNOWN += ["pi", "kilo", "hermes", "droid", "qoder", "fast-agent"]
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def own(home: Path) -> Path:
 async def test_well_known_agents_have_names(home: Path) -> None:
     assert set(KNOWN) <= set(known_agents())
     assert all(agent.title and agent.described() for agent in known_agents().values())
+    assert "@moonshot-ai/kimi-code" in str(known_agents()["kimi"].install)
 
 
 async def test_the_user_s_own_agents_come_first(own: Path) -> None:

@@ -103,6 +103,13 @@ def test_what_a_command_prints_is_shown_with_how_it_ended(tmp_path: Path) -> Non
     ]
 
 
+def test_a_command_that_a_signal_ended_has_no_exit_code(tmp_path: Path) -> None:
+    running = ["run", "--agent", TESTY, "--permissions", "allow-all"]
+    result = dragoman(*running, "run sh -c 'echo one; kill -9 $$'", cwd=tmp_path)
+    assert result.stderr.count("  │ one") == 1 and "    ended by SIGKILL" in result.stderr.splitlines()
+    assert "None" not in result.stdout + result.stderr
+
+
 def test_a_long_change_is_shown_whole_to_whoever_has_to_allow_it(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("".join(f"line {number}\n" for number in range(1000)))
     with AtTerminal("run", "--agent", TESTY, "write long.py short", cwd=tmp_path) as run:

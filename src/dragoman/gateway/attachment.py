@@ -23,13 +23,14 @@ from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcErro
 from ..relaying import Pressure, Relayed, relayed
 from ..roles import AgentRole, RemoteClient
 from ..rpc import Method
-from .records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, raw, session_of
+from .records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
 from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
 from .turns import CANCELLED
 
 log = logging.getLogger("dragoman")
 
 MAX_EARLY = 4 * 1024 * 1024  # bytes of updates kept until the session they are of is known
+MAX_BEGUN = 10_000  # sessions begun by agents; of more nothing is told
 AGAIN = ("session/prompt", "session/list", "session/resume")  # what does no harm when it is asked twice
 MAKING = ("session/new", "session/fork")
 OPENING = (*MAKING, "session/load", "session/resume")
@@ -67,6 +68,7 @@ class Attachment(AgentRole):
         self._wants_ours = False
         self._comes_back = False  # whether the other end is one that sessions can be taken up with
         self._sessions: dict[str, Followed] = {}
+        self._begun: dict[str, str] = {}  # sessions that agents have begun themselves, and from which
         self._prompts: list[Prompt] = []
         self._to_cancel: list[
             tuple[str, str]
@@ -278,16 +280,23 @@ class Attachment(AgentRole):
     def _update(self, remote: Connection, name: str, params: Raw) -> None:
         found = members(params)
         session = session_of(found)
+        session = self._begun.get(session, session)  # it is told in the log of that
         followed = self._sessions.get(session)
         if followed is None:
             self._update_unknown(session, remote, params)
             return
+        self._note_begun(session, found)
         number = meta_value(found, SEQ)
         if isinstance(number, int):
             if number <= followed.last:
                 return  # told already
             followed.last = number
         self._tell_client(remote, name, params)
+
+    def _note_begun(self, session: str, found: dict[str, Raw]) -> None:
+        if b'"subagent_update"' in bytes(found.get("update", b"")) and len(self._begun) < MAX_BEGUN:
+            begun = text(optional(found, "update"), "sessionId")
+            self._begun |= {} if begun is None or begun in self._sessions else {begun: session}
 
     def _update_unknown(self, session: str, remote: Connection, params: Raw) -> None:
         """Keep an update of a session that may be being opened; any other of a gateway's is of a closed one."""

@@ -36,11 +36,8 @@ class _Server(Struct, forbid_unknown_fields=True):
     env: Sequence[_Variable] | UnsetType | None = UNSET
     url: str | UnsetType = UNSET
     headers: Sequence[Raw] | UnsetType | None = UNSET
+    server_id: str | UnsetType = field(default=UNSET, name="serverId")
     meta: Raw | UnsetType = field(default=UNSET, name="_meta")
-
-
-class _Kind(Struct):
-    type: str | None = None
 
 
 class _Opening(Struct, rename="camel"):
@@ -69,9 +66,6 @@ class Checks(Struct, frozen=True, kw_only=True):
             found["mcpServers"] = Raw(b"[]")
         try:
             asked = msgspec.json.decode(msgspec.json.encode(found), type=_Opening)
-            kinds = [msgspec.json.decode(server, type=_Kind).type for server in asked.mcp_servers]
-            if "acp" in kinds:
-                raise InvalidParams("MCP servers in the client cannot be used through a gateway")
             servers = [msgspec.json.decode(server, type=_Server) for server in asked.mcp_servers]
         except msgspec.DecodeError as exc:
             raise InvalidParams(str(exc)) from None
@@ -83,6 +77,9 @@ class Checks(Struct, frozen=True, kw_only=True):
             found["mcpServers"] = Raw(msgspec.json.encode(servers))
 
     def _check_server(self, server: _Server) -> None:
+        if server.type == "acp" or server.server_id is not UNSET:
+            self._check_client_server(server)
+            return
         if server.command is not UNSET and server.url is not UNSET:
             raise InvalidParams(f"the MCP server {_shown(server)} has a command and an address; it can have one")
         if server.command is not UNSET:
@@ -97,6 +94,17 @@ class Checks(Struct, frozen=True, kw_only=True):
                 )
         elif server.url is UNSET:
             raise InvalidParams(f"the MCP server {_shown(server)} has neither a command nor an address")
+
+    def _check_client_server(self, server: _Server) -> None:
+        """A server in the client itself, which is asked by `mcp_servers.py` alone."""
+        if server.command is not UNSET or server.url is not UNSET:
+            raise InvalidParams(
+                f"the MCP server {_shown(server)} is in the client, yet has a command or an address"
+            )
+        if server.type != "acp" or not server.server_id:
+            raise InvalidParams(
+                f"the MCP server {_shown(server)} is in the client if it has a serverId and type acp"
+            )
 
     async def reach(self, found: Mapping[str, Raw]) -> None:
         """Look where the addresses of MCP servers lead; raises InvalidParams for one that may not be reached.

@@ -1,7 +1,7 @@
 """What a session needs of the gateway it is at."""
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from .card import Card
 from .engine import Engine
@@ -12,6 +12,9 @@ from .workspaces import Workspaces
 
 if TYPE_CHECKING:
     from .shared import Shared
+
+
+T = TypeVar("T")
 
 
 class Desk(Protocol):
@@ -28,7 +31,7 @@ class Desk(Protocol):
     def let_go(self, shared: "Shared") -> None:
         """Close a session that is somebody else's by now."""
 
-    async def finish(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Have something done to its end, also when whoever waits for it is cancelled."""
 
     def start(self, work: Coroutine[Any, Any, Any]) -> Any:

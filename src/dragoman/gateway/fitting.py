@@ -43,6 +43,7 @@ class Fit:
         words |= set() if self._has_terminals else {"terminal"}
         self._suspicious = re.compile(b'"(?:%b)"' % b"|".join(sorted(word.encode() for word in words)))
         self._takes_all = not words
+        self.knows_begun = "subagent_update" not in self._lacks  # sessions that agents begin themselves
 
     def update(self, params: Raw, *, is_history: bool = False) -> Raw | None:
         """An update as this client is told it; None when it is not, as a notice that is history."""

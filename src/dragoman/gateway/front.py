@@ -23,15 +23,17 @@ from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, Inva
 from ..relaying import Relayed
 from ..roles import AgentRole, RemoteClient, methods, offered
 from ..rpc import Method
+from .begun_sessions import ask_begun, begun_from, tell_begun
 from .engine import EngineFailure
 from .gateway import Gateway, unknown
 from .introductions import BARE, introduced, lends
 from .kept_sessions import KeptSessions
 from .limits import RETRY_AFTER, draining, exceeded
-from .own_agent import OwnAgent
+from .mcp_servers import MESSAGE, ClientServers
+from .own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
 from .principals import PrincipalName
 from .records import AFTER, PROMPT, SEQ, Ended, changed, members, meta, meta_value, optional, raw, session_of, text
-from .seat import Role, Seat, may
+from .seat import Role, Seat, check_role, may
 from .shared import Shared
 from .turns import answer, key_of, owner
 
@@ -60,6 +62,7 @@ READ_HERE |= {f"session/{name}" for name in ("new", "load", "resume", "close", "
 WAITING = "This prompt waits for one that is still being answered in this session."
 WAITS = {"sessionUpdate": "notice", "severity": "info", "title": WAITING}
 WAITS_IN_WORDS = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": WAITING}}
+CANCEL = "session/cancel"
 OWN = "_dragoman/"  # what only a gateway answers
 
 
@@ -75,6 +78,7 @@ class Front(AgentRole):
         self._principal = principal
         self._seats: dict[str, tuple[Shared, Seat]] = {}
         self._arriving: dict[str, list[asyncio.Event]] = {}  # prompts on their way, by session: set when cancelled
+        self.servers = ClientServers(connection)
         self._own = OwnAgent(gateway, agent, principal, connection)
         self._kept = KeptSessions(self)
 
@@ -99,6 +103,7 @@ class Front(AgentRole):
             "session/close": self._close,
             "session/delete": self._kept.delete,
             "session/prompt": self._prompt,
+            MESSAGE: self._ask_over_line,
             "_dragoman/session/share": self._share,
             "_dragoman/queue/cancel": self._cancel_queued,
         }
@@ -113,9 +118,11 @@ class Front(AgentRole):
         passed = ("session/set_mode", "session/set_config_option", *self.gateway.agents[self.agent].passes)
         requests |= {name: functools.partial(self._forward, name) for name in passed}
         requests |= {name: functools.partial(self._own.ask, name) for name in ABOUT_NONE}
+        requests |= {name: functools.partial(self._own.suggest, name) for name in SUGGESTING}
         known = {name: self._method(name, handler) for name, handler in requests.items()}
-        cancel = Method("session/cancel", Raw, is_request=False, handler=self._cancel)
-        return Relayed(known, self._unknown), Relayed({"session/cancel": cancel}, self._unknown_note)
+        cancel = Method(CANCEL, Raw, is_request=False, handler=self._cancel)
+        said = Method(MESSAGE, Raw, is_request=False, handler=self._told_by_server)
+        return Relayed(known, self._unknown), Relayed({CANCEL: cancel, MESSAGE: said}, self._unknown_note)
 
     def _method(self, name: str, handler: Handler) -> Method:
         return Method(
@@ -135,7 +142,9 @@ class Front(AgentRole):
 
     def _unknown_note(self, name: str) -> Method:
         def pass_on(params: Raw) -> None:
-            if name.startswith("_") and not name.startswith(OWN):
+            if name.startswith(OF_SUGGESTIONS):
+                self.connection.in_turn(functools.partial(self._own.tell, name, params))
+            elif name.startswith("_") and not name.startswith(OWN):
                 self.connection.in_turn(functools.partial(self._tell_agent, name, params))
 
         return Method(name, Raw, is_request=False, handler=pass_on)
@@ -144,6 +153,8 @@ class Front(AgentRole):
         try:
             if name in READ_HERE:
                 _read(params, PARAMS[name])
+            if begun := begun_from(self._seats, name, params):
+                return await ask_begun(name, params, *begun)
             return await handler(params)
         except ConnectionClosed as exc:
             raise InternalError(str(exc).partition("; its stderr")[0]) from None
@@ -164,6 +175,9 @@ class Front(AgentRole):
 
     def _tell_agent(self, name: str, params: Raw) -> None:
         """Pass a notification on; as with any, nobody is told if that cannot be done."""
+        if begun := begun_from(self._seats, name, params):
+            tell_begun(name, params, *begun)
+            return
         found = optional({"params": params}, "params")
         if "sessionId" not in found:
             self._own.tell(name, params)
@@ -172,6 +186,16 @@ class Front(AgentRole):
             shared, seat = self._seats.get(session_of(found), (None, None))
             if shared and seat and seat.may_edit:
                 shared.link.tell(name, found)
+
+    async def _ask_over_line(self, params: Raw) -> Raw:
+        """Pass on what an MCP server in the client asks, over a connection that the agent has opened."""
+        found = members(params)
+        if line := self.servers.line(found):
+            return await line.agent.call(MESSAGE, changed(found, connectionId=line.of_agent))
+        return await self._own.ask(MESSAGE, params)  # which knows how to refuse it
+
+    def _told_by_server(self, params: Raw) -> None:
+        self.connection.in_turn(functools.partial(self.servers.tell, params))
 
     async def _if_offered(self, name: str, handler: Handler, params: Raw) -> Raw:
         """Answer what an agent may be able to do with sessions, if this one is."""
@@ -183,15 +207,15 @@ class Front(AgentRole):
 
     async def _new(self, params: Raw) -> Raw:
         self.gateway.logins.check(self.agent, self.name)
-        shared, result = await self.gateway.new(self.agent, self.name, members(params), self.introduction)
-        seat = self._sit(shared, after=shared.told_early)
+        shared, result = await self.gateway.new(self.agent, self.name, members(params), self)
+        seat = self._sit(shared, members(shared.card.opening), after=shared.told_early)
         for number in range(1, shared.told_early + 1):
             seat.show(await shared.update(number))
         return self._placed(result, seat)
 
     def forked(self, shared: Shared, result: Raw) -> Raw:
         """Sit down at a copy of a session, whose history is known; gives the answer."""
-        return self._placed(result, self._sit(shared, after=shared.told_early))
+        return self._placed(result, self._sit(shared, members(shared.card.opening), after=shared.told_early))
 
     def _placed(self, result: Raw, seat: Seat) -> Raw:
         """An answer that opens a session, for those who may come back: what they have been told so far."""
@@ -200,7 +224,7 @@ class Front(AgentRole):
     async def _load(self, params: Raw) -> Raw:
         """Everything that was said, then what is being said."""
         shared = await self.gateway.find(session_of(members(params)), self.name)
-        seat = self._sit(shared, after=0, echo=True)
+        seat = self._sit(shared, members(params), after=0, echo=True)
         await self._tell_all(seat, shared)
         shared.card.archived = False
         return self._placed(self._state(shared), seat)
@@ -208,7 +232,7 @@ class Front(AgentRole):
     async def _resume(self, params: Raw) -> Raw:
         found = members(params)
         shared = await self.gateway.find(session_of(found), self.name)
-        seat = self._sit(shared, after=_after(found, shared.history.durable))
+        seat = self._sit(shared, found, after=_after(found, shared.history.durable))
         shared.card.archived = False
         if AFTER not in meta(found):
             await self._announce(shared, seat)
@@ -232,16 +256,24 @@ class Front(AgentRole):
             raise InvalidParams(f"role is one of {', '.join(ATTACHED_AS)}, historyPolicy of {', '.join(HISTORY)}")
         is_full = policy == "full" and AFTER not in meta(found)
         after = 0 if is_full else _after(found, shared.history.durable)
-        seat = self._sit(shared, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none")
+        seat = self._sit(shared, found, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none")
         if is_full:
             await self._tell_all(seat, shared)
         return changed(members(self._state(shared)), sessionId=shared.id, role=seat.role)
 
     def _sit(
-        self, shared: Shared, *, after: int, echo: bool = False, most: Role = "admin", asks: bool = True
+        self,
+        shared: Shared,
+        opening: dict[str, Raw],
+        *,
+        after: int,
+        echo: bool = False,
+        most: Role = "admin",
+        asks: bool = True,
     ) -> Seat:
         """Take a seat; what happens is told once the client has its answer."""
         self._leave(shared.id)
+        shared.servers.offer(self, opening)
         seat = shared.sit(self, after=after, echo=echo, most=most)
         self._seats[shared.id] = shared, seat
         self.connection.after_answer(lambda: shared.ready(seat, asks=asks))
@@ -266,6 +298,7 @@ class Front(AgentRole):
     def leave(self) -> None:
         """The client is gone; what it began goes on."""
         self._own.leave()
+        self.servers.leave()
         for id in list(self._seats):
             self._leave(id)
 
@@ -357,6 +390,9 @@ class Front(AgentRole):
 
     def _cancel(self, params: Raw) -> None:
         with contextlib.suppress(RpcError):
+            if begun_from(self._seats, CANCEL, params):
+                self.connection.in_turn(functools.partial(self._tell_agent, CANCEL, params))
+                return
             id = session_of(members(params))
             seat = self._seat(id)
             if seat.may_edit:
@@ -400,12 +436,12 @@ class Front(AgentRole):
 
     async def must_be(self, id: str, needed: Role) -> None:
         """Raise unless this client is at least `needed` in a session."""
-        _check_role(await self._role(id), needed)
+        check_role(await self._role(id), needed)
 
     async def _seated(self, found: dict[str, Raw]) -> tuple[Shared, Seat]:
         """A session this client has opened, and in which it may act; any other is as unknown as on stdio."""
         id = session_of(found)
-        _check_role(self._seat(id).role, "editor")
+        check_role(self._seat(id).role, "editor")
         shared = await self.gateway.find(id, self.name)
         return shared, self._seat(id)
 
@@ -420,11 +456,6 @@ class Front(AgentRole):
         card = await self.gateway.known(id, self.name)
         found = self._seats.get(id)
         return found[1].role if found else card.role_of(self.name)
-
-
-def _check_role(role: Role | None, needed: Role) -> None:
-    if not may(role, needed):
-        raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
 
 
 def _after(found: dict[str, Raw], default: int) -> int:

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -28,12 +28,15 @@ from .principals import PrincipalName
 from .processes import Idleness, Processes
 from .records import changed, members, raw
 from .retention import Expiry, Retention, forget_session
+from .seat import Visitor
 from .shared import Shared
 from .upstream import Hosted
 from .workers import Chores, Locks, owned
 from .workspaces import Workspaces
 
 log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
 
 LEASE = 15.0  # seconds without a word after which a session is anybody's
 RENEW_EVERY = 5.0
@@ -119,17 +122,17 @@ class Gateway:
     # Sessions
 
     async def new(
-        self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
+        self, agent: str, principal: PrincipalName, found: dict[str, Raw], client: Visitor
     ) -> tuple[Shared, Raw]:
         """Open a new session; gives it, and what its client is answered."""
-        card = await self._card(agent, principal, found, introduction)
-        return await self._chores.finish(self._begin(card, None), self._undo)
+        card = await self._card(agent, principal, found, client.introduction)
+        return await self._chores.finish(self._begin(card, None, client), self._undo)
 
-    async def fork(self, source: Shared, found: dict[str, Raw]) -> tuple[Shared, Raw]:
+    async def fork(self, source: Shared, found: dict[str, Raw], client: Visitor) -> tuple[Shared, Raw]:
         """Open a copy of a session of its owner's; gives it, and what its client is answered."""
         own = source.card
         card = await self._card(own.agent, own.principal, found, own.introduction)
-        return await self._chores.finish(self._begin(card, source), self._undo)
+        return await self._chores.finish(self._begin(card, source, client), self._undo)
 
     async def _card(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
@@ -163,10 +166,11 @@ class Gateway:
         """Delete a session whose client has gone before it knew of it."""
         await self._delete(opened[0].id)
 
-    async def _begin(self, card: Card, source: Shared | None) -> tuple[Shared, Raw]:
+    async def _begin(self, card: Card, source: Shared | None, client: Visitor) -> tuple[Shared, Raw]:
         async with self._room_for_session(card.principal):
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)
             shared = Shared(id, card, await self._lease(id), self)
+            shared.servers.offer(client, members(card.opening))  # which the agent may ask before it answers
             try:
                 result = await (self._opened_anew(shared) if source is None else self._forked(shared, source))
                 await self._keep(shared, result)
@@ -186,7 +190,7 @@ class Gateway:
     async def _forked(self, shared: Shared, source: Shared) -> Raw:
         """Copy what was said so far, and have the agent go on from there in a session of its own."""
         await shared.take_over(source)
-        upstream, id, result = await source.link.fork(members(shared.card.opening), shared)
+        upstream, id, result = await source.link.fork(shared)
         await shared.link.adopt(upstream, id)
         return result
 
@@ -365,9 +369,11 @@ class Gateway:
     def let_go(self, shared: Shared) -> None:
         self._begin_close(shared)
 
-    async def finish(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Have something done to its end, also when whoever waits for it is cancelled."""
-        await self._chores.finish(work)
+    async def finish(
+        self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    ) -> T:
+        """Have something done to its end, also when whoever waits for it is cancelled; then it is undone."""
+        return await self._chores.finish(work, undo)
 
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Have something done that nobody waits for."""

@@ -16,13 +16,13 @@ from .card import Listed
 from .gateway import PAGE, Gateway
 from .principals import PrincipalName
 from .records import members, raw, session_of, text
-from .seat import Role
+from .seat import Role, Visitor
 from .shared import Shared
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 
 
-class Keeper(Protocol):
+class Keeper(Visitor, Protocol):
     """The client's connection, as this needs it."""
 
     gateway: Gateway
@@ -113,7 +113,7 @@ class KeptSessions:
         source = await self._client.having(found, "admin")
         if source.card.principal != self._client.name:  # the copy is in the owner's process
             raise InvalidRequest("only its owner forks a session", {"kind": "role", "needed": "owner"})
-        return self._client.forked(*await self._gateway.fork(source, found))
+        return self._client.forked(*await self._gateway.fork(source, found, self._client))
 
 
 def _shown(id: str, card: Listed) -> dict[str, object]:

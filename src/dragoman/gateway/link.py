@@ -17,7 +17,7 @@ from .card import Card
 from .desk import Desk
 from .history import History
 from .logs import records
-from .records import changed, members, raw, update_params
+from .records import changed, members, optional, raw, update_params
 from .upstream import Party, Upstream
 from .workspaces import directories_of
 
@@ -39,6 +39,7 @@ class Link:
         self.is_swallowing = False  # the agent tells what is in the log already
         self._primer: list[Any] = []
         self._linking = asyncio.Lock()
+        self._stays_with: Upstream | None = None  # no other process of the agent's takes the session
 
     @property
     def is_up(self) -> bool:
@@ -48,13 +49,19 @@ class Link:
     async def open(self, upstream: Upstream) -> Raw:
         """Have an agent open the session; gives what it answers."""
         with self._places(upstream) as places:
-            id, result = await upstream.open("session/new", raw(members(self._card.opening)), self._party)
+            id, result = await upstream.open("session/new", raw(self._party.servers.told()), self._party)
             await self._use(upstream, id, places)
         return result
 
-    async def ready(self) -> Ready:
-        """The agent, started and told of the session again if need be; and what it has to be reminded of."""
+    async def ready(self, *, may_move: bool = False) -> Ready:
+        """The agent, started and told of the session again if need be; and what it has to be reminded of.
+
+        With `may_move`, which is for when it has nothing to do in the session, that may go to a process that knows
+        the clients who are there now.
+        """
         async with self._linking:
+            if may_move and self.upstream and self._is_to_move(self.upstream):
+                await self._move(self.upstream)
             upstream = self.upstream
             if upstream is None or not upstream.is_alive:
                 upstream = await self._process()
@@ -64,6 +71,31 @@ class Link:
                 await self._desk.save_card(self._id, self._card)
             return upstream, self._card.upstream, self._primer
 
+    def _is_to_move(self, upstream: Upstream) -> bool:
+        """Whether nobody is here any more of whom a process was told, and the session can go on in another one."""
+        if not upstream.is_alive or upstream is self._stays_with:
+            return False
+        if self._party.introduction() == upstream.introduction:
+            return False
+        return upstream.can_give_up(self._card.upstream)
+
+    async def _move(self, upstream: Upstream) -> None:
+        """Have the session closed in one process and gone on with in another; it stays where that is refused."""
+        told, id = self._card.introduction, self._card.upstream
+        try:
+            other = await self._process()
+        except Error as exc:  # there is no room for one more, or it does not start
+            log.info("a session stays with its agent's process: %s", exc)
+            self._card.introduction = told
+            return
+        self.upstream = None
+        await upstream.release(id)
+        if not await self._is_gone_on_with(other):
+            self._card.introduction, self._stays_with = told, upstream
+            await self._is_gone_on_with(upstream)
+        elif not upstream.offers.session_capabilities.close:
+            await self._desk.finish(upstream.close())
+
     async def about(self, name: str, found: dict[str, Raw]) -> Raw:
         """Ask the agent something about the session without opening it there."""
         upstream = self.upstream
@@ -71,10 +103,10 @@ class Link:
             upstream = await self._process()
         return await upstream.call(name, changed(found, sessionId=self._card.upstream))
 
-    async def fork(self, found: dict[str, Raw], party: Party) -> tuple[Upstream, str, Raw]:
+    async def fork(self, party: Party) -> tuple[Upstream, str, Raw]:
         """Have the agent open a copy of the session, which is another party's."""
         upstream, id, _ = await self.ready()
-        return upstream, *await upstream.open("session/fork", changed(found, sessionId=id), party)
+        return upstream, *await upstream.open("session/fork", changed(party.servers.told(), sessionId=id), party)
 
     async def adopt(self, upstream: Upstream, id: str) -> None:
         """Go on with a session that an agent has opened already."""
@@ -83,7 +115,8 @@ class Link:
 
     async def _process(self) -> Upstream:
         card = self._card
-        return await self._desk.processes.get(card.agent, card.principal, self._party.introduction(), self._id)
+        card.introduction = self._party.introduction()
+        return await self._desk.processes.get(card.agent, card.principal, card.introduction, self._id)
 
     def reminded(self) -> None:
         """The agent has been told what it had to be reminded of."""
@@ -117,18 +150,26 @@ class Link:
             upstream.adopt(id, self._party)
             self.is_swallowing = True
             try:
-                await upstream.reopen(way, changed(members(self._card.opening), sessionId=id))
+                result = await upstream.reopen(way, changed(self._party.servers.told(), sessionId=id))
             except RpcError as exc:
                 log.info("an agent cannot go on with a session: %s", exc)
-                upstream.parties.pop(id, None)
+                upstream.forget(id)
                 return False
             except BaseException:
-                upstream.parties.pop(id, None)
+                upstream.forget(id)
                 raise
             finally:
                 self.is_swallowing = False
             await self._use(upstream, id, places)
+        self._tell_options(optional({"result": result}, "result"))
         return True
+
+    def _tell_options(self, answer: dict[str, Raw]) -> None:
+        """Tell the clients which options the session has in this process, where others are known so far."""
+        known, options = members(self._card.state).get("configOptions"), answer.get("configOptions")
+        if options is not None and msgspec.json.decode(options) != msgspec.json.decode(known or b"null"):
+            update = raw({"sessionUpdate": "config_option_update", "configOptions": options})
+            self._party.heard({"sessionId": raw(self._card.upstream), "update": update})
 
     @contextmanager
     def _places(self, upstream: Upstream) -> Iterator[Sequence[Place]]:

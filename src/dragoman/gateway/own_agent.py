@@ -12,11 +12,13 @@ from .gateway import Gateway
 from .introductions import BARE, Introduction
 from .logins import MAX_FAILURES
 from .principals import PrincipalName
-from .records import changed, optional
+from .records import changed, members, optional, session_of, text
 from .upstream import Upstream
 
 OURS: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
-NOT_THROUGH_US = ("nes",)  # which has sessions of its own
+START, CLOSE = "nes/start", "nes/close"
+SUGGESTING = (START, "nes/suggest", CLOSE)  # next edit suggestions, which have sessions of their own
+OF_SUGGESTIONS = ("nes/", "document/")  # how their notifications begin
 
 
 class OwnAgent:
@@ -28,6 +30,7 @@ class OwnAgent:
         self._introduction: Introduction = BARE
         self._upstream: Upstream | None = None
         self._failures = 0  # to log in
+        self._suggesting: dict[str, Upstream] = {}  # sessions of next edit suggestions, and where they are
 
     @property
     def offers(self) -> s.AgentCapabilities:
@@ -43,14 +46,34 @@ class OwnAgent:
 
     async def ask(self, name: str, params: Raw) -> Raw:
         """Pass on a request that is about no session."""
+        return await (await self._process()).call(name, params)
+
+    async def _process(self) -> Upstream:
         upstream = await self._gateway.processes.get(self._agent, self._principal, self._introduction)
         self._listen_to(upstream)
-        return await upstream.call(name, params)
+        return upstream
+
+    async def suggest(self, name: str, params: Raw) -> Raw:
+        """Pass on a request about next edit suggestions, in its place among what is told of documents."""
+        if name == START:
+            upstream, id, result = await self._gateway.finish(_started(await self._process(), params), _stopped)
+            self._suggesting[id] = upstream
+            return result
+        found = optional({"params": params}, "params")
+        id = text(found, "sessionId") or ""
+        upstream = self._suggesting.get(id) or await self._process()
+        result = await upstream.call(name, params)
+        if name == CLOSE:
+            self._suggesting.pop(id, None)
+            upstream.suggesting.discard(id)
+        return result
 
     def tell(self, name: str, params: Raw) -> None:
         """Pass on a notification that is about no session, if the agent runs."""
-        if self._upstream and self._upstream.is_alive:
-            self._upstream.note(name, params)
+        session = text(optional({"params": params}, "params"), "sessionId") or ""
+        upstream = self._suggesting.get(session, self._upstream)
+        if upstream and upstream.is_alive:
+            upstream.note(name, params)
 
     async def log_in(self, params: Raw) -> Raw:
         """Pass a login on; who fails too often is sent away."""
@@ -71,25 +94,41 @@ class OwnAgent:
         return result
 
     def leave(self) -> None:
-        """Hear no more of it."""
+        """Hear no more of it, and have it suggest no more."""
+        self._turn_away()
+        for id, upstream in self._suggesting.items():
+            upstream.stop_suggesting(id)
+        self._suggesting = {}
+
+    def _turn_away(self) -> None:
         if self._upstream:
             self._upstream.audience.leave(self._connection)
 
     def _listen_to(self, upstream: Upstream) -> None:
         if self._upstream is not upstream:
-            self.leave()
+            self._turn_away()
             self._upstream = upstream
             upstream.audience.join(self._connection)
 
 
+async def _started(upstream: Upstream, params: Raw) -> tuple[Upstream, str, Raw]:
+    """Begin a session of next edit suggestions."""
+    result = await upstream.ask(START, params)
+    id = session_of(members(result))
+    upstream.suggesting.add(id)
+    return upstream, id, result
+
+
+async def _stopped(started: tuple[Upstream, str, Raw]) -> None:
+    upstream, id, _ = started
+    upstream.stop_suggesting(id)
+
+
 def _ours_too(found: dict[str, Raw]) -> Raw:
-    """An agent's capabilities as a client sees them: with what the gateway adds, without what it keeps back."""
-    servers = {name: value for name, value in optional(found, "mcpCapabilities").items() if name != "acp"}
-    kept = {name: value for name, value in found.items() if name not in NOT_THROUGH_US}
+    """An agent's capabilities as a client sees them: with what the gateway adds."""
     return changed(
-        kept,
+        found,
         {"dragoman": {"gateway": __version__, "attach": {}}},
         loadSession=True,
-        mcpCapabilities=servers,
         sessionCapabilities={**optional(found, "sessionCapabilities"), **OURS},
     )

@@ -11,13 +11,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Raw
 
 from .. import schema as s
 from ..connection import Connection
-from ..errors import Error
+from ..errors import Error, InvalidRequest
 from ..rpc import Method, Reply
 from .engine import Engine, Entry
 from .fitting import Fit
@@ -27,6 +27,9 @@ from .limits import Limits
 from .logs import records
 from .records import Ended, raw, read_own, update_params
 from .workers import owned
+
+if TYPE_CHECKING:
+    from .mcp_servers import ClientServers
 
 log = logging.getLogger("dragoman")
 
@@ -42,6 +45,11 @@ def may(role: Role | None, needed: Role) -> bool:
     return role is not None and RANK[role] >= RANK[needed]
 
 
+def check_role(role: Role | None, needed: Role) -> None:
+    if not may(role, needed):
+        raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
+
+
 def lesser(one: Role, other: Role) -> Role:
     return min(one, other, key=RANK.__getitem__)
 
@@ -53,6 +61,7 @@ class Visitor(Protocol):
     client: str  # what tells this client from others of the same principal, also when it comes back
     knows_us: bool  # whether it wants to hear what only we say
     introduction: Introduction
+    servers: "ClientServers"  # of MCP, which it has itself
     offers: s.ClientCapabilities
 
     @property
@@ -85,6 +94,7 @@ class Seat:
         echo_until: int = 0,
     ) -> None:
         self.session, self.visitor = session, visitor
+        self._own = bytes(raw({"sessionId": session}))[1:-1]  # in each update that is not of another session
         self.most = most  # it wants to be no more than this, whatever its principal is
         self.role = role
         self.cursor = after
@@ -163,6 +173,8 @@ class Seat:
 
     def show(self, params: Raw, *, is_history: bool = False) -> None:
         """Tell the client an update, as far as it can take it."""
+        if not self.fit.knows_begun and self._own not in bytes(params):
+            return
         if not self._left and (shown := self.fit.update(params, is_history=is_history)) is not None:
             self._note(UPDATE, shown)
 

@@ -8,16 +8,18 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Raw
 
-from ..errors import Error, InternalError, ResourceNotFound, RpcError
+from ..connection import Connection
+from ..errors import Error, InternalError, McpServerUnavailable, ResourceNotFound, RpcError
 from ..relaying import relayed
 from ..rpc import Method
 from . import logs
 from .asks import CANCELLED, Asks
+from .audience import client_teller
 from .card import Card
 from .desk import Desk
 from .engine import Entry, Fenced, Lease
@@ -27,6 +29,7 @@ from .introductions import Introduction
 from .limits import exceeded
 from .link import Link
 from .logs import records
+from .mcp_servers import Ask, SessionServers
 from .outcomes import LOST
 from .records import Answered, Ended, changed, members, optional, own_frame, raw, text, update_frame, update_params
 from .seat import Role, Seat, Visitor
@@ -36,6 +39,8 @@ from .upstream import Upstream
 from .workers import owned
 
 log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
 
 HELD_AT = 4 * 1024 * 1024  # bytes not yet durable, before an agent has to wait
 LENDING_TIMEOUT = 30.0
@@ -59,6 +64,7 @@ class Shared:
         self.seats: list[Seat] = []
         self._desk = desk
         self.history = History(desk.engine, lease, last, desk.metrics, self._publish, self._broke)
+        self.servers = SessionServers(id, card)
         self.link = Link(id, card, self, self.history, desk)
         self.asks = Asks(id, self.history, lambda: list(self.seats), desk.metrics, lambda: self.turns.is_stopping)
         self.turns = Turns(id, self.history, self.summary, self.asks, desk, link=self.link, moved=self._show_queue)
@@ -175,6 +181,15 @@ class Shared:
             self._held = self.link.upstream
             self._held.connection.hold()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether its agent has begun others from it."""
+        return bool(self._children)
+
+    def began(self, id: str) -> bool:
+        """Whether its agent has begun this session, and is still there."""
+        return id in self._children and self.link.upstream is not None and id in self.link.upstream.parties
+
     def _public(self, params: dict[str, Raw]) -> str:
         """What clients call the session a message is about: this one, or one that its agent has begun from it."""
         named = text(params, "sessionId") if self._children else None
@@ -217,15 +232,13 @@ class Shared:
         self.card.state = raw(state)
 
     def introduction(self) -> Introduction:
-        """What an agent that has to be started is told of the clients here.
+        """What the agent is to be told of the clients here.
 
         It stays what it was while a client like that is here, or nobody; else it is what the first said who may
         prompt.
         """
         known = [seat.visitor.introduction for seat in self.seats if seat.may_edit]
-        if known and self.card.introduction not in known:
-            self.card.introduction = known[0]
-        return self.card.introduction
+        return known[0] if known and self.card.introduction not in known else self.card.introduction
 
     async def asked(self, method: str, params: dict[str, Raw]) -> Raw:
         return await self.asks.put(method, {**params, "sessionId": raw(self._public(params))})
@@ -269,6 +282,25 @@ class Shared:
         await self.history.settled(number)
         await seat.reached(number)
 
+    async def served(self, alias: str, ask: Ask) -> Raw:
+        """Ask a client for an MCP server that it has; while it is away, wait a little."""
+        client, id = await self._present(lambda: self.servers.find(alias, self.seats), McpServerUnavailable())
+        return await self.in_turn(client.connection, ask(client.servers, id))
+
+    async def in_turn(self, client: Connection, asking: Coroutine[Any, Any, Raw]) -> Raw:
+        seat = self._seat_of(client)
+        return await (self._in_turn(seat, asking) if seat else asking)
+
+    def tell_client(self, client: Connection, name: str, params: Raw) -> None:
+        if seat := self._seat_of(client):
+            seat.pass_on(self.history.last, name, params)
+        else:
+            client_teller(client)(name, params)
+
+    def _seat_of(self, client: Connection) -> Seat | None:
+        """Where a client sits; nowhere yet while it opens the session."""
+        return next((seat for seat in self.seats if seat.visitor.connection is client), None)
+
     async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
         """Ask the client that owns the workspace for what only it has; while it is away, wait a little."""
         timeout = None if method.endswith("wait_for_exit") else LENDING_TIMEOUT
@@ -287,18 +319,23 @@ class Shared:
                 raise InternalError(f"the client that owns the workspace did not answer: {exc}") from None
 
     async def _owner(self, method: str) -> Seat:
+        def find() -> Seat | None:
+            able = (seat for seat in self.seats if seat.role == "admin" and seat.visitor.lends(method))
+            return next((seat for seat in able if not seat.visitor.connection.closed), None)
+
+        why = "no client that owns this session's workspace is connected"
+        return await self._present(find, InternalError(why, {"kind": "no_workspace_owner"}))
+
+    async def _present(self, find: Callable[[], T | None], missing: RpcError) -> T:
+        """What somebody who is here has, or who comes within a while."""
         try:
             async with asyncio.timeout(self._desk.limits.owner_seconds):
-                while True:
-                    for seat in self.seats:
-                        is_there = seat.role == "admin" and not seat.visitor.connection.closed
-                        if is_there and seat.visitor.lends(method):
-                            return seat
+                while (found := find()) is None:
                     self._came.clear()
                     await self._came.wait()
+                return found
         except TimeoutError:
-            why = "no client that owns this session's workspace is connected"
-            raise InternalError(why, {"kind": "no_workspace_owner"}) from None
+            raise missing from None
 
     def lost(self) -> None:
         self.link.upstream = self._held = None
@@ -363,6 +400,7 @@ class Shared:
         if seat in self.seats:
             self.seats.remove(seat)
             seat.leave()
+            self.servers.withdraw(seat.visitor)
             self._desk.metrics.viewers.add(-1)
             self._show_presence()
             if not self.seats and (patience := self.card.detached.cancel_after) is not None:

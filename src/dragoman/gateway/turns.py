@@ -163,7 +163,7 @@ class Turns:
         self._asks.cancel_all()
         if self._upstream:
             upstream, id = self._upstream
-            upstream.note("session/cancel", raw({"sessionId": id}))
+            upstream.cancel(id)
 
     # The end
 
@@ -264,7 +264,7 @@ class Turns:
     async def _ready(self, turn: Turn) -> Ready | None:
         """The agent; None when the turn is cancelled before, while the agent goes on to start for the next one."""
         if self._starting is None or self._starting.done():  # how it went then does not count by now
-            self._starting = asyncio.ensure_future(self._link.ready())
+            self._starting = asyncio.ensure_future(self._link.ready(may_move=True))
             self._starting.add_done_callback(_look)
         await _first(self._starting, turn, None)
         if turn.cancelled.is_set():
@@ -274,6 +274,7 @@ class Turns:
 
     async def _answered(self, turn: Turn, upstream: Upstream, id: str, params: Raw) -> Raw:
         """What the agent answers to a prompt; an agent that does not stop when it is told to is ended."""
+        upstream.begin_turn(id)
         asking = upstream.ask("session/prompt", params)
         self._upstream = upstream, id  # from here on to cancel is to tell the agent
         try:

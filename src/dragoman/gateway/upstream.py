@@ -41,6 +41,7 @@ from ..transports.translating import TranslatingTransport
 from .audience import Audience
 from .host_questions import answer_of, permission_request
 from .introductions import Introduction, lends
+from .mcp_servers import MESSAGE, AgentServers, Served
 from .principals import PrincipalName, state_of
 from .records import members, optional, raw, session_of, text
 from .workers import owned
@@ -52,6 +53,7 @@ STRANGER_UPDATES = 64  # of each
 LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
 PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
 COMPLETED = "elicitation/complete"
+TOOL_CALL = b'"tool_call'  # what an update of a call has in it
 START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
 OPEN_TIMEOUT = 120.0  # to open, load or resume a session
 CLOSE_TIMEOUT = 10.0
@@ -81,7 +83,7 @@ class Hosted(Struct, frozen=True, kw_only=True):
     state: str | None = None  # where a host keeps its audit log
 
 
-class Party(Protocol):
+class Party(Served, Protocol):
     """A session, as the process behind it sees it."""
 
     def introduction(self) -> Introduction: ...
@@ -111,9 +113,11 @@ class Upstream:
         self._sandbox = sandbox
         self.introduction = introduction
         self.audience = Audience()
+        self.servers = AgentServers(self)  # of MCP, in clients
         self.greeting: dict[str, Raw] = {}  # its answer to initialize
         self.offers = s.AgentCapabilities()
         self.parties: dict[str, Party] = {}  # by the id the agent gave the session
+        self.suggesting: set[str] = set()  # its sessions of next edit suggestions, which have no party
         self.parties_lost = 0  # how many sessions it had when it ended
         self.host: Host | None = None
         self.connection: Connection
@@ -131,7 +135,8 @@ class Upstream:
     @property
     def is_idle(self) -> bool:
         """Whether it runs and nobody would miss what it does just now."""
-        return self.is_alive and not self.parties and not self._opening and not self.audience.is_waiting
+        is_used = self.parties or self.suggesting or self._opening or self.audience.is_waiting
+        return self.is_alive and not is_used
 
     @property
     def is_needed(self) -> bool:
@@ -246,6 +251,7 @@ class Upstream:
     async def open(self, name: str, params: Raw, party: Party) -> tuple[str, Raw]:
         """Ask for a new session; what the agent tells of it right after its answer is not lost."""
         answer: asyncio.Future[tuple[str, Raw]] = asyncio.get_running_loop().create_future()
+        self.servers.add(party)  # which may be asked before the session has an id
 
         def settle(reply: Reply) -> None:
             self.audience.has(reply.id)
@@ -266,8 +272,12 @@ class Upstream:
                     answer.set_exception(exc)
 
         self.audience.expects(self.connection.submit(Method(name, Raw, Raw), params, settle), being_answered())
-        async with self._in_time(name, OPEN_TIMEOUT):
-            return await answer
+        try:
+            async with self._in_time(name, OPEN_TIMEOUT):
+                return await answer
+        except BaseException:
+            self.servers.forget(party)
+            raise
 
     async def reopen(self, name: str, params: Raw) -> Raw:
         """Ask to load or resume a session."""
@@ -292,6 +302,7 @@ class Upstream:
     def adopt(self, id: str, party: Party) -> None:
         """From now on a session's messages are this party's."""
         self.parties[id] = party
+        self.servers.add(party)
         for update in self._strangers.pop(id, ()):
             party.heard(update)
 
@@ -309,19 +320,47 @@ class Upstream:
                 except Error as exc:
                     log.info("an agent did not close a session: %s", exc)
 
+    def can_give_up(self, id: str) -> bool:
+        """Whether another process of this agent can go on with a session that has begun no others."""
+        party, offers = self.parties.get(id), self.offers.session_capabilities
+        is_alone = [whose for whose in self.parties.values() if whose is party] == [party]
+        is_let_go = bool(offers.close) or len(self.parties) == 1
+        return is_alone and is_let_go and bool(offers.resume or self.offers.load_session)
+
     def forget(self, id: str) -> None:
         """Hear no more of a session, nor of those that it has begun."""
         if party := self.parties.pop(id, None):
+            self.servers.forget(party)
             for child in [child for child, whose in self.parties.items() if whose is party]:
                 del self.parties[child]
 
     def _forgo(self, id: str) -> None:
         """Close a session that nobody has."""
-        if self.offers.session_capabilities.close and not self.connection.closed:
-            self.connection.submit(Method("session/close", Raw, Raw), raw({"sessionId": id}), lambda reply: None)
+        if self.offers.session_capabilities.close:
+            self._end("session/close", id)
+
+    def stop_suggesting(self, id: str) -> None:
+        """Close a session of next edit suggestions, which nobody wants any more."""
+        self.suggesting.discard(id)
+        self._end("nes/close", id)
+
+    def _end(self, name: str, id: str) -> None:
+        if not self.connection.closed:
+            self.connection.submit(Method(name, Raw, Raw), raw({"sessionId": id}), lambda reply: None)
 
     def _reclaiming(self, id: str) -> AbstractAsyncContextManager[None]:
         return self.host.reclaiming(id) if self.host else contextlib.nullcontext()
+
+    def begin_turn(self, id: str) -> None:
+        """A session's next prompt is about to be sent: what was allowed in the last one holds no more."""
+        if self.host:
+            self.host.begin_turn(id)
+
+    def cancel(self, id: str) -> None:
+        """Have the agent stop what it does in a session; what was allowed there is allowed no more."""
+        self.note("session/cancel", raw({"sessionId": id}))
+        if self.host:
+            self.host.withdraw_questions(id)
 
     def note(self, name: str, params: Raw) -> None:
         """Tell the agent something; one that does not read is not told."""
@@ -332,7 +371,9 @@ class Upstream:
 
     def _notifications(self) -> dict[str, Method]:
         completed = functools.partial(self.audience.completed, COMPLETED)
-        return {"session/update": _note("session/update", self._heard), COMPLETED: _note(COMPLETED, completed)}
+        known: dict[str, Callable[[Raw], None]] = {"session/update": self._heard, COMPLETED: completed}
+        known[MESSAGE] = self.servers.tell
+        return {name: _note(name, handler) for name, handler in known.items()}
 
     def _unknown_note(self, name: str) -> Method:
         """Whatever else the agent tells: the session it is about, or all clients."""
@@ -349,6 +390,9 @@ class Upstream:
     def _heard(self, params: Raw) -> None:
         found = members(params)
         id = session_of(found)
+        if self.host and TOOL_CALL in bytes(found.get("update", b"")):
+            with contextlib.suppress(codec.Invalid):
+                self.host.note_call(codec.decode(params, s.SessionNotification))
         if party := self.parties.get(id):
             party.heard(found)
         elif id in self._strangers or len(self._strangers) < STRANGERS:
@@ -362,11 +406,25 @@ class Upstream:
             typed, _ = self.host.answers(ClientRole)
             lent = {name: method for name, method in typed.items() if name.startswith(LENT)}
         asked = {PERMISSION: self._asked, ELICITATION: self._elicited}
-        return lent | {name: Method(name, Raw, Raw, handler=handler) for name, handler in asked.items()}
+        return (
+            lent
+            | self.servers.answers()
+            | {name: Method(name, Raw, Raw, handler=handler) for name, handler in asked.items()}
+        )
 
     async def _asked(self, params: Raw) -> Raw:
+        """Put the agent's own question to people, as it is; the host then takes their yes for what it showed."""
         found = members(params)
-        return await self._party(found).asked(PERMISSION, found)
+        answer = await self._party(found).asked(PERMISSION, found)
+        if self.host is None:
+            return answer
+        try:
+            question = codec.decode_params(params, s.RequestPermissionRequest)
+            response = codec.decode(answer, s.RequestPermissionResponse)
+        except codec.Invalid:
+            return answer
+        taken = await self.host.answered(question, response)
+        return answer if taken is response else raw(taken)
 
     async def _elicited(self, params: Raw) -> Raw:
         """A question to the user: of a session, or of the request of a client."""
@@ -413,6 +471,7 @@ class Upstream:
             after()
         parties, self.parties = self.parties, {}
         self.parties_lost = len(parties)
+        self.servers.over()
         for party in parties.values():
             party.lost()
         self._ended(self)

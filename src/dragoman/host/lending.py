@@ -66,11 +66,26 @@ class Lender(Client):
         loan = self._loan(params.session_id)
         return await loan.answer(loan.calls.completed(params))
 
+    async def answered(
+        self, params: s.RequestPermissionRequest, response: s.RequestPermissionResponse
+    ) -> s.RequestPermissionResponse:
+        """What the agent is told whose question people were shown elsewhere, as it was, and answered.
+
+        The answer is written down, and a yes covers the operation that does what they saw, as one given here does.
+        """
+        if (loan := self._loans.get(params.session_id)) is None:
+            return response
+        return await loan.answered(loan.calls.completed(params), response)
+
     def update(self, params: s.SessionNotification) -> None:
+        self.note_call(params)
+        super().update(params)
+
+    def note_call(self, params: s.SessionNotification) -> None:
+        """Keep what an update says of a tool call, should the agent ask about that."""
         if isinstance(params.update, s.ToolCall | s.ToolCallUpdate) and params.session_id in self._loans:
             frame = self.connection.frame
             self._loans[params.session_id].calls.hear(params.update, len(frame) if isinstance(frame, bytes) else 0)
-        super().update(params)
 
     # Files
 

@@ -53,6 +53,12 @@ class Loan:
         cwd, *further = self.workspace.directories
         return await self._permissions.answer(params, workspace=cwd, directories=further)
 
+    async def answered(
+        self, params: RequestPermissionRequest, response: RequestPermissionResponse
+    ) -> RequestPermissionResponse:
+        """The answer that people gave to the agent's own question elsewhere, written down."""
+        return await self._permissions.answered(params, response, workspace=self.workspace.directories[0])
+
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Workspace]:
         """The workspace, which stays open for as long as the block runs."""

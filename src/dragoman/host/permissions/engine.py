@@ -41,6 +41,7 @@ from .memory import Memory
 from .presets import PRESETS, Preset
 from .questions import Asker, Question, about
 from .rules import Rules, user_file
+from .seen import seen
 from .subjects import Subject, subject_of
 from .tokens import LIFETIME as TOKEN_LIFETIME
 from .tokens import Tokens
@@ -215,6 +216,38 @@ class Permissions(Judge):
             self._tokens.grant(params.session_id, params.tool_call.tool_call_id, subject, self.warnings(*claimed))
         is_answer = option is not None and option.kind.startswith("allow") == decision.allowed
         return claims.response(option if is_answer else no)
+
+    async def answered(
+        self,
+        params: s.RequestPermissionRequest,
+        response: s.RequestPermissionResponse,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+    ) -> s.RequestPermissionResponse:
+        """Write down what people answered an agent elsewhere, who were shown its question as it was.
+
+        A yes covers what they certainly saw (`seen`), and no warning, for they were shown none.  One that cannot be
+        written down is none.  Gives what the agent is told.
+        """
+        epoch = self._epochs.get(params.session_id, 0)
+        chosen = getattr(response.outcome, "option_id", None)
+        option = next((option for option in params.options if option.option_id == chosen), None)
+        allows = option is not None and option.kind.startswith("allow")
+        cwd = os.path.realpath(workspace or "/")
+        try:
+            subject = await asyncio.to_thread(subject_of, params.tool_call, cwd)
+            told = claims.told(params, subject)
+            decision = Decision(allows, "somebody at the session chose", asked=True, cancelled=option is None)
+            decision = await self._noted(params.session_id, epoch, told, decision)
+            shown = await asyncio.to_thread(seen, params.tool_call, subject, cwd)
+        except Exception:
+            log.exception("an answer to a permission request could not be written down")
+            decision = Decision(False, "it could not be written down")
+        if decision.allowed and not claims.malformed(params):
+            self._tokens.grant(params.session_id, params.tool_call.tool_call_id, shown, ())
+        if allows and not decision.allowed:
+            return claims.response(claims.preferred(params, "reject_once") if not decision.cancelled else None)
+        return response
 
     async def _claim_decided(
         self, params: s.RequestPermissionRequest, subject: Subject, claimed: Sequence[Situation] | None
