@@ -10,7 +10,7 @@ import pytest
 from .git_states import CONFIGURATIONS, STATES, State
 from .git_table import compare
 
-FEW = ("first_staged", "usual", "submodule_with_a_commit", "rename_with_a_change", "line_ends_by_attribute")
+FEW = ("submodule_with_a_commit", "odd_names")
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)

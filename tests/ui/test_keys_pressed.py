@@ -196,6 +196,16 @@ def test_a_run_ends_where_its_output_cannot_be_written(how: str, prompt: str, tm
     assert ended.returncode == (3 if waits_on else 74 if "full" in how else 0)
 
 
+@pytest.mark.parametrize("prompt", ["ask", "wait", "run echo hello", "echo hello\nask\nwait"])
+def test_a_run_ends_where_nobody_reads_what_it_shows(prompt: str, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [*DRAGOMAN, "run", "--timeout", "6", "--agent", TESTY, "--permissions", "allow-all", prompt]
+    with open(writing, "wb") as nowhere:
+        ended = subprocess.run(words, stdout=nowhere, stderr=nowhere, cwd=tmp_path, timeout=PATIENCE)
+    assert ended.returncode == 0  # as programs do whose reader has had enough
+
+
 def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
     code = """
 import builtins, os, signal, sys
