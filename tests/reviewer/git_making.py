@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 
 from .git_sites import BAD, WORSE, Site
 
@@ -285,6 +286,8 @@ def changed_in_the_same_second(site: Site) -> None:
             file.write("import os")
         status, index = path.stat(), (site.cwd / ".git" / "index").stat()
         if int(index.st_mtime) == int(status.st_mtime) == int(status.st_ctime):
+            while time.time() < int(index.st_mtime) + 1:  # only then nothing else tells
+                time.sleep(0.02)
             return
     raise AssertionError("every second was too short")
 
@@ -438,6 +441,15 @@ def line_ends_by_attribute(site: Site) -> None:
     site.write("ends.py")
     site.commit()
     site.write("ends.py", WORSE.replace("\n", "\r\n"))
+
+
+def line_ends_by_setting(site: Site) -> None:
+    site.start()
+    site.git("config", "core.autocrlf", "true")
+    path = site.write("ends.py", BAD.replace("\n", "\r\n"))
+    site.commit()
+    os.utime(path, (1, 1))
+    site.write("new.py")
 
 
 def changed_by_a_filter(site: Site) -> None:

@@ -28,6 +28,7 @@ from .git_making import (
     intent_to_add,
     large_binary,
     line_ends_by_attribute,
+    line_ends_by_setting,
     link_turned_file,
     linked_worktree,
     links_not_kept,
@@ -212,6 +213,7 @@ STATES = (
     State(link_turned_file, ("old.py:1", "link.py:1"), ("link.py:1",), NOTHING, ("link.py",)),
     State(other_line_ends, ("ends.py:1", *State(usual).review), told={"/review diff": "ends.py: changed, but"}),
     State(line_ends_by_attribute, ("old.py:1", "ends.py:1", "ends.py:4"), ("ends.py:4",), NOTHING, ("ends.py",)),
+    State(line_ends_by_setting, ("ends.py:1", *NEW_OR_OLD), NEW, NOTHING, ("new.py",)),
     State(changed_by_a_filter, NEW_OR_OLD, NEW, NOTHING, ("new.py",)),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal
+from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal, peer
 
 from dragoman.host.permissions import Option, Question
 from dragoman.ui.headless.keys import ALONE, ARMING, PASTE, PASTE_END, TICK, Desk, Keyboard
@@ -179,8 +179,9 @@ UNWRITABLE = {
 }
 
 
-def test_a_question_that_cannot_be_shown_ends_the_run(tmp_path: Path) -> None:
-    words = [*DRAGOMAN, "run", "--agent", TESTY, "echo before\nask\nask\nwait"]
+@pytest.mark.parametrize("agent", [TESTY, peer("patient")], ids=["testy", "one that goes on"])
+def test_a_question_that_cannot_be_shown_ends_the_run(agent: str, tmp_path: Path) -> None:
+    words = [*DRAGOMAN, "run", "--agent", agent, "echo before\nask\nask\nwait"]
     ended = subprocess.run(
         ["sh", "-c", f"exec 2>/dev/full; exec {shlex.join(words)}"], cwd=tmp_path, timeout=PATIENCE
     )

@@ -29,10 +29,10 @@ class Unruly(Agent):
         reading, writing = os.pipe()
         named = f"/proc/{os.getpid()}/fd/{writing}"
         self.commands = Commands()
-        command = ["/bin/sh", "-c", f"echo $$ > {named}; exec sleep 600"]
+        command = ["/bin/sh", "-c", f"setsid sleep 600 & echo $$ $! > {named}; exec sleep 600"]
         self.kept = asyncio.create_task(self.commands.run(command, cwd=turn.session.cwd))
         kept = (await asyncio.to_thread(os.read, reading, 100)).decode()
-        pids = [os.getpid(), in_its_group.pid, in_a_session.pid, int(daemon), int(kept)]
+        pids = [os.getpid(), in_its_group.pid, in_a_session.pid, int(daemon), *map(int, kept.split())]
         await turn.say(f"Started {' '.join(map(str, pids))}.\n")
         self.asked = asyncio.create_task(turn.ask(s.ToolCallUpdate(tool_call_id="call", title="A job")))
         while True:
