@@ -37,6 +37,9 @@ def test_a_second_ctrl_c_kills_the_agent_and_everything_it_started(tmp_path: Pat
         run.see("Started ")
         pids = [int(pid) for pid in run.see(".").split()]
         assert [pid for pid in pids if not is_alive(pid)] == []
+        agent, *_, kept, _ = pids
+        supervisor = int(Path(f"/proc/{kept}/stat").read_text().rpartition(")")[2].split()[1])
+        assert mark_of(supervisor) != mark_of(agent)  # or it would be killed before it could end what it has
         run.see("Press a key:")
         assert termios.tcgetattr(run.fd) != before
         run.press("\x03")
@@ -48,6 +51,11 @@ def test_a_second_ctrl_c_kills_the_agent_and_everything_it_started(tmp_path: Pat
     assert [pid for pid in pids if is_alive(pid)] == []
     assert not asked.exists()  # it was given no time for that
     assert "Traceback" not in run.screen
+
+
+def mark_of(pid: int) -> str:
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return next(line for line in limits if line.startswith("Max file locks"))
 
 
 def is_alive(pid: int) -> bool:
