@@ -21,7 +21,10 @@ def home_directory() -> Path:
         return Path(home)
     import pwd  # which is not there on every system
 
-    return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a user without a name, as containers have them
+        return Path("/")
 
 
 def _in(variable: str, usual: str) -> Path:

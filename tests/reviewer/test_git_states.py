@@ -349,6 +349,21 @@ async def test_what_cannot_be_reviewed_is_an_error_with_a_sentence(reviewer: Cli
         assert caught.value.message.startswith("That cannot be reviewed: ")
 
 
+def test_what_was_not_reviewed_is_no_success(tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "dragoman", "run", "--agent", "reviewer", "--permissions", "allow-reads"]
+    cases = [
+        (no_repository, "/review diff"),
+        (bare, "/review"),
+        (plain, "/review diff nope"),
+        (shallow, "/review diff HEAD~1"),
+    ]
+    for number, (state, prompt) in enumerate(cases):
+        ended = subprocess.run([*run, prompt], cwd=state(tmp_path / str(number)), capture_output=True, timeout=60)
+        assert (ended.returncode, state) == (5, state)
+        assert b"That cannot be reviewed: " in ended.stderr
+        assert b"Nothing" not in ended.stdout.replace(b"Nothing leaves this machine", b"")
+
+
 async def test_a_damaged_repository_is_reviewed_without_git(reviewer: Client, tmp_path: Path) -> None:
     turn = await Reviewing(await reviewer.new_session(cwd=damaged(tmp_path / "damaged"))).say("/review")
     assert {path for path, _, _ in turn.findings} == {"old.py"}

@@ -13,7 +13,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal
+from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal, peer
 
 from dragoman.host.permissions import Option, Question
 from dragoman.ui.headless.keys import ALONE, ARMING, PASTE, PASTE_END, TICK, Desk, Keyboard
@@ -179,8 +179,9 @@ UNWRITABLE = {
 }
 
 
-def test_a_question_that_cannot_be_shown_ends_the_run(tmp_path: Path) -> None:
-    words = [*DRAGOMAN, "run", "--agent", TESTY, "echo before\nask\nask\nwait"]
+@pytest.mark.parametrize("agent", [TESTY, peer("patient")], ids=["testy", "one that goes on"])
+def test_a_question_that_cannot_be_shown_ends_the_run(agent: str, tmp_path: Path) -> None:
+    words = [*DRAGOMAN, "run", "--agent", agent, "echo before\nask\nask\nwait"]
     ended = subprocess.run(
         ["sh", "-c", f"exec 2>/dev/full; exec {shlex.join(words)}"], cwd=tmp_path, timeout=PATIENCE
     )
@@ -194,6 +195,16 @@ def test_a_run_ends_where_its_output_cannot_be_written(how: str, prompt: str, tm
     ended = subprocess.run(["sh", "-c", f"{UNWRITABLE[how]}; exec {words}"], cwd=tmp_path, timeout=PATIENCE)
     waits_on = how == "stderr closed" and "wait" in prompt  # nothing is lost there: it was not wanted
     assert ended.returncode == (3 if waits_on else 74 if "full" in how else 0)
+
+
+@pytest.mark.parametrize("prompt", ["ask", "wait", "run echo hello", "echo hello\nask\nwait"])
+def test_a_run_ends_where_nobody_reads_what_it_shows(prompt: str, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [*DRAGOMAN, "run", "--timeout", "6", "--agent", TESTY, "--permissions", "allow-all", prompt]
+    with open(writing, "wb") as nowhere:
+        ended = subprocess.run(words, stdout=nowhere, stderr=nowhere, cwd=tmp_path, timeout=PATIENCE)
+    assert ended.returncode == 0  # as programs do whose reader has had enough
 
 
 def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:

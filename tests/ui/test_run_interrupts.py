@@ -2,6 +2,7 @@
 
 import os
 import signal
+import termios
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,56 @@ def test_ctrl_c_twice_quits_though_the_agent_takes_no_notice(tmp_path: Path) -> 
         assert run.end() == 130
     assert "Stopping." not in run.screen
     assert "Traceback" not in run.screen
+
+
+def test_a_second_ctrl_c_kills_the_agent_and_everything_it_started(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    with AtTerminal("run", "--agent", peer("unruly", str(asked)), "go", cwd=tmp_path) as run:
+        before = termios.tcgetattr(run.fd)
+        run.see("Started ")
+        pids = [int(pid) for pid in run.see(".").split()]
+        assert [pid for pid in pids if not is_alive(pid)] == []
+        agent, *_, kept, _ = pids
+        supervisor = int(Path(f"/proc/{kept}/stat").read_text().rpartition(")")[2].split()[1])
+        assert mark_of(supervisor) != mark_of(agent)  # or it would be killed before it could end what it has
+        run.see("Press a key:")
+        assert termios.tcgetattr(run.fd) != before
+        run.press("\x03")
+        run.see("once more quits")
+        run.press("\x03")
+        run.see("killing the agent")
+        assert run.end() == 130
+        assert termios.tcgetattr(run.fd) == before
+    assert [pid for pid in pids if is_alive(pid)] == []
+    assert not asked.exists()  # it was given no time for that
+    assert "Traceback" not in run.screen
+
+
+def mark_of(pid: int) -> str:
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return next(line for line in limits if line.startswith("Max file locks"))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended may wait for whoever adopted it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_second_ctrl_c_kills_an_agent_that_does_not_even_start(tmp_path: Path) -> None:
+    waiting, asked = tmp_path / "waiting", tmp_path / "asked"
+    os.mkfifo(waiting)
+    agent = f"sh -c 'trap \"touch {asked}\" TERM; echo $$ > {waiting}; while :; do sleep 1; done'"
+    with AtTerminal("run", "--agent", agent, "hello", cwd=tmp_path) as run:
+        pid = int(waiting.read_text())
+        run.press("\x03")
+        run.see("once more kills")
+        run.press("\x03")
+        assert run.end() == 130
+    assert not asked.exists()
+    assert not is_alive(pid)
 
 
 def test_ctrl_c_quits_at_once_while_the_agent_starts(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, follow: bool = False, dir_fd: int | None = None) -> Iterator[tuple[int, os.stat_result]]:
+def opened(
+    path: str | Path, *, follow: bool = False, dir_fd: int | None = None
+) -> Iterator[tuple[int, os.stat_result]]:
     """Something open for reading, and what it is; nothing waits, whether it is a file or a pipe or a directory."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
@@ -49,7 +51,7 @@ def plain_content(path: str | Path, most: int) -> bytes:
 
     Raises OSError for a pipe or a device, which might never end, and for a file of more than `most` bytes.
     """
-    with opened(Path(path), follow=True) as (fd, status):
+    with opened(path, follow=True) as (fd, status):
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "this is not a plain file", str(path))
         data = content(fd, most + 1)

@@ -5,6 +5,8 @@ import stat
 
 from msgspec import Struct
 
+from .disk import content, opened
+
 MAX_FILE = 4096  # bytes of a file that holds a path or the name of a branch
 
 
@@ -57,16 +59,10 @@ def is_git_directory(path: str) -> bool:
 def short_text(path: str) -> str | None:
     """The text of a short regular file; None for anything else."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened(path, follow=True) as (fd, status):
+            return os.fsdecode(content(fd, MAX_FILE)) if stat.S_ISREG(status.st_mode) else None
     except OSError:
         return None
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        try:
-            return os.fsdecode(file.read(MAX_FILE))
-        except OSError:
-            return None
 
 
 def around(path: str) -> tuple[str, str] | None:

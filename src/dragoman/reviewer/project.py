@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, 
 from msgspec.structs import replace
 
 from ..errors import ConnectionClosed, Error, RpcError
+from ..host.disk import content, opened
 from ..roles import offered
 from ..turn import Turn
 from .changes import Change, added_lines, as_fragment, matches, read_diff
@@ -172,6 +173,8 @@ class Project:
         self._note_nested(changes.nested)
         if changes.unmerged:
             self._left_out.append(f"there are conflicts to resolve in {some(changes.unmerged)}")
+        if changes.unwatched:
+            self._left_out.append(f"{some(changes.unwatched)}: Git was told not to look for changes in it")
         if changes.others:
             self._left_out.append(f"{some(changes.others)}: changed, but without new lines")
         return changes
@@ -308,16 +311,14 @@ class Project:
 def _saved(path: str) -> tuple[int, bytes | None] | None:
     """The size and, for a text of bearable size, the bytes of a regular file; None for anything else."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened(path) as (fd, status):
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            if status.st_size > LARGE:
+                return status.st_size, None
+            data = content(fd, LARGE + 1)
     except OSError:
         return None
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        if status.st_size > LARGE:
-            return status.st_size, None
-        data = file.read(LARGE + 1)
     return None if b"\0" in data[:SNIFFED] else (len(data), data)
 
 

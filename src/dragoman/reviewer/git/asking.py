@@ -1,10 +1,11 @@
 """How Git is asked: with a configuration of ours, so that nothing a repository holds can start a program.
 
 A repository's settings can name programs in dozens of places (filters, fsmonitor, hooks, diff and merge drivers,
-pagers, helpers of remotes, included files), and there are more with every version of Git.  None of them is read.
+pagers, helpers of remotes, included files), and there are more with every version of Git.  None of them counts.
 Git is shown a directory of ours instead, with a `config` of ours, that leads to the repository's objects, refs and
-index.  The user's and the system's settings do not count either, but for the file with the names to ignore.  Only
-plumbing commands are used; none of them writes, fetches, or starts another program.
+index.  Taken over are single words about how files lie on the disk (`KEPT`), without which unchanged files would
+look changed, and from the user the file with the names to ignore.  Only plumbing commands are used; none of them
+writes, fetches, or starts another program.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from typing import Literal
 
 from ...directories import config_directory
 from ...errors import Error
+from ...host.disk import opened
 from ...host.git_directories import GitDirectory, find_git_directory, short_text
 from ..commands import MOST_OUTPUT, CommandError, Commands, program_named
 
@@ -30,19 +32,25 @@ Kind = Literal["no_repository", "bare_repository", "unknown_revision", "git_miss
 OWN = ("logs", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD")
 SHARED = ("objects", "refs", "packed-refs", "shallow", "reftable")
 _HEAD = re.compile(r"ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64}")
+# Settings that say how files lie on the disk; each is a word that names no program and no path.
+KEPT = ("autocrlf", "checkstat", "eol", "filemode", "ignorecase", "precomposeunicode", "symlinks", "trustctime")
+_KEPT = rf"^(core\.({'|'.join((*KEPT, 'excludesfile'))})|extensions\.objectformat)$"
+_WORD = re.compile(r"\w{0,20}", re.ASCII)
 CONFIG = """\
 [core]
 \trepositoryFormatVersion = {version}
 \tbare = false
 \tfsmonitor = false
+\tsparseCheckout = {is_sparse}
 \thooksPath = /dev/null
 \tattributesFile = /dev/null
 \texcludesFile = {ignored}
-[protocol]
+{kept}[protocol]
 \tallow = never
 [gc]
 \tauto = 0
 """
+PLACES = ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME")  # where a user may have said that their settings are
 ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": "none",
@@ -78,6 +86,11 @@ class Asking:
     ) -> None:
         self._commands, self._cwd, self._git, self._environ = commands, cwd, git, environ
         self.found = found
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only some of the repository's files are checked out."""
+        return _is_sparse(self.found)
 
     async def ask(self, *words: str, stdin: bytes = b"") -> bytes:
         """What a command of Git prints; raises GitFailed, or RepositoryError when there is no answer at all."""
@@ -127,7 +140,8 @@ async def asking(commands: Commands, cwd: str) -> AsyncIterator[Asking]:
         raise RepositoryError("bare_repository", words)
     with tempfile.TemporaryDirectory(prefix="dragoman-git-") as directory:
         try:
-            await asyncio.to_thread(_furnish, directory, found, await _ignored_by_user(commands, git))
+            settings = await _settings(commands, git, found)
+            await asyncio.to_thread(_furnish, directory, found, settings)
         except OSError as exc:
             words = f"the repository {found.top} cannot be read: {exc.strerror or exc}"
             raise RepositoryError("unreadable_repository", words) from exc
@@ -141,18 +155,29 @@ async def asking(commands: Commands, cwd: str) -> AsyncIterator[Asking]:
         yield Asking(commands, cwd, git, found, environ)
 
 
-def _furnish(directory: str, found: GitDirectory, ignored: str) -> None:
-    """Make a Git directory that leads to the data of another one, and to none of its settings."""
+def _furnish(directory: str, found: GitDirectory, settings: Mapping[str, str]) -> None:
+    """Make a Git directory that leads to the data of another one, and to no programs that its settings name."""
     _link(directory, found.path, (*OWN, *_parts_of_index(found.path)))
     _link(directory, found.shared, SHARED)
     os.mkdir(os.path.join(directory, "info"))
     _link(os.path.join(directory, "info"), os.path.join(found.shared, "info"), ("exclude",))
     _write(os.path.join(directory, "HEAD"), _head(found))
     _copy(_index(found), os.path.join(directory, "index"))  # ours can be refreshed, theirs is left alone
-    extensions = _extensions(found.shared)
-    lines = "".join(f"\t{name} = {value}\n" for name, value in extensions.items())
-    config = CONFIG.format(version=int(bool(extensions)), ignored=_quoted(ignored))
-    _write(os.path.join(directory, "config"), config + (f"[extensions]\n{lines}" if lines else ""))
+    extensions = _extensions(found.shared, settings)
+    ignored = settings.get("core.excludesfile", str(config_directory().with_name("git") / "ignore"))
+    config = CONFIG.format(
+        version=int(bool(extensions)),
+        is_sparse=str(_is_sparse(found)).lower(),
+        ignored=_quoted(ignored),
+        kept=_lines({name: value for name in KEPT if (value := settings.get(f"core.{name}")) is not None}),
+    )
+    _write(
+        os.path.join(directory, "config"), config + (f"[extensions]\n{_lines(extensions)}" if extensions else "")
+    )
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"\t{name} = {value}\n" for name, value in settings.items())
 
 
 def _link(directory: str, source: str, names: Sequence[str]) -> None:
@@ -168,15 +193,15 @@ def _write(path: str, text: str) -> None:
 
 def _copy(source: str, target: str) -> None:
     """Copy a file, if there is one; a pipe or a device would never end."""
-    try:
-        fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    if not os.path.lexists(source):
         return
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+    with opened(source, follow=True) as (fd, status):
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "its index is not a file")
-        with open(target, "wb") as copy:
+        with open(fd, "rb", closefd=False) as file, open(target, "wb") as copy:
             shutil.copyfileobj(file, copy)
+    # What was changed in the second in which the index was written has to be compared, and Git knows it by this.
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _head(found: GitDirectory) -> str:
@@ -202,28 +227,41 @@ def _parts_of_index(path: str) -> list[str]:
     return [name for name in os.listdir(path) if name.startswith("sharedindex.")]
 
 
-def _extensions(shared: str) -> dict[str, str]:
-    """How the repository's data are laid out, told by the data: as far as it differs from the usual way."""
+def _is_sparse(found: GitDirectory) -> bool:
+    return os.path.exists(os.path.join(found.path, "info", "sparse-checkout"))
+
+
+def _extensions(shared: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """How the repository's data are laid out, as far as it differs from the usual way."""
     found = {"refStorage": "reftable"} if os.path.isdir(os.path.join(shared, "reftable")) else {}
-    return {**found, "objectFormat": "sha256"} if _has_long_names(shared) else found
+    is_long = settings.get("extensions.objectformat", "").lower() == "sha256"
+    return {**found, "objectFormat": "sha256"} if is_long else found
 
 
-def _has_long_names(shared: str) -> bool:
-    """Whether the repository says that it names objects by SHA-256."""
-    lines = (short_text(os.path.join(shared, "config")) or "").lower().splitlines()
-    return any("".join(line.split()) == "objectformat=sha256" for line in lines)
+async def _settings(commands: Commands, git: str, found: GitDirectory) -> dict[str, str]:
+    """What is taken over of the user's settings, and of the repository's, which come first."""
+    own = os.path.join(found.shared, "config")
+    user = await _asked_for(commands, git, "--global", "--includes")
+    user.pop("extensions.objectformat", None)
+    repository = await _asked_for(commands, git, "--file", own) if os.path.isfile(own) else {}
+    repository.pop("core.excludesfile", None)
+    return {
+        name: value
+        for name, value in {**user, **repository}.items()
+        if name == "core.excludesfile" or _WORD.fullmatch(value)
+    }
 
 
-async def _ignored_by_user(commands: Commands, git: str) -> str:
-    """The file with the names that the user always ignores, whatever the repository."""
+async def _asked_for(commands: Commands, git: str, *where: str) -> dict[str, str]:
+    """Settings from one file; reading it starts nothing."""
     try:
-        words = ("config", "--global", "--includes", "--type=path", "--get", "core.excludesFile")
-        set_by_user = await commands.run([git, *words], cwd="/", timeout=TIMEOUT)
+        words = ("config", *where, "--type=path", "-z", "--get-regexp", _KEPT)
+        environ = {name: value for name in PLACES if (value := os.environ.get(name))}
+        result = await commands.run([git, *words], cwd="/", env=environ, timeout=TIMEOUT)
     except CommandError as exc:
         raise RepositoryError("unreadable_repository", f"Git gave no answer: {exc}") from exc
-    if set_by_user.code == 0:
-        return os.fsdecode(set_by_user.stdout).removesuffix("\n")
-    return str(config_directory().with_name("git") / "ignore")
+    entries = [entry.partition("\n") for entry in os.fsdecode(result.stdout).split("\0") if entry]
+    return {name: value for name, _, value in entries}
 
 
 def _quoted(text: str) -> str:

@@ -17,12 +17,13 @@ EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
 EMPTY_TREE[64] = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 AT_ONCE = 16 * 1024 * 1024  # bytes of files read by one command
 # The same whatever the user or the repository has set: which lines, named how, without starting anything.
-_RAW = ("--raw", "-z", "--no-renames", "--ignore-submodules=dirty", "--relative")
+_ALL = ("--no-renames", "--relative", "--ita-invisible-in-index")
+_RAW = (*_ALL, "--raw", "-z", "--ignore-submodules=dirty")
 _PATCH = (
-    *("-p", "--unified=0", "--no-renames", "--ignore-submodules=all", "--relative", "--no-color", "--no-ext-diff"),
+    *(*_ALL, "-p", "--unified=0", "--ignore-submodules=all", "--no-color", "--no-ext-diff"),
     *("--no-textconv", "--ignore-cr-at-eol", "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers"),
 )
-_NUMBERS = ("--numstat", "-z", "--no-renames", "--ignore-submodules=all", "--relative", "--no-textconv")
+_NUMBERS = (*_ALL, "--numstat", "-z", "--ignore-submodules=all", "--no-textconv")
 
 
 class Listing(Struct, frozen=True):
@@ -40,6 +41,7 @@ class Changes(Struct, frozen=True):
     unmerged: Sequence[str] = ()
     others: Sequence[str] = ()  # that have no new lines: removed, linked, or other than text
     blobs: dict[str, str] = {}  # of staged files: the names of their contents
+    unwatched: Sequence[str] = ()  # in which Git was told not to look for changes
 
 
 class _Entry(Struct, frozen=True):
@@ -55,6 +57,28 @@ class _Entry(Struct, frozen=True):
         return self.status != "D" and self.modes[1] not in (LINK, SUBMODULE)
 
 
+class _Listed(Struct, frozen=True):
+    """A file that Git knows, or that it does not ignore."""
+
+    path: str
+    tag: str
+    mode: str = ""
+    stage: str = "0"
+
+    @property
+    def is_new(self) -> bool:
+        return self.tag == "?"
+
+    @property
+    def is_nested(self) -> bool:
+        return self.mode == SUBMODULE
+
+    @property
+    def is_unwatched(self) -> bool:
+        """Whether Git takes it for unchanged, whatever it says: `git update-index` can be told so in two ways."""
+        return self.tag.islower() or self.tag == "S"
+
+
 class Repository:
     """A directory under Git, which is asked and never told."""
 
@@ -64,13 +88,10 @@ class Repository:
     async def files(self) -> Listing:
         """Every file that is not ignored; raises RepositoryError."""
         async with asking(self._commands, self._cwd) as git:
-            tracked = _names(await git.told("ls-files", "-z", "--stage"))
-            new = _names(await git.told("ls-files", "-z", "--others", "--exclude-standard"))
-        entries = [entry.partition("\t") for entry in tracked]
-        files = [path for facts, _, path in entries if not facts.startswith((LINK, SUBMODULE))]
-        nested = [path for facts, _, path in entries if facts.startswith(SUBMODULE)]
-        nested += [path.rstrip("/") for path in new if path.endswith("/")]
-        return Listing(sorted({*files, *(path for path in new if not path.endswith("/"))}), nested)
+            listed = await _listed(git)
+        # What was a link or a file may be something else by now: whoever reads it finds out.
+        files = {entry.path for entry in listed if not entry.is_nested}
+        return Listing(sorted(files), [entry.path for entry in listed if entry.is_nested])
 
     async def staged(self) -> Changes:
         """What the next commit would add; raises RepositoryError."""
@@ -86,11 +107,23 @@ class Repository:
             with suppress(GitFailed):  # that is how it says that something has changed
                 await git.ask("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh")
             changes = await _changes(git, await _commit(git, since))
-            new = _names(await git.told("ls-files", "-z", "--others", "--exclude-standard"))
-        whole = [*changes.unmerged, *(path for path in new if not path.endswith("/"))]
-        files = [change for change in changes.files if change.path not in changes.unmerged]
-        nested = [*changes.nested, *(path.rstrip("/") for path in new if path.endswith("/"))]
-        return replace(changes, files=[*files, *(Change(path, {}, {}) for path in whole)], nested=nested)
+            listed = await _listed(git)
+        known = {change.path for change in changes.files}
+        unmerged = {entry.path for entry in listed if entry.stage != "0"}
+        new = {entry.path for entry in listed if entry.is_new and not entry.is_nested}
+        # Git is not asked what has changed inside of another repository: that would take the settings there.
+        nested = {*changes.nested, *(entry.path for entry in listed if entry.is_nested and self._has_files(entry))}
+        return replace(
+            changes,
+            files=[*changes.files, *(Change(path, {}, {}) for path in sorted((new | unmerged) - known))],
+            nested=sorted(nested),
+            unmerged=sorted(unmerged),
+            unwatched=[entry.path for entry in listed if entry.is_unwatched and not git.is_sparse],
+        )
+
+    def _has_files(self, entry: "_Listed") -> bool:
+        """Whether a repository in the repository was fetched."""
+        return os.path.lexists(os.path.join(self._cwd, entry.path, ".git"))
 
     async def contents(self, blobs: Sequence[str], largest: int) -> dict[str, bytes | int]:
         """What blobs hold, or the size alone of those that are larger; raises RepositoryError."""
@@ -140,20 +173,39 @@ async def _changes(git: Asking, *against: str) -> Changes:
     patch = (await git.told("diff-index", *_PATCH, *against)).decode(errors="replace")
     changed = {change.path: change for change in read_diff(patch)}
     files = {entry.path: entry for entry in entries if entry.is_file}
+    same: set[str] = set()
     if files.keys() - changed.keys():  # what has no lines for Git may be text for us
         listed = (await git.told("diff-index", *_NUMBERS, *against)).decode(errors="surrogateescape")
-        binary = {line[len("-\t-\t") :] for line in listed.split("\0") if line.startswith("-\t-\t")}
+        numbers = [line.split("\t", 2) for line in listed.split("\0") if line]
+        binary = {path for added, _, path in numbers if added == "-"}
         whole = {path for path, entry in files.items() if entry.status == "T" or path in binary}
         changed |= {path: Change(path, {}, {}) for path in whole}
+        # The index alone differs: the file itself says what it did.
+        same = {path for path, entry in files.items() if entry.status == "M"} - {path for *_, path in numbers}
     known = changed.keys() & files.keys()
     nested = [entry.path for entry in entries if entry.modes[1] == SUBMODULE]
     return Changes(
         [changed[path] for path in files if path in known],
         nested,
         sorted({entry.path for entry in entries if entry.status == "U"}),
-        sorted({entry.path for entry in entries if entry.status != "U"} - {*known, *nested}),
+        sorted({entry.path for entry in entries if entry.status != "U"} - {*known, *nested, *same}),
         {path: entry.blob for path, entry in files.items()},
     )
+
+
+async def _listed(git: Asking) -> list[_Listed]:
+    """What is in the index, and what could be added to it."""
+    words = ("-z", "-t", "-v", "--stage", "--cached", "--others", "--exclude-standard")
+    return [_read_listed(line) for line in _names(await git.told("ls-files", *words))]
+
+
+def _read_listed(line: str) -> _Listed:
+    tag, _, rest = line.partition(" ")
+    if tag == "?":
+        return _Listed(rest.rstrip("/"), tag, SUBMODULE if rest.endswith("/") else "")
+    facts, _, path = rest.partition("\t")
+    mode, _, stage = facts.split()
+    return _Listed(path, tag, mode, stage)
 
 
 def _entries(raw: bytes) -> Iterator[_Entry]:

@@ -18,6 +18,8 @@ from ...host.audit import Redactor
 from ...host.permissions import RulesError
 from ...host.processes import Launch, start
 from ...host.terminals import landlock
+from ...host.terminals.keeper.processes import end_with_keepers, new_mark, wear
+from ...owning import own
 from ...session import Session
 from ..output import complaint, install
 from .attachments import attached
@@ -45,7 +47,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Run:
-    """One run, and the ways to stop it: gently by cancelling its turn, or at once."""
+    """One run, and the ways to stop it: by cancelling its turn, by ending the agent, or by killing it."""
 
     def __init__(self, order: Order, view: View, host: Reception) -> None:
         self._order, self._view, self._host = order, view, host
@@ -53,9 +55,13 @@ class Run:
         self._work: asyncio.Task[Outcome] | None = None
         self._stopped: int | None = None  # the exit code, once somebody wanted it to stop
         self._ending = False
+        self._signals = 0  # how often somebody wanted it to stop
+        self._mark = new_mark()  # by which all is found that the agent starts
+        self._killing: asyncio.Task[list[int]] | None = None
 
     async def __call__(self) -> Outcome:
         loop = asyncio.get_running_loop()
+        wear(self._mark)
         self._work = asyncio.create_task(self._take_turn(), name="turn")
         timer = loop.call_later(self._order.timeout, self._time_is_up) if self._order.timeout else None
         heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # unlike under nohup
@@ -148,12 +154,29 @@ class Run:
             self._view.remark(f"sandbox: {landlock.described(landlock.version())}")
 
     def _interrupt(self, number: int) -> None:
-        if number == signal.SIGINT and self._session and self._stopped is None:
+        self._signals += 1
+        if self._signals > 1:
+            self._kill()
+        elif number == signal.SIGINT and self._session and self._stopped is None:
             self._cancel(INTERRUPTED, "cancelling; Ctrl-C once more quits")
         else:
-            if self._stopped is not None and not self._ending:
-                self._view.remark("ending the agent")
+            if number == signal.SIGINT and not self._ending:
+                self._view.remark("ending the agent; Ctrl-C once more kills it")
             self._quit(INTERRUPTED)
+
+    def _kill(self) -> None:
+        """End everything without a last word: the agent, and what it has started, wherever that has gone."""
+        self._quit(INTERRUPTED)
+        if self._killing is None:
+            self._view.remark("killing the agent and what it has started")
+            if self._host.isolation:
+                self._host.isolation.kill()
+            self._killing = own(asyncio.to_thread(end_with_keepers, self._mark), "killing")
+
+    async def killed(self) -> None:
+        """Wait until nothing is left of an agent that was killed."""
+        if self._killing and (left := await self._killing):
+            self._view.remark(f"these processes could not be ended: {', '.join(map(str, left))}")
 
     def _time_is_up(self) -> None:
         if self._session:
@@ -210,6 +233,7 @@ async def run(order: Order) -> int:
                 await host.follow_up()
             finally:
                 await host.let_go()
+                await turn.killed()
         except Error as exc:  # the user's own rules or log are no good
             outcome = Outcome(USAGE, error=str(exc))
         view.ended(outcome)

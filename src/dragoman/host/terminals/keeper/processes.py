@@ -171,6 +171,28 @@ def wear(mark: int) -> None:
             resource.setrlimit(FILE_LOCKS, (mark, mark))
 
 
+def take_off_mark() -> None:
+    """Wear no mark of those above any more: a keeper ends by itself, in order, once its owner is gone."""
+    if LINUX and (hard := resource.getrlimit(FILE_LOCKS)[1]) != resource.RLIM_INFINITY:
+        wear(_keepers_mark(hard))
+
+
+def _keepers_mark(mark: int) -> int:
+    """What keepers wear below a mark: above all marks of commands, which can only be lower."""
+    return mark - 1 if mark else 0
+
+
+def end_with_keepers(mark: int) -> list[int]:
+    """Kill all processes that have a mark, and wait until keepers below have ended what they run.
+
+    Gives those that are left.  Blocks, so call it in a thread.
+    """
+    left, deadline = end_marked(mark), time.monotonic() + PATIENCE
+    while (keepers := _marked(_keepers_mark(mark))) and time.monotonic() < deadline:
+        time.sleep(PAUSE)
+    return [*left, *keepers]
+
+
 def end_marked(mark: int, patience: float = PATIENCE) -> list[int]:
     """Kill all processes that have a mark; gives those that could not be.  Blocks, so call it in a thread."""
     deadline, found = time.monotonic() + patience, _marked(mark)
@@ -187,7 +209,8 @@ def end_marked(mark: int, patience: float = PATIENCE) -> list[int]:
 def _marked(mark: int) -> list[int]:
     if not mark:
         return []
-    return [pid for pid in _all() if _mark_of(pid) == mark and parent_of(pid) is not None]
+    others = [pid for pid in _all() if pid != os.getpid()]
+    return [pid for pid in others if _mark_of(pid) == mark and parent_of(pid) is not None]
 
 
 def _mark_of(pid: int) -> int | None:

@@ -8,7 +8,7 @@ import time
 
 from .commands import fork_or_none
 from .control_groups import end_left_over, own_group
-from .processes import PATIENCE, adopt_orphans, descendants, kill_children, reaped, send_to
+from .processes import PATIENCE, adopt_orphans, descendants, kill_children, reaped, send_to, take_off_mark
 from .supervisor import Woken, polling, receive, run_supervisor
 
 AGAIN = 0.1  # seconds until what should be dead is killed once more
@@ -24,6 +24,7 @@ class Keeper:
     def keep(self) -> None:
         """Run commands until the owner is gone and nothing is left."""
         adopt_orphans()
+        take_off_mark()
         end_left_over(self._group)
         waiting, has_orphans = polling(self._control.fileno(), self._woken.fd, self._owner), False
         while True:

@@ -169,12 +169,14 @@ def _look(root: int, path: str) -> _Found:
 
 
 def _content(name: str, parent: int) -> bytes | None:
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
-    except OSError:
+        with open(name, "rb", opener=opener) as file:
+            content = file.read(MOST_KEPT + 1)
+    except OSError:  # it is gone, or a directory by now
         return None
-    with open(fd, "rb") as file:
-        content = file.read(MOST_KEPT + 1)
     return content if len(content) <= MOST_KEPT else None
 
 

@@ -1,0 +1,77 @@
+"""What the reviewer names in a state of a repository, compared with what it must name."""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman import InvalidParams, connect
+
+from .conftest import REVIEWER, Reviewing, User
+from .git_states import Failure, Site, State, made
+
+
+async def compare(state: State, at: Path, configuration: str = "none") -> None:
+    """Say everything to the reviewer that the table has, and raise AssertionError where its answers differ."""
+    with made(state, at, configuration) as site:
+        async with connect(REVIEWER, User("apply-all"), env=site.env, inherit_env=False) as client:
+            session = Reviewing(await client.new_session(cwd=site.cwd))
+            before = _content(site.at)
+            for prompt, expected in state.prompts.items():
+                where = f"{state.name}, {configuration}, {prompt}"
+                named, text = await _named(session, prompt)
+                after = _content(site.at)
+                if prompt.startswith("/fix"):
+                    if not isinstance(named, Failure):
+                        named = sorted(
+                            _inside(path, site)
+                            for path in before.keys() | after.keys()
+                            if before.get(path) != after.get(path)
+                        )
+                else:
+                    assert after == before, f"{where}: something was changed by looking at it"
+                assert named == (expected if isinstance(expected, Failure) else sorted(expected)), (
+                    f"{where}: {text}"
+                )
+                expected_note = state.told.get(prompt)
+                assert (expected_note or "") in text, f"{where}: {text}"
+                if not prompt.startswith("/fix"):
+                    assert bool(_notes(text)) == bool(expected_note and "Nothing" not in expected_note), (
+                        f"{where}: {text}"
+                    )
+        assert not site.ran.exists(), f"{state.name}, {configuration}: a program of the user's settings was run"
+
+
+async def _named(session: Reviewing, prompt: str) -> tuple[Sequence[str] | Failure, str]:
+    """Where unused imports are found, or why nothing can be looked at; and what is said."""
+    try:
+        turn = await session.say(prompt)
+    except InvalidParams as exc:
+        assert isinstance(exc.data, dict)
+        assert exc.message.startswith("That cannot be reviewed: ")
+        return Failure(exc.data["kind"]), exc.message
+    assert turn.stop_reason == "end_turn"
+    return sorted(f"{path}:{line}" for path, line, code in turn.findings if code == "F401"), turn.text
+
+
+def _notes(text: str) -> list[str]:
+    """What is said of files that were not reviewed, besides those in a language nobody knows."""
+    notes = [line.removeprefix("- Note: ") for line in text.splitlines() if line.startswith("- Note: ")]
+    return [note for note in notes if not note.startswith(("nobody here knows", "only the syntax"))]
+
+
+def _content(at: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below a directory, Git's own files included."""
+    found = {}
+    for top, directories, files in os.walk(at):
+        for name in (*directories, *files):
+            path = os.path.join(top, name)
+            status = os.lstat(path)
+            is_file, is_link = stat.S_ISREG(status.st_mode), stat.S_ISLNK(status.st_mode)
+            data = Path(path).read_bytes() if is_file else os.fsencode(os.readlink(path)) if is_link else b""
+            found[path] = status.st_mode, data
+    return found
+
+
+def _inside(path: str, site: Site) -> str:
+    return os.path.relpath(path, site.cwd)
