@@ -265,6 +265,24 @@ async def test_an_import_that_another_module_takes_from_there_is_not_unused(
     assert done.returncode == 0, done.stderr
 
 
+async def test_an_import_that_is_there_for_others_or_for_what_it_does_is_left(project: Path, write: Write) -> None:
+    write("shop/__init__.py", "")
+    write("shop/plugins.py", "print('loaded')\n")
+    write("shop/errors.py", "class Gone(Exception):\n    pass\n")
+    kept = {
+        "shop/app.py": "import shop.plugins\nfrom shop.errors import Gone\n\n\ndef f():\n    return 1\n",
+        "tests/test_app.py": "from shop.errors import Gone\n\n\ndef test_f(Gone):\n    assert Gone\n",
+        "tests/test_imports.py": "def load():\n    import shop.nowhere\n",
+        "tests/conftest.py": "from shop.errors import Gone\n\n\ndef f():\n    return 1\n",
+    }
+    paths = {name: write(name, text) for name, text in kept.items()}
+    unused = write("tests/test_unused.py", "from shop.errors import Gone\n\n\ndef test_f():\n    assert 1\n")
+    async with reviewing(project, User("apply-all")) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert {name: path.read_text() for name, path in paths.items()} == kept
+    assert unused.read_text() == "\n\ndef test_f():\n    assert 1\n" and "Repaired 1 finding" in turn.text
+
+
 async def test_a_file_that_a_repair_empties_is_repaired(project: Path, write: Callable[[str, str], Path]) -> None:
     path = write("a.py", "import os\n")
     async with reviewing(project, User("apply-all")) as reviewer:

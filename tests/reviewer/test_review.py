@@ -387,6 +387,23 @@ async def test_files_of_which_only_the_syntax_was_looked_at_are_named(project: P
     assert "only the syntax was looked at in 5 files (4 .js and 1 .rs)" in turn.text
 
 
+async def test_what_tests_work_on_is_looked_at_for_secrets_alone_unless_it_is_named(
+    project: Path, write: Write
+) -> None:
+    write("tests/data/a.json", '{"tea": 1,}\n')
+    write("tests/data/b.py", f"import os  # TODO\nkey = 'AKIA{'Q3ZKJ5W7XN2LPV4T'}'\n")
+    (project / "tests" / "data" / "latin_1.txt").write_bytes(b"caf\xe9\n")
+    write("tests/c.json", '{"tea": 1,}\n')
+    async with reviewing(project) as reviewer:
+        everything = await reviewer.say("/review")
+        directory = await reviewer.say("/review tests/data")
+        file = await reviewer.say("/review tests/data/a.json")
+    assert everything.findings == {("tests/data/b.py", 2, "secret"), ("tests/c.json", 1, "json-trailing-comma")}
+    assert "tests work on it, so it was looked at for secrets alone" in everything.text
+    assert directory.codes == {"json-trailing-comma", "F401", "todo", "secret", "not-utf-8"}
+    assert file.findings == {("tests/data/a.json", 1, "json-trailing-comma")}
+
+
 # Secrets
 
 
