@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ..findings import Finding, Source
 from .places import is_test
 from .python import parsed
+from .shared_defaults import is_only_read
 
 _GONE = re.compile(  # with Python 2
     r"`(?:unicode|basestring|long|raw_input|xrange|unichr|cmp|file|reduce|buffer|execfile|reload|apply|intern)`"
@@ -20,16 +21,14 @@ _VERSION = re.compile(
 _TYPE_IGNORE = re.compile(r"#\s*type:\s*ignore")
 _NEWER = "requires-python"  # what Ruff advises where a later Python has the name
 _FOR_PYTHON_2 = re.compile(r"#![^\n]*\bpython2\b")
-_CHANGING = {
-    *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem"),
-    *("add", "discard", "difference_update", "intersection_update", "symmetric_difference_update"),
-}
-_HANDED_ON = re.compile(r"(?i)exc_info|format_exc|print_exc|handle_?(?:error|exception)|^exception$")
+_PLAIN = re.compile(
+    r"(?i)assert|(?:print|bool|str|repr|all|any|int|list)$"
+)  # calls that see nothing but the answer
+_EXCUSED = re.compile(r"#\s*(?:pylint:\s*disable|nosec)")  # by another linter
+_HANDED_ON = re.compile(r"(?i)exc_info|reraise|format_exc|print_exc|handle_?(?:error|exception)|^exception$")
 _FIRST = re.compile(r"from line (\d+)")
 # Where a query has a value, not a name: only there a parameter can take its place.
-_VALUE = re.compile(
-    r"(?is)(?:[=<>]|\b(?:like|in|values|limit|offset|between|and))[\s(]*[\"']*\s*(?:%[sdr(]|\{|\+|[\"']+\s*[+%])"
-)
+_VALUE = re.compile(r"(?is)(?:[=<>]|\blike)[\s(]*[\"']*\s*(?:%[sdr(]|\{|\+|[\"']+\s*[+%])")
 
 
 def certain(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
@@ -46,12 +45,19 @@ def certain(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Find
 def _is_doubtful(finding: Finding, source: Source, trees: dict[str, ast.Module | None]) -> bool:
     if _FOR_PYTHON_2.match(source.text):
         return True
+    if _EXCUSED.search(_line(source, finding)):
+        return True
     if finding.code not in _DOUBTS:
         return False
     if source.path not in trees:
         trees[source.path] = _tree(source)
     tree = trees[source.path]
     return tree is not None and _DOUBTS[finding.code](finding, source, tree)
+
+
+def _line(source: Source, finding: Finding) -> str:
+    lines = source.text.split("\n")
+    return lines[finding.line - 1] if finding.line <= len(lines) else ""
 
 
 def _tree(source: Source) -> ast.Module | None:
@@ -68,13 +74,17 @@ def _is_condition_of_a_query(finding: Finding, source: Source, tree: ast.Module)
 
 def _overloaded(tree: ast.Module) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if not node.func.attr.lower().startswith("assert"):
-                yield from (child for child in node.args if _is_comparison(child))
+        if isinstance(node, ast.Call) and not _PLAIN.match(_called(node)):
+            yield from (child for child in node.args if _is_comparison(child))
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
             yield from (child for child in (node.left, node.right) if _is_comparison(child))
         elif isinstance(node, ast.Subscript) and _is_comparison(node.slice):
             yield node.slice
+
+
+def _called(call: ast.Call) -> str:
+    """The last word of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _is_comparison(node: ast.AST) -> bool:
@@ -109,7 +119,7 @@ def _is_for_another_python(finding: Finding, source: Source, tree: ast.Module) -
     """Whether a name is looked up only where it exists, or a type checker was told not to mind."""
     if source.path.endswith("__init__.py") and _is_submodule(finding, tree):
         return True
-    if _NEWER in finding.message or _TYPE_IGNORE.search(source.text.split("\n")[finding.line - 1]):
+    if _NEWER in finding.message or _TYPE_IGNORE.search(_line(source, finding)):
         return True
     return bool(_GONE.search(finding.message)) and finding.line in _lines(_guarded(source, tree))
 
@@ -164,13 +174,15 @@ def _watched(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _expects(context: ast.expr) -> bool:
     """Whether a context is one that waits for an exception or a warning."""
-    function = context.func if isinstance(context, ast.Call) else context
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name.lower().endswith(("raises", "raisesregex", "warns", "suppress"))
+    return isinstance(context, ast.Call) and _called(context).lower().endswith(
+        ("raises", "raisesregex", "warns", "suppress")
+    )
 
 
 def _is_name_in_a_query(finding: Finding, source: Source, tree: ast.Module) -> bool:
     """Whether a query is put together of names alone, of tables and columns, which cannot be parameters."""
+    if is_test(source.path):
+        return True
     last = max(
         (
             node.end_lineno or node.lineno
@@ -182,67 +194,23 @@ def _is_name_in_a_query(finding: Finding, source: Source, tree: ast.Module) -> b
     return not _VALUE.search("\n".join(source.text.split("\n")[finding.line - 1 : last]))
 
 
-def _is_only_read(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a default that all calls share is neither changed nor handed on by its function."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            names = [name for name, default in _defaults(node.args) if default.lineno == finding.line]
-            if names:
-                return not any(_is_used_up(name, node) for name in names)
-    return False
-
-
-def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
-    placed = [*arguments.posonlyargs, *arguments.args]
-    with_default = placed[len(placed) - len(arguments.defaults) :]
-    yield from ((one.arg, default) for one, default in zip(with_default, arguments.defaults, strict=True))
-    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            yield one.arg, default
-
-
-def _is_used_up(name: str, function: ast.AST) -> bool:
-    """Whether a function changes what has this name, or gives it to somebody who may."""
-    for node in ast.walk(function):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method)) if owner == name:
-                if method in _CHANGING:
-                    return True
-            case ast.Subscript(value=ast.Name(id=owner), ctx=ast.Store() | ast.Del()) if owner == name:
-                return True
-            case ast.AugAssign(target=ast.Name(id=owner)) if owner == name:
-                return True
-            case ast.Assign() | ast.AnnAssign() | ast.Return() | ast.Yield() if _may_be(node.value, name):
-                return True
-    return False
-
-
-def _may_be(value: ast.expr | None, name: str) -> bool:
-    """Whether an expression can be what has this name."""
-    choices: list[ast.expr] = []
-    match value:
-        case ast.BoolOp():
-            choices = value.values
-        case ast.IfExp():
-            choices = [value.body, value.orelse]
-        case ast.Name():
-            return value.id == name
-    return any(_may_be(choice, name) for choice in choices)
-
-
 def _is_tried(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether an import is all that its function or block does, so it is there for what it does."""
-    return any(
-        isinstance(body[0], ast.Import | ast.ImportFrom) and body[0].lineno <= finding.line <= _end(body[0])
-        for node in ast.walk(tree)
-        if not isinstance(node, ast.Module)
-        and isinstance(body := getattr(node, "body", None), list)
-        and len(body) == 1
-    )
+    """Whether imports are all that a function or block does, so that they are there for what they do, or tried."""
+    return finding.line in _lines(_imports_alone(tree))
 
 
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
+def _imports_alone(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try):
+            tried = [*node.body, *(one for handler in node.handlers for one in handler.body)]
+            yield from filter(_is_import, tried)
+        elif not isinstance(node, ast.Module) and isinstance(body := getattr(node, "body", None), list):
+            said = [one for one in body if not isinstance(one, ast.Expr | ast.Pass)]
+            yield from said if all(map(_is_import, said)) else ()
+
+
+def _is_import(statement: ast.AST) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
 
 
 def _is_in_a_test(finding: Finding, source: Source, tree: ast.Module) -> bool:
@@ -287,7 +255,7 @@ def _lines(nodes: Iterator[ast.AST]) -> set[int]:
 
 _DOUBTS: Mapping[str, Callable[[Finding, Source, ast.Module], bool]] = {
     "B015": _is_made_to_fail,
-    "B006": _is_only_read,
+    "B006": is_only_read,
     "E711": _is_condition_of_a_query,
     "E712": _is_condition_of_a_query,
     "E722": _is_kept,

@@ -50,9 +50,15 @@ _VARIANCE = re.compile(
 _NAMELESS = re.compile(r"\bexport\s+default\s+function\s*\(")
 
 
+_USING = re.compile(r"(?<![\w.$])using(?=\s*(?:[-+*/|&?]{0,2}=|[.,;)\]?]))")
+_NATIVE = re.compile(r"(?<=[(,=!&|])(\s*)%(?=[A-Z]\w+\()")  # functions of the engine
+_DOUBLE = re.compile(rb"\w<<[A-Za-z_]")  # a generic function as the argument of a generic one
+
+
 def _known(source: Source) -> str:
     """The text with such forms put in words of the same length that the grammars know."""
     text = _LIST.sub(lambda found: found[1] + _RESERVED.sub(lambda word: "_" * len(word[0]), found[2]), source.text)
+    text = _NATIVE.sub(r"\1_", _USING.sub("_sing", text))
     text = _VARIANCE.sub(lambda found: found[1] + " " * len(found[2]), text)
     if re.search(r"\.d\.[mc]?ts$", source.path):
         text = _NAMELESS.sub(lambda found: "declare function" + "f(".rjust(len(found[0]) - 16), text)
@@ -84,6 +90,8 @@ def syntax(source: Source) -> Iterator[Finding]:
     if node is None:
         return
     data = source.text.encode()
+    if language in SCRIPTS and _DOUBLE.search(data.split(b"\n")[_line(data, node) - 1]):
+        return
     wants = f"{node.type!r} is missing" if node.is_missing else f"unexpected {_quoted(node)}"
     yield Finding(
         source.path,

@@ -53,7 +53,8 @@ _NAMES = (
 )
 _NAME_BEFORE = re.compile(r"(?<![\w:.-])[\w.-]{0,40}$")
 _PLACEHOLDER = re.compile(
-    r"(?i)^(?:.*(?:example|sample|change[-_ ]?me|placeholder|dummy|your|insert|redacted|not[-_ ]?a|todo|default).*"
+    r"(?i)^(?:.*(?:example|sample|change[-_ ]?me|placeholder|dummy|your|insert|redacted|not[-_ ]?a|todo|default)"
+    r".*|tiger.*"
     r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|arn:.*|os\.environ.*|none|null|true|false)$"
 )
 _FILE = re.compile(r"[\w./~-]+\.(?:pem|key|crt|cer|der|p12|pfx|jks|txt|json|toml|ya?ml|conf|ini)")
