@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +134,32 @@ async def test_only_changed_lines_are_reviewed_in_a_diff(repository: Path, write
     async with reviewing(repository) as reviewer:
         turn = await reviewer.say("/review diff")
     assert turn.findings == {("old.py", 5, "E711"), ("new.py", 1, "F401")}
+
+
+async def test_no_character_but_a_line_feed_hides_a_changed_line(repository: Path, write: Write) -> None:
+    text = "a = '\u2028\u0085'\n\x0c\nb = 1\n"
+    write("odd.py", text)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "odd")
+    write("odd.py", text + "# FIXME: later\n")
+    async with reviewing(repository) as reviewer:
+        turn = await reviewer.say("/review diff")
+    assert turn.findings == {("odd.py", 4, "fixme")}
+
+
+async def test_a_repository_with_workflows_is_reviewed_by_the_documented_command(
+    repository: Path, write: Write
+) -> None:
+    write(".github/workflows/ci.yml", "on: push\non: pull_request\n")
+    write(".devcontainer/devcontainer.json", "{}\n")
+    for preset in ("allow-reads", "allow-all"):
+        command = [sys.executable, "-m", "dragoman", "run", "--agent", "reviewer", "--permissions", preset]
+        running = await asyncio.create_subprocess_exec(
+            *command, "/review", cwd=repository, stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await running.communicate()
+        assert running.returncode == 0, said
+        assert b".github/workflows/ci.yml:2" in said and b"would not read" not in said
 
 
 async def test_changes_can_be_counted_from_a_commit(repository: Path, write: Write) -> None:

@@ -25,7 +25,7 @@ _PLAIN = re.compile(
     r"(?i)assert|(?:print|bool|str|repr|all|any|int|list)$"
 )  # calls that see nothing but the answer
 _EXCUSED = re.compile(r"#\s*(?:pylint:\s*disable|nosec)")  # by another linter
-_HANDED_ON = re.compile(r"(?i)exc_info|reraise|format_exc|print_exc|handle_?(?:error|exception)|^exception$")
+_HANDED_ON = re.compile(r"(?i)exc_info|reraise|format_exc|print_exc|handle_?error|exception$")
 _FIRST = re.compile(r"from line (\d+)")
 # Where a query has a value, not a name: only there a parameter can take its place.
 _VALUE = re.compile(r"(?is)(?:[=<>]|\blike)[\s(]*[\"']*\s*(?:%[sdr(]|\{|\+|[\"']+\s*[+%])")
@@ -239,6 +239,14 @@ def _is_kept(finding: Finding, source: Source, tree: ast.Module) -> bool:
     return any(_HANDED_ON.search(name) for name in names)
 
 
+def _is_looked_up(finding: Finding, source: Source, tree: ast.Module) -> bool:
+    """Whether a function takes all of its variables by name."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    around = [node for node in functions if node.lineno <= finding.line <= (node.end_lineno or node.lineno)]
+    calls = (call for node in around for call in ast.walk(node) if isinstance(call, ast.Call))
+    return any(_called(call) in ("vars", "locals") and not call.args for call in calls)
+
+
 def _is_of_no_concern(finding: Finding, source: Source, tree: ast.Module) -> bool:
     """Whether what a loop hides is a name for what nobody wants."""
     return "`_`" in finding.message
@@ -263,6 +271,7 @@ _DOUBTS: Mapping[str, Callable[[Finding, Source, ast.Module], bool]] = {
     "F402": _is_of_no_concern,
     "F811": _is_registered,
     "F821": _is_for_another_python,
+    "F841": _is_looked_up,
     "S102": _is_given_a_namespace,
     "S307": _is_given_a_namespace,
     "S602": _is_list,
