@@ -17,7 +17,7 @@ from statistics import median
 
 from dragoman import Client, connect
 from dragoman.programs import own_command
-from dragoman.reviewer.linters import RULES
+from dragoman.reviewer.settings import RULES
 
 FILES, LARGEST = 5_000, 60_000
 

@@ -272,6 +272,9 @@ def test_what_only_looks_like_a_secret_is_left_alone(line: str) -> None:
 def test_values_made_up_for_tests_are_left_alone() -> None:
     for line in ('password = "kettle-on-7-days"', "url = 'postgres://ada:kettle7on@db/ledger'"):
         assert found(secrets.secrets, "tests/test_login.py", line) == {}
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEow' * 12}"
+    assert found(secrets.secrets, "tests/tls/server.key", key) == {}
+    assert found(secrets.secrets, "tests/test_login.py", f"key = 'AKIA{MADE_UP}'") == {1: "secret"}
 
 
 def test_a_conflict_is_told_once_and_a_heading_is_none() -> None:

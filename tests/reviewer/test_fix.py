@@ -1,6 +1,7 @@
 """Repairs: shown as diffs, written where they belong and only when allowed, then checked again."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -219,7 +220,9 @@ async def test_what_cannot_be_repaired_is_not_promised_afterwards(project: Path,
     assert "nothing I can repair safely" in turn.text and "can repair 1" not in turn.text
 
 
-@pytest.mark.parametrize("words", ["modles.py", "docs/", "f401", "a.py modles.py", "nowhere/a.py", "please"])
+@pytest.mark.parametrize(
+    "words", ["modles.py", "docs/", "my file.py", "f401", "a.py modles.py", "nowhere/a.py", "please"]
+)
 @pytest.mark.parametrize("verb", ["review", "fix", "todo"])
 async def test_a_word_that_is_not_understood_refuses_and_never_widens(
     project: Path, write: Callable[[str, str], Path], verb: str, words: str
@@ -233,16 +236,18 @@ async def test_a_word_that_is_not_understood_refuses_and_never_widens(
     assert user.questions == [] and path.read_text().startswith("import os")
 
 
+@pytest.mark.parametrize("extent", ["diff", "staged"])
 async def test_a_repair_of_a_diff_changes_nothing_outside_of_it(
-    project: Path, write: Callable[[str, str], Path]
+    project: Path, write: Callable[[str, str], Path], extent: str
 ) -> None:
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b", "-C", str(project)]
     write("a.py", "import os\n\n\ndef f():\n    return 1\n")
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], check=True)  # noqa: ASYNC221
     write("a.py", "import os\n\n\ndef f():\n    import re\n    return 1\n")
+    subprocess.run([*git, "add", "."], check=True)  # noqa: ASYNC221
     async with reviewing(project, User("apply-all")) as reviewer:
-        await reviewer.say("/fix diff")
+        await reviewer.say(f"/fix {extent}")
     assert (project / "a.py").read_text() == "import os\n\n\ndef f():\n    return 1\n"
 
 
@@ -263,6 +268,49 @@ async def test_an_import_that_another_module_takes_from_there_is_not_unused(
     command = [sys.executable, "-c", "import pkg.high"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True)  # noqa: ASYNC221
     assert done.returncode == 0, done.stderr
+
+
+async def test_an_import_that_is_there_for_others_or_for_what_it_does_is_left(project: Path, write: Write) -> None:
+    write("shop/__init__.py", "")
+    write("shop/plugins.py", "print('loaded')\n")
+    write("shop/errors.py", "class Gone(Exception):\n    pass\n")
+    kept = {
+        "shop/app.py": "import shop.plugins\nfrom shop.errors import Gone\n\n\ndef f():\n    return 1\n",
+        "tests/test_app.py": "from shop.errors import Gone\n\n\ndef test_f(Gone):\n    assert Gone\n",
+        "tests/test_imports.py": "def load():\n    import shop.nowhere\n",
+        "tests/conftest.py": "from shop.errors import Gone\n\n\ndef f():\n    return 1\n",
+    }
+    paths = {name: write(name, text) for name, text in kept.items()}
+    unused = write("tests/test_unused.py", "from shop.errors import Gone\n\n\ndef test_f():\n    assert 1\n")
+    async with reviewing(project, User("apply-all")) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert {name: path.read_text() for name, path in paths.items()} == kept
+    assert unused.read_text() == "\n\ndef test_f():\n    assert 1\n" and "Repaired 1 finding" in turn.text
+
+
+async def test_a_repair_that_brings_another_error_in_place_of_one_is_not_offered(
+    project: Path, tmp_path: Path, write: Write, bare_command: list[str]
+) -> None:
+    path = write("a.py", "x = (\n")
+    place = {"row": 1, "column": 5}, {"row": 1, "column": 6}
+    edit = {"location": place[0], "end_location": place[1], "content": ")"}
+    told = {
+        "code": "F999",
+        "filename": str(path),
+        "message": "a bracket",
+        "location": place[0],
+        "fix": {"applicability": "safe", "message": "turn it", "edits": [edit]},
+    }
+    program = tmp_path / "ruff"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps([told])}\nEND\n")
+    program.chmod(0o755)
+    user = User("apply-all")
+    command = [word.replace("PATH=/usr/bin", f"PATH={tmp_path}:/usr/bin") for word in bare_command]
+    async with reviewing(project, user, command) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert ("a.py", 1, "F999") in turn.findings
+    assert path.read_text() == "x = (\n" and user.questions == []
+    assert "nothing I can repair safely" in turn.text
 
 
 async def test_a_file_that_a_repair_empties_is_repaired(project: Path, write: Callable[[str, str], Path]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dragoman.reviewer import outputs
 from dragoman.reviewer.commands import CommandError, Commands
 from dragoman.reviewer.findings import Finding, without_echoes
-from dragoman.reviewer.linters import is_configured
+from dragoman.reviewer.settings import is_configured
 
 from .conftest import User, reviewing
 
@@ -84,6 +84,20 @@ async def test_a_project_that_configures_ruff_is_reviewed_by_its_own_rules(proje
         turn = await reviewer.say("/review")
     assert turn.codes == {"E501"}
     assert not (project / ".ruff_cache").exists()
+
+
+@pytest.mark.parametrize(
+    "settings", ["[tool.ruff]\nline-length = 20\n", '[tool.ruff.lint]\nextend-select = ["E501"]\n']
+)
+async def test_a_project_that_configures_ruff_without_choosing_rules_is_reviewed_by_ours(
+    project: Path, write: Write, settings: str
+) -> None:
+    ignored = "" if "lint" in settings else "[tool.ruff.lint]\n"
+    write("pyproject.toml", f'{settings}{ignored}ignore = ["E711"]\n')
+    write("a.py", f"import os\nclass A:\n    x = []\ny = A == None\nfrom b import *\nz = {'1' * 100}\n")
+    async with reviewing(project) as reviewer:
+        turn = await reviewer.say("/review")
+    assert turn.codes == {"F401"} | ({"E501"} if "E501" in settings else set())
 
 
 async def test_a_type_checker_speaks_only_where_the_project_has_chosen_it(project: Path, write: Write) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +134,32 @@ async def test_only_changed_lines_are_reviewed_in_a_diff(repository: Path, write
     async with reviewing(repository) as reviewer:
         turn = await reviewer.say("/review diff")
     assert turn.findings == {("old.py", 5, "E711"), ("new.py", 1, "F401")}
+
+
+async def test_no_character_but_a_line_feed_hides_a_changed_line(repository: Path, write: Write) -> None:
+    text = "a = '\u2028\u0085'\n\x0c\nb = 1\n"
+    write("odd.py", text)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "odd")
+    write("odd.py", text + "# FIXME: later\n")
+    async with reviewing(repository) as reviewer:
+        turn = await reviewer.say("/review diff")
+    assert turn.findings == {("odd.py", 4, "fixme")}
+
+
+async def test_a_repository_with_workflows_is_reviewed_by_the_documented_command(
+    repository: Path, write: Write
+) -> None:
+    write(".github/workflows/ci.yml", "on: push\non: pull_request\n")
+    write(".devcontainer/devcontainer.json", "{}\n")
+    for preset in ("allow-reads", "allow-all"):
+        command = [sys.executable, "-m", "dragoman", "run", "--agent", "reviewer", "--permissions", preset]
+        running = await asyncio.create_subprocess_exec(
+            *command, "/review", cwd=repository, stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await running.communicate()
+        assert running.returncode == 0, said
+        assert b".github/workflows/ci.yml:2" in said and b"would not read" not in said
 
 
 async def test_changes_can_be_counted_from_a_commit(repository: Path, write: Write) -> None:
@@ -385,6 +412,23 @@ async def test_files_of_which_only_the_syntax_was_looked_at_are_named(project: P
         turn = await reviewer.say("/review")
     assert turn.findings == {("broken.rs", 1, "syntax-error")}
     assert "only the syntax was looked at in 5 files (4 .js and 1 .rs)" in turn.text
+
+
+async def test_what_tests_work_on_is_looked_at_for_secrets_alone_unless_it_is_named(
+    project: Path, write: Write
+) -> None:
+    write("tests/data/a.json", '{"tea": 1,}\n')
+    write("tests/data/b.py", f"import os  # TODO\nkey = 'AKIA{'Q3ZKJ5W7XN2LPV4T'}'\n")
+    (project / "tests" / "data" / "latin_1.txt").write_bytes(b"caf\xe9\n")
+    write("tests/c.json", '{"tea": 1,}\n')
+    async with reviewing(project) as reviewer:
+        everything = await reviewer.say("/review")
+        directory = await reviewer.say("/review tests/data")
+        file = await reviewer.say("/review tests/data/a.json")
+    assert everything.findings == {("tests/data/b.py", 2, "secret"), ("tests/c.json", 1, "json-trailing-comma")}
+    assert "tests work on it, so it was looked at for secrets alone" in everything.text
+    assert directory.codes == {"json-trailing-comma", "F401", "todo", "secret", "not-utf-8"}
+    assert file.findings == {("tests/data/a.json", 1, "json-trailing-comma")}
 
 
 # Secrets

@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from ..schema import ToolKind
 from .checks import data, grammars, leftovers, python, secrets, shell, text, yaml
+from .checks.doubts import certain
 from .commands import Commands
 from .findings import Check, Finding, Source
 from .linters import Tool, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
+from .settings import by_ruff_settings, has_chosen_rules
 
 BATCH = 25  # files checked between two looks at whether the turn was cancelled
 MOST_FINDINGS = 200  # of one check in one file
@@ -41,6 +43,7 @@ class Topic(Struct, frozen=True):
     wants: Callable[[Source], bool]
     checks: Sequence[Check]
     line_by_line: bool = False  # so it can be asked about a fragment
+    takes_samples: bool = False  # what tests work on concerns it, too
 
 
 def _is_python(source: Source) -> bool:
@@ -78,7 +81,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
             _is_data,
             (data.json_syntax, data.json_duplicates, data.toml_syntax, yaml.yaml_syntax),
         ),
-        Topic("Secrets", _anything, (secrets.secrets,), line_by_line=True),
+        Topic("Secrets", _anything, (secrets.secrets,), line_by_line=True, takes_samples=True),
         Topic(
             "Leftovers",
             _anything,
@@ -96,18 +99,20 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
 
 def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> list[Analyser]:
     """All analysers that have something to look at."""
-    tools = tools_for(cwd, sources)
+    real = [source for source in sources if not source.is_sample]
+    tools = tools_for(cwd, real)
     programs = {tool.linter.program for tool in tools}
     own = topics(has_ruff="ruff" in programs, has_shellcheck="shellcheck" in programs)
     found = [analyser for topic in own if topic.checks and (analyser := of_topic(topic, sources, cwd, commands))]
-    if (others := _of_grammars(sources, cwd, commands)) is not None:
+    if (others := _of_grammars(real, cwd, commands)) is not None:
         found.append(others)
-    return [*found, *(_of_tool(tool, sources, commands) for tool in tools)]
+    return [*found, *(_of_tool(tool, real, commands) for tool in tools)]
 
 
 def of_topic(topic: Topic, sources: Sequence[Source], cwd: str, commands: Commands) -> Analyser | None:
     whole = [source for source in sources if topic.line_by_line or not source.is_fragment]
-    wanted = [source for source in whole if topic.wants(source)]
+    real = [source for source in whole if topic.takes_samples or not source.is_sample]
+    wanted = [source for source in real if topic.wants(source)]
     if not wanted:
         return None
 
@@ -115,6 +120,8 @@ def of_topic(topic: Topic, sources: Sequence[Source], cwd: str, commands: Comman
         found = await checked(topic.checks, wanted, progress)
         if topic.wants is shell.is_shell:
             found += await shell_syntax(commands, cwd, wanted)
+        if topic.wants is _is_python:
+            found = await asyncio.to_thread(certain, found, wanted)
         return found
 
     return Analyser(topic.name, "search", wanted, look, depth="text" if topic.line_by_line else "mistakes")
@@ -139,9 +146,20 @@ def _of_tool(tool: Tool, sources: Sequence[Source], commands: Commands) -> Analy
 
     async def look(progress: Progress) -> list[Finding]:
         found = await findings_of(tool, commands, wanted)
-        return await asyncio.to_thread(_with_better_places, found, wanted)
+        placed = await asyncio.to_thread(_with_better_places, found, wanted)
+        if tool.linter.program != "ruff":
+            return placed
+        return await asyncio.to_thread(_without_doubts, placed, wanted, tool.cwd)
 
     return Analyser(tool.linter.name, "execute", wanted, look, tool)
+
+
+def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: str) -> list[Finding]:
+    """What Ruff found, without doubts where the rules are ours."""
+    by_settings = by_ruff_settings(cwd, dict.fromkeys(finding.path for finding in found))
+    ours = {path for base, paths in by_settings.items() if not has_chosen_rules(base) for path in paths}
+    sure = set(certain([finding for finding in found if finding.path in ours], sources))
+    return [finding for finding in found if finding.path not in ours or finding in sure]
 
 
 def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:

@@ -18,7 +18,7 @@ from .checks.shell import double_equals, is_shell
 from .commands import CommandError, Commands
 from .drafts import ByteRange, Draft, Lines, Places, Range, in_bytes, spliced, trimmed
 from .findings import Finding, Source, in_lines
-from .linters import Tool, tools_for
+from .linters import Tool, by_settings, tools_for
 from .outputs import Edit, ruff_repairs
 from .project import Project, unseen
 from .review import Outcome, counted
@@ -154,7 +154,8 @@ def _key(finding: Finding) -> tuple[int, str, str]:
 
 async def _offered(path: str, text: str, ruff: Tool, commands: Commands) -> list[tuple[Finding, tuple[Edit, ...]]]:
     """What Ruff finds in a text, with the edits it offers."""
-    words = [*ruff.linter.arguments(ruff), "--stdin-filename", f"./{path}", "-"]
+    ((asked, _),) = by_settings(ruff, [path])
+    words = [*ruff.linter.arguments(asked), "--stdin-filename", f"./{path}", "-"]
     try:
         result = await commands.run([ruff.path, *words], cwd=ruff.cwd, stdin=text.encode())
     except CommandError:

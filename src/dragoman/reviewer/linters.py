@@ -2,30 +2,23 @@
 
 import asyncio
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..host.disk import plain_content
 from ..programs import own_command
 from . import outputs
 from .checks.shell import interpreter, is_shell
 from .commands import CommandError, Commands, Result, program_named
 from .findings import Finding, Source
 from .parsing import Parsed
+from .settings import by_ruff_settings, is_configured, ruff_choice
 
 PER_COMMAND = 500  # files named in one command
 PORTION = 16 * 1024 * 1024  # characters of the files that one process parses
 SHELLS_AT_ONCE = 4
-MAX_SETTINGS = 1024 * 1024  # bytes of a project's settings
-# Where a project says nothing about Ruff: mistakes, not taste.
-RULES = (
-    "E711,E712,E713,E714,E721,E722,E9,F,W605,PLE,B002,B003,B005,B006,B012,B014,B015,B016,B017,B018,B020,B021,"
-    "B022,B023,B025,B029,B030,B031,B032,B033,B035,B039,S102,S307,S501,S506,S602,S604,S605,S608,ASYNC210,ASYNC251"
-)
 
 
 class Linter(Struct, frozen=True):
@@ -51,6 +44,7 @@ class Tool(Struct, frozen=True):
     linter: Linter
     path: str
     cwd: str
+    settings: str = ""  # the directory whose settings hold, where it is not `cwd`
 
     def is_configured(self, *places: tuple[str, str]) -> bool:
         return is_configured(self.cwd, *places)
@@ -61,11 +55,8 @@ class Tool(Struct, frozen=True):
 
 
 def _ruff(tool: Tool) -> Sequence[str]:
-    if tool.is_configured(("ruff.toml", ""), (".ruff.toml", ""), ("pyproject.toml", "ruff")):
-        own: Sequence[str] = ("--force-exclude",)
-    else:
-        own = ("--isolated", "--select", RULES)
-    return ("check", "--quiet", "--no-cache", "--no-fix", "--exit-zero", "--output-format", "json", *own)
+    words = ("check", "--quiet", "--no-cache", "--no-fix", "--exit-zero", "--output-format", "json")
+    return (*words, *ruff_choice(tool.settings or tool.cwd))
 
 
 def _ty(tool: Tool) -> Sequence[str]:
@@ -154,33 +145,29 @@ def _project_program(linter: Linter, cwd: str) -> str | None:
     return own if linter.runs_project_code and os.access(own, os.X_OK) else None
 
 
-def is_configured(cwd: str, *places: tuple[str, str]) -> bool:
-    """Whether a project has settings: a file, or a table `tool.NAME` of a TOML file."""
-    return any(_has_settings(os.path.join(cwd, file), table) for file, table in places)
-
-
-def _has_settings(path: str, table: str) -> bool:
-    if not table:
-        return os.path.exists(path)
-    try:
-        return table in tomllib.loads(plain_content(path, MAX_SETTINGS).decode()).get("tool", {})
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return False
-
-
 async def findings_of(tool: Tool, commands: Commands, sources: Sequence[Source]) -> list[Finding]:
     """Have a linter look at files; what it reads from the disk is only believed of files that are saved."""
     linter = tool.linter
     whole = [source for source in sources if source.path.endswith(linter.suffixes) and not source.is_fragment]
     saved = {source.path for source in whole if source.is_saved}
     found: list[Finding] = []
-    for names in _commands(linter, sorted(saved)):
-        found += _placed(await _asked(tool, commands, names), tool.cwd, saved)
+    for asked, paths in by_settings(tool, sorted(saved)):
+        for names in _commands(linter, paths):
+            found += _placed(await _asked(asked, commands, names), tool.cwd, saved)
     for source in whole if linter.from_stdin else ():
         if not source.is_saved:
-            said = await _asked(tool, commands, (*linter.from_stdin, f"./{source.path}"), source.text.encode())
+            ((asked, _),) = by_settings(tool, [source.path])
+            said = await _asked(asked, commands, (*linter.from_stdin, f"./{source.path}"), source.text.encode())
             found += [replace(finding, path=source.path) for finding in said]
     return found
+
+
+def by_settings(tool: Tool, paths: Sequence[str]) -> list[tuple[Tool, Sequence[str]]]:
+    """A linter as it is to be asked about files, by the settings that hold for them."""
+    if tool.linter.program != "ruff" or not paths:
+        return [(tool, paths)]
+    found = by_ruff_settings(tool.cwd, paths)
+    return [(replace(tool, settings=directory), names) for directory, names in found.items()]
 
 
 def _commands(linter: Linter, names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -16,6 +16,7 @@ _SHELL = re.compile(
     r"^[^\n]*?(?:line )?(\d+): (?:[^\n]*?(?:syntax error|Syntax error)[: ]*)([^\n]*)$", re.MULTILINE
 )
 _SEEMS_SAFE = "seems safe"  # what Ruff adds to a command that is written out
+_UNREAD = "E902"  # a file that Ruff could not open: nothing is said of what is in it
 _SECRET_RULES = ("B105", "B106", "B107")  # their messages repeat the secret; our own check finds it
 
 
@@ -35,7 +36,7 @@ def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[Edit, ...]]]:
     """What Ruff found, each with the edits that repair it."""
     for entry in _json(output, list):
         code = entry.get("code") or "invalid-syntax"
-        if _SEEMS_SAFE in entry["message"]:
+        if _SEEMS_SAFE in entry["message"] or code == _UNREAD:
             continue
         fix = entry.get("fix") or {}
         is_broken = code == "invalid-syntax"

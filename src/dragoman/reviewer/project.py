@@ -13,6 +13,7 @@ from ..host.disk import content, opened
 from ..roles import offered
 from ..turn import Turn
 from .changes import Change, added_lines, as_fragment, matches, read_diff
+from .checks.places import is_test_data
 from .checks.text import LARGE
 from .commands import Commands
 from .decoding import Decoded, decoded
@@ -64,7 +65,14 @@ class Project:
         return [*self._left_out, *refused]
 
     async def sources(self, request: Request, progress: Progress) -> list[Source]:
-        """All that a request wants reviewed."""
+        """All that a request wants reviewed; what tests work on is marked, where nobody asked for it by name."""
+        named = [path for path in map(self.relative, request.paths) if is_test_data(f"{path}/")]
+        return [
+            replace(source, is_sample=is_test_data(source.path) and not _is_below(f"{source.path}/", named))
+            for source in await self._sources(request, progress)
+        ]
+
+    async def _sources(self, request: Request, progress: Progress) -> list[Source]:
         match request.extent:
             case "staged":
                 return await self._staged(self._noted(await self.repository.staged()))

@@ -91,11 +91,14 @@ class Review:
 
     def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> Outcome:
         seen = {source.path: self._depths.get(source.path, set()) for source in sources}
-        code = [source for source in sources if source.text.strip() and not is_prose(source.path)]
+        samples = [source.path for source in sources if source.is_sample]
+        told = [f"{some(samples)}: tests work on it, so it was looked at for secrets alone"] if samples else []
+        text = [source for source in sources if source.text.strip() and not source.is_sample]
+        code = [source for source in text if not is_prose(source.path)]
         return Outcome(
             sources,
             without_echoes(under_review(found, sources)),
-            [*self._project.skipped, *self._remarks],
+            [*self._project.skipped, *self._remarks, *told],
             unknown=[source for source in code if seen[source.path] <= {"text"}],
             skimmed=[
                 source

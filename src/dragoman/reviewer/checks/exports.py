@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..findings import Finding, Source
+from .places import is_library
 from .python import parsed
 
 UNUSED = "F401"
 _FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_TRIED = "find_spec"  # what Ruff advises where an import is tried to see whether it can be had
 _NAMED = re.compile(r"`([\w.]+)`")
 
 
@@ -35,7 +37,7 @@ def _is_export(
     taken: Mapping[str, set[str]],
     sources: Mapping[str, Source],
 ) -> bool:
-    if bound is None or finding.path.endswith(("__init__.py", ".pyi")):
+    if bound is None or finding.path.endswith(("__init__.py", "conftest.py", ".pyi")) or _TRIED in finding.message:
         return True  # a package's names are there to be imported; a file that cannot be parsed tells nothing
     said = _NAMED.search(finding.message)
     imported = said[1].rpartition(".")[2] if said else ""
@@ -43,8 +45,26 @@ def _is_export(
     module = finding.path.removesuffix(".py").rpartition("/")[2]
     if name in taken.get(module, ()) or "*" in taken.get(module, ()):
         return True
+    if (
+        said
+        and _is_own(said[1], sources)
+        and (is_library(finding.path) or _is_fixture(name, sources[finding.path]))
+    ):
+        return True  # others may import it from here, or count on what its module does when it is imported
     use = re.compile(rf"\b{re.escape(module)}\.{re.escape(name)}\b")
     return any(use.search(source.text) for path, source in sources.items() if path != finding.path)
+
+
+def _is_own(imported: str, sources: Mapping[str, Source]) -> bool:
+    """Whether an import is one of the project's own modules."""
+    top = imported.partition(".")[0]
+    return not top or any(top == part.removesuffix(".py") for path in sources for part in path.split("/")[:3])
+
+
+def _is_fixture(name: str, source: Source) -> bool:
+    """Whether a test asks for what is imported by the name of a parameter."""
+    arguments = (node for node in ast.walk(parsed(source) or ast.Module([], [])) if isinstance(node, ast.arg))
+    return any(argument.arg == name for argument in arguments)
 
 
 def _taken(sources: Iterable[Source]) -> dict[str, set[str]]:

@@ -226,11 +226,14 @@ def _unused_imports(tree: ast.Module) -> Iterator[Told]:
             used |= set(re.findall(r"\w+", node.value[:10_000]))
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom) and getattr(statement, "module", "") != "__future__":
+            module = ""
+            if isinstance(statement, ast.ImportFrom):
+                module = f"{'.' * statement.level}{statement.module or ''}."
             for alias in statement.names:
                 name = (alias.asname or alias.name).partition(".")[0]
                 is_reexport = alias.asname == alias.name
                 if name != "*" and not is_reexport and name not in used:
-                    yield Told(statement, "F401", "warning", f"{name!r} is imported but not used")
+                    yield Told(alias, "F401", "warning", f"`{module}{alias.name}` imported but unused")
 
 
 def _name(node: ast.expr) -> str:

@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from ..findings import Finding, Source
 from .leftovers import LONGEST, Lines
+from .places import is_test, is_test_data
 
 MOST_HITS = 1000
 HIDDEN = "(a secret)"
 KEY_BLOCK, IN_ADDRESS = "a private key", "a password in an address"
-# Names and values made up for a test or an example are its business.
-_MADE_UP = re.compile(
-    r"(?:^|/)(?:tests?|spec|fixtures?|testdata|examples?|docs?)/|(?:^|/)test_[^/]*$|\.(?:md|rst|adoc)$"
-)
+# Names, values and keys made up for a test or an example are its business.
+_EXAMPLE = re.compile(r"(?:^|/)(?:examples?|docs?)/|\.(?:md|rst|adoc)$")
 
 # What a provider's secret looks like, precise enough to need no context: its beginnings, which are quickly looked
 # for, and its pattern.
@@ -54,9 +53,14 @@ _NAMES = (
 )
 _NAME_BEFORE = re.compile(r"(?<![\w:.-])[\w.-]{0,40}$")
 _PLACEHOLDER = re.compile(
-    r"(?i)^(?:.*(?:example|sample|change[-_ ]?me|placeholder|dummy|your|insert|redacted|not[-_ ]?a|todo|default).*"
+    r"(?i)^(?:.*(?:example|sample|change[-_ ]?me|placeholder|dummy|your|insert|redacted|not[-_ ]?a|todo|default)"
+    r".*|tiger.*"
     r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|arn:.*|os\.environ.*|none|null|true|false)$"
 )
+_FILE = re.compile(r"[\w./~-]+\.(?:pem|key|crt|cer|der|p12|pfx|jks|txt|json|toml|ya?ml|conf|ini)")
+_PORT = re.compile(r"\d{1,5}")
+_ESCAPES = re.compile(r"(?:\\+[nrt])+$")
+_FILLED_IN = re.compile(r"\$(?:[{(]|\d\b)")  # by a shell
 _WORDS = re.compile(
     r"^[a-z]+(?:[ _.:/-]{1,3}[a-z]+)*$", re.IGNORECASE
 )  # prose or a name, such as "Enter the password"
@@ -93,12 +97,15 @@ def without_secrets(finding: Finding, source: Source) -> Finding:
 
 def _secrets_in(source: Source) -> Iterator[tuple[int, str, str]]:
     """Where secrets begin, what they are, and the secrets."""
-    is_made_up = _MADE_UP.search(source.path) is not None
+    is_made_up = is_test(source.path) or is_test_data(source.path) or _EXAMPLE.search(source.path) is not None
     for what, beginnings, pattern in _LOOKS:
-        if (is_made_up and what == IN_ADDRESS) or not any(beginning in source.text for beginning in beginnings):
+        if (is_made_up and what in (IN_ADDRESS, KEY_BLOCK)) or not any(
+            beginning in source.text for beginning in beginnings
+        ):
             continue
         for found in pattern.finditer(source.text):
-            if not (found.groups() and _is_placeholder(found[1])) and "EXAMPLE" not in found[0]:
+            is_none = bool(found.groups()) and (_is_placeholder(found[1]) or _PORT.fullmatch(found[1]) is not None)
+            if not is_none and "EXAMPLE" not in found[0]:
                 yield found.start(), what, found[1] if found.groups() else found[0]
     if is_made_up:
         return
@@ -128,4 +135,7 @@ def _assigned(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_placeholder(value: str) -> bool:
+    value = _ESCAPES.sub("", value)
+    if _FILLED_IN.search(value) or _FILE.fullmatch(value):
+        return True
     return bool(_PLACEHOLDER.match(value) or _WORDS.match(value)) or value.lower() in ("password", "secret", "pass")

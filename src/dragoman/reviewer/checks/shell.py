@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..findings import Finding, Severity, Source
@@ -11,6 +11,8 @@ from .leftovers import LONGEST, Lines
 _SHEBANG = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?|\S*/)(sh|bash|dash|ksh|ash)\b([^\n]*)")
 _NAME = r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})"
 _HEREDOC = re.compile(r"(?<!<)<<(-?)\s*(['\"]?)([A-Za-z_]\w*)\2")
+_FULL = re.compile(r"[\w./:+-]+|\"[\w./:+-]+\"|'[\w./:+-]+'|\$[?#$]")
+_TESTED = r"\$\{?([A-Za-z_]\w*)\}?"
 _ERREXIT = re.compile(r"^[ \t]*+set[ \t]+(?:-[a-df-z]*e|-o\s+errexit)", re.MULTILINE)
 
 
@@ -35,14 +37,14 @@ RULES = (
     Rule(
         "shell-unquoted-test",
         "warning",
-        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?{_NAME}\s+(?:==?|!=|-nt|-ot|-ef)\s"),
+        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?{_TESTED}\s+(?:==?|!=|-nt|-ot|-ef)\s"),
         "a variable without quotes in [ ]: when it is empty, the test is a syntax error",
         'write "$name" with the quotes',
     ),
     Rule(
         "shell-unquoted-test",
         "warning",
-        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?-n\s+{_NAME}\s"),
+        re.compile(rf"(?<!\[)\[\s+(?:!\s+)?-n\s+{_TESTED}\s"),
         "a variable without quotes behind -n: when it is empty, the test is true",
         'write "$name" with the quotes',
     ),
@@ -63,7 +65,7 @@ RULES = (
     Rule(
         "shell-unquoted-arguments",
         "warning",
-        re.compile(r"(?<![\w=])\$@"),
+        re.compile(r"(?<![\w=])(?<!\bcase )\$@"),
         "$@ without quotes: arguments with blanks fall apart",
         'write "$@"',
     ),
@@ -151,11 +153,28 @@ def _told(source: Source, rules: tuple[Rule, ...]) -> Iterator[Finding]:
     is_sh = _is_sh(source)
     if _exits_on_error(source.text):
         rules = tuple(rule for rule in rules if rule is not _CD)
+    written = source.text.split("\n")
     for number, line in enumerate(bare(source.text).split("\n"), 1):
+        goes_on = written[number - 1].endswith("\\")  # so the next line says what is done when it fails
         for rule in rules if len(line) < LONGEST else ():
-            if (is_sh or not rule.sh_only) and rule.pattern.search(line):
+            found = rule.pattern.search(line) if is_sh or not rule.sh_only else None
+            is_known = rule.code == "shell-unquoted-test" and found and _is_set(found[1], written, number)
+            if found and not is_known and not (rule is _CD and goes_on):
                 is_fixable = rule.code == "shell-equals-in-sh"
                 yield Finding(source.path, number, rule.severity, rule.code, rule.message, rule.advice, is_fixable)
+
+
+def _is_set(name: str, lines: Sequence[str], number: int) -> bool:
+    """Whether a variable cannot be empty in a line: words without blanks are all that it is ever given."""
+    given = re.compile(rf"^(\s*)(?:(?:local|export|readonly|declare)\s+)?{name}=([^\s;&|]*)")
+    otherwise = re.compile(rf"\b(?:read|for|unset|getopts|select)\b[^;&|]*\b{name}\b|[;&|(]\s*{name}=")
+    indent = len(lines[number - 1]) - len(lines[number - 1].lstrip())
+    found = [(at, assigned) for at, line in enumerate(lines, 1) if (assigned := given.match(line))]
+    return (
+        any(at < number and len(assigned[1]) <= indent for at, assigned in found)
+        and all(_FULL.fullmatch(assigned[2]) for _, assigned in found)
+        and not any(otherwise.search(line) for line in lines)
+    )
 
 
 def _is_sh(source: Source) -> bool:

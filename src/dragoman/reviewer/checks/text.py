@@ -4,18 +4,19 @@ import re
 from collections.abc import Iterator
 
 from ..findings import Finding, Source
+from .leftovers import is_prose
 
 LARGE = 1024 * 1024
 GENERATED = ("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "go.sum")
 
-_TEST_DATA = re.compile(r"(?:^|/)(?:testdata|test[-_]data|fixtures?)/")  # which is what it is on purpose
+_CHARSET = re.compile(r"<meta[^>]+charset=|<\?xml[^>]+encoding=", re.IGNORECASE)  # which a reader goes by
 # The characters that make a text read otherwise than it is run.
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = re.compile("(?<=[\\w])[\u200b\u2060\ufeff](?=[\\w])")
 
 
 def encoding(source: Source) -> Iterator[Finding]:
-    if source.encoding_error and not _TEST_DATA.search(source.path):
+    if source.encoding_error and not _CHARSET.search(source.text[:2000]):
         yield Finding(
             source.path,
             source.encoding_error,
@@ -29,8 +30,9 @@ def encoding(source: Source) -> Iterator[Finding]:
 def hidden_characters(source: Source) -> Iterator[Finding]:
     if source.text.isascii():
         return
+    reads_well = is_prose(source.path)  # a word may be broken there
     for number, line in enumerate(source.text.split("\n"), 1):
-        if found := _BIDI.search(line) or _INVISIBLE.search(line):
+        if found := _BIDI.search(line) or (not reads_well and _INVISIBLE.search(line)):
             yield Finding(
                 source.path,
                 number,
@@ -46,7 +48,7 @@ def large(source: Source) -> Iterator[Finding]:
         yield Finding(
             source.path,
             1,
-            "warning",
+            "note",
             "large-file",
             f"the file is {source.size / LARGE:.1f} MiB large and was not read",
             "keep it elsewhere (Git LFS, a download), or have it ignored",

@@ -1,0 +1,87 @@
+"""What a project's own files say about linters."""
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..host.disk import plain_content
+
+MOST = 1024 * 1024  # bytes of a project's settings
+# Where a project has chosen no rules of Ruff: mistakes, not taste.
+RULES = (
+    "E711,E712,E713,E714,E722,E9,F,W605,PLE,B002,B003,B005,B006,B012,B014,B015,B016,B021,"
+    "B022,B025,B029,B031,B032,B033,B035,B039,S102,S307,S501,S506,S602,S605,S608,ASYNC210,ASYNC251"
+)
+# What a star brings is not known, nor who calls a function that raises again, nor what a method is not to do.
+UNCERTAIN = "F403,F405,PLE0302,PLE0309,PLE0704"
+_RUFF = ((".ruff.toml", ""), ("ruff.toml", ""), ("pyproject.toml", "ruff"))  # as Ruff itself looks for them
+
+
+def is_configured(cwd: str, *places: tuple[str, str]) -> bool:
+    """Whether a project has settings: a file, or a table `tool.NAME` of a TOML file."""
+    return any(
+        _table(cwd, file, table) is not None if table else os.path.exists(os.path.join(cwd, file))
+        for file, table in places
+    )
+
+
+def by_ruff_settings(cwd: str, paths: Iterable[str]) -> dict[str, list[str]]:
+    """Paths by the directory whose settings of Ruff hold for them: the nearest that has any, else the project's."""
+    has: dict[str, bool] = {}
+
+    def nearest(directory: str) -> str:
+        if not directory or os.path.isabs(directory):  # of the project, or from elsewhere
+            return cwd
+        if directory not in has:
+            has[directory] = is_configured(os.path.join(cwd, directory), *_RUFF)
+        return os.path.join(cwd, directory) if has[directory] else nearest(os.path.dirname(directory))
+
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(nearest(os.path.dirname(path)), []).append(path)
+    return found
+
+
+def has_chosen_rules(cwd: str) -> bool:
+    """Whether a project says by itself what Ruff is to look for."""
+    return "--select" not in ruff_choice(cwd)
+
+
+def ruff_choice(cwd: str) -> Sequence[str]:
+    """How Ruff is told which rules to go by: the project's, or ours where it has settings but chose no rules."""
+    if not is_configured(cwd, *_RUFF):
+        return ("--isolated", "--select", RULES, "--ignore", UNCERTAIN)
+    found = next((table for file, name in _RUFF if (table := _table(cwd, file, name)) is not None), None)
+    lint = found and {**found, **_mapping(found.get("lint"))}
+    if not lint or "select" in lint or "extend" in lint:
+        return ("--force-exclude",)
+    more = _words(lint.get("extend-select"))
+    less = _words([*_words(lint.get("ignore")), *_words(lint.get("extend-ignore")), *UNCERTAIN.split(",")])
+    chosen = [code for code in UNCERTAIN.split(",") if code in more]
+    return (
+        "--force-exclude",
+        "--select",
+        ",".join((RULES, *more)),
+        "--ignore",
+        ",".join(code for code in less if code not in chosen),
+    )
+
+
+def _table(cwd: str, file: str, name: str) -> Mapping[str, Any] | None:
+    """The settings in a TOML file: all of it, or its table `tool.NAME`; None where there are none to be read."""
+    try:
+        read = tomllib.loads(plain_content(os.path.join(cwd, file), MOST).decode())
+        found = read["tool"][name] if name else read
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: Iterable[object] | None) -> list[str]:
+    """A list of codes; what is none is left to Ruff to complain of."""
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
