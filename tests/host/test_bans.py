@@ -362,6 +362,9 @@ env terraform destroy
 if true; then terraform destroy; fi
 (terraform destroy)
 xargs terraform < args
+xargs -a args terraform
+cat args | xargs -n1 terraform -chdir prod
+cat args | parallel terraform
 TERRAFORM Destroy
 terraform   destroy
 "$(printf ter)raform" destroy
@@ -390,6 +393,8 @@ test -n "$X" || exit 1
 while read l; do echo "$l"; done < x
 bash run.sh x
 echo destroy
+ls | xargs terraform plan
+ls | xargs wc -l
 """
 
 

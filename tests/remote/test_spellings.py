@@ -45,42 +45,49 @@ async def test_an_id_written_with_escapes_is_the_id_that_its_answer_has():
                 assert heard["id"] == "é/"
 
 
-async def test_a_connection_may_open_and_close_any_number_of_sessions(monkeypatch):
+@asynccontextmanager
+async def a_client_with_room_for_eight(monkeypatch):
+    """A client by hand, the server, and what comes on the connection's stream."""
     monkeypatch.setattr(accepted, "MAX_STREAMS", 8)
     async with asyncio.timeout(LIMIT), served(Testy) as server, by_hand(server) as client:
         await client.initialize()
         async with client.events() as common:
-            for number in range(30):
-                session = await client.open_session(common)
-                async with client.events(session) as of_session:
-                    about = {"sessionId": session}
-                    close = {"id": number, "method": "session/close", "params": about}
-                    await client.post(close, acp_session_id=session)
-                    while "result" not in (heard := await message(of_session)):
-                        pass
-                    assert heard["id"] == number
-                    while await of_session.get() is not None:
-                        pass
-            (wire,) = server.endpoint._wires.values()
-            assert len(wire.streams) <= 3
+            yield client, server, common
+
+
+def closing(number, session):
+    return {"id": number, "method": "session/close", "params": {"sessionId": session}}
+
+
+async def answer_in(stream):
+    while "result" not in (heard := await message(stream)):
+        pass
+    return heard["id"]
+
+
+async def test_a_connection_may_open_and_close_any_number_of_sessions(monkeypatch):
+    async with a_client_with_room_for_eight(monkeypatch) as (client, server, common):
+        for number in range(30):
+            session = await client.open_session(common)
+            async with client.events(session) as of_session:
+                await client.post(closing(number, session), acp_session_id=session)
+                assert await answer_in(of_session) == number
+                while await of_session.get() is not None:
+                    pass
+        (wire,) = server.endpoint._wires.values()
+        assert len(wire.streams) <= 3
 
 
 async def test_sessions_that_were_closed_and_never_read_leave_room_for_others(monkeypatch):
-    monkeypatch.setattr(accepted, "MAX_STREAMS", 8)
-    async with asyncio.timeout(LIMIT), served(Testy) as server, by_hand(server) as client:
-        await client.initialize()
-        async with client.events() as common:
-            for number in range(30):
-                session = await client.open_session(common)
-                close = {"id": number, "method": "session/close", "params": {"sessionId": session}}
-                await client.post(close, acp_session_id=session)
+    async with a_client_with_room_for_eight(monkeypatch) as (client, _, common):
+        for number in range(30):
             session = await client.open_session(common)
-            async with client.events(session) as of_session:
-                prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "echo hello"}]}
-                await client.post({"id": "p", "method": "session/prompt", "params": prompt}, acp_session_id=session)
-                while "result" not in (heard := await message(of_session)):
-                    pass
-                assert heard["id"] == "p"
+            await client.post(closing(number, session), acp_session_id=session)
+        session = await client.open_session(common)
+        async with client.events(session) as of_session:
+            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "echo hello"}]}
+            await client.post({"id": "p", "method": "session/prompt", "params": prompt}, acp_session_id=session)
+            assert await answer_in(of_session) == "p"
 
 
 ODD_IDS = ["😀", "café", "s\r\nx-evil: 1", "a\0b", " s ", "x" * 100_000, 'odd "id" \\']

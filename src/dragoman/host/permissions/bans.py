@@ -19,6 +19,7 @@ MAX_TEXT = 16_384  # characters of a command that are looked through; what is lo
 MAX_SHELL_TEXT = 262_144  # characters of a text for a shell that are compared with a pattern
 MAX_WORDS = 1000
 _WILD = re.compile(r"[*?\[]")
+_GIVING = re.compile(r"(?<![\w-])(?:g?xargs|parallel|fd|fdfind)(?![\w-])")  # they add arguments that they read
 _QUOTES = str.maketrans("", "", "'\"\\")
 _BLANKS = str.maketrans("'\"\\", "   ")
 
@@ -94,7 +95,9 @@ class Command:
         name = folded(wanted[0])
         if not self.is_shell and program_fits(name, self._argv[0]):
             return self._has(wanted[1:])
-        return self.hides and self._mentions(name) and (not self.is_shell or self._mentions_words(wanted[1:]))
+        if not self.hides or not self._mentions(name):
+            return False
+        return not self.is_shell or self._mentions_words(wanted[1:]) or self._may_gain_words(name, wanted[1:])
 
     def might_read(self, wanted: str) -> bool:
         """Whether this may be what a ban on a text for a shell means."""
@@ -152,6 +155,28 @@ class Command:
             return True
         others = [piece for word in wanted for piece in folded(word).split() if not piece.startswith("-")]
         return all(self._is_among(each, self.shell_words) for each in others)
+
+    def _may_gain_words(self, name: str, wanted: Sequence[str]) -> bool:
+        """Whether a shell's text may run a program with more arguments than it says: `xargs -a list terraform`.
+
+        It may not where it gives the program an argument of its own that is none of those.
+        """
+        if not _GIVING.search(self.text):
+            return False
+        if _WILD.search(name) or not self._budget.spend(len(self.shell_words)):
+            return True
+        others = [piece for word in wanted for piece in folded(word).split()]
+        given = re.findall(rf"(?<![a-z0-9]){re.escape(program(name))}[0-9.-]*((?:\s+[^\s;&|()]+)*)", self.text)
+        return any(_says_nothing_else(rest.split(), others) for rest in given)
+
+
+def _says_nothing_else(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether all of some arguments are wanted ones, options or values of options."""
+    for before, word in zip(("", *words), words, strict=False):
+        is_option = word.startswith("-") or before.startswith("-")
+        if not is_option and not any(name_fits(each, word, classes=True) for each in wanted):
+            return False
+    return True
 
 
 def program_fits(wanted: str, word: str) -> bool:
