@@ -293,6 +293,10 @@ async def test_what_a_session_is_opened_with_is_checked(tmp_path: Path, names: N
         stdio(cwd="/tmp/evil"),
         stdio(Command="sh"),
         {"mcpServers": [{"name": "k", "type": "acp", "id": "1"}]},
+        {"mcpServers": [{"name": "k", "type": "acp", "serverId": ""}]},
+        {"mcpServers": [{"name": "k", "type": "acp", "serverId": "1", "url": "http://127.0.0.1/"}]},
+        stdio(type="acp", serverId="1"),
+        stdio(serverId="1"),
         *(
             {"mcpServers": [{"name": "k", "type": "http", "url": url, "headers": []}]}
             for url in (

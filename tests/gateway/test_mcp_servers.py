@@ -122,6 +122,21 @@ async def test_the_connections_of_an_agent_end_with_its_session(tmp_path: Path) 
         assert await answered(bare, "mcp/disconnect", {}) == {"connectionId": "line"}
 
 
+async def test_the_connections_to_a_client_end_with_it(tmp_path: Path) -> None:
+    async with hosting(tmp_path, Versatile) as house, house.bare(knows_us=True) as other:
+        async with house.bare() as bare:
+            opening = asyncio.ensure_future(bare.ask("session/new", offering(tmp_path, "one")))
+            await answered(bare, "mcp/connect", {"connectionId": "line"})
+            session = (await opening)["result"]["sessionId"]
+            await other.ask("session/resume", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+            turn = asyncio.ensure_future(prompted(bare, session, "line"))
+            await answered(bare, "mcp/message", {"tools": []})
+            await turn
+        while (await other.hear("_dragoman/presence"))["params"]["people"][0]["seats"] != 1:
+            pass
+        assert "MCP server unavailable" in (await prompted(other, session, "line"))["error"]["message"]
+
+
 async def test_a_request_to_a_server_is_cancelled_with_its_turn(tmp_path: Path) -> None:
     async with hosting(tmp_path) as house, house.bare() as bare:
         session = await opened(bare, tmp_path, "one")
