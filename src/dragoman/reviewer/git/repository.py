@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,13 +16,14 @@ EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
 EMPTY_TREE[64] = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 AT_ONCE = 16 * 1024 * 1024  # bytes of files read by one command
 # The same whatever the user or the repository has set: which lines, named how, without starting anything.
-_ALL = ("--no-renames", "--relative", "--ita-invisible-in-index")
-_RAW = (*_ALL, "--raw", "-z", "--ignore-submodules=dirty")
+_ALL = ("--relative", "--ita-invisible-in-index")
+_RENAMES = "--find-renames=50%"  # what has only got another name has no new lines
+_RAW = (*_ALL, _RENAMES, "--raw", "-z", "--ignore-submodules=dirty")
 _PATCH = (
-    *(*_ALL, "-p", "--unified=0", "--ignore-submodules=all", "--no-color", "--no-ext-diff"),
+    *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--no-color", "--no-ext-diff"),
     *("--no-textconv", "--ignore-cr-at-eol", "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers"),
 )
-_NUMBERS = (*_ALL, "--numstat", "-z", "--ignore-submodules=all", "--no-textconv")
+_NUMBERS = (*_ALL, "--no-renames", "--numstat", "-z", "--ignore-submodules=all", "--no-textconv")
 
 
 class Listing(Struct, frozen=True):
@@ -209,10 +209,13 @@ def _read_listed(line: str) -> _Listed:
 
 
 def _entries(raw: bytes) -> Iterator[_Entry]:
-    """The lines of a raw diff: facts and path in turn."""
-    for facts, path in list(pairwise(_names(raw)))[::2]:
+    """The lines of a raw diff: facts and path in turn; a file that was renamed has its old path between them."""
+    names = iter(_names(raw))
+    for facts in names:
         old, new, _, blob, status = facts.removeprefix(":").split()
-        yield _Entry(path, (old, new), blob, status[:1])
+        if status.startswith("R"):
+            next(names)
+        yield _Entry(next(names), (old, new), blob, status[:1])
 
 
 def _names(listed: bytes) -> list[str]:
