@@ -51,10 +51,7 @@ def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[Edit, ...]]]:
             is_whole=is_broken,
         )
         edits = fix.get("edits", ()) if finding.is_fixable else ()
-        yield (
-            finding,
-            tuple(Edit(_place(e["location"]), _place(e["end_location"]), e["content"] or "") for e in edits),
-        )
+        yield finding, tuple(map(_edit, edits))
 
 
 def _edit(told: dict[str, Any]) -> Edit:

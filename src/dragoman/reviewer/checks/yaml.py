@@ -69,11 +69,6 @@ def _problems(text: str) -> Iterator[Problem]:
         yield Problem(1, "yaml-syntax", "nested too deeply to be read", "flatten it")
 
 
-def _unreadable(line: int, why: str) -> Problem:
-    said = " ".join(why.split())[:200]
-    return Problem(line, "yaml-syntax", f"not valid YAML: {said}", "nothing can read it until it is corrected")
-
-
 class _Open:
     """A mapping or a list that is being read."""
 
