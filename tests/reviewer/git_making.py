@@ -429,6 +429,7 @@ def link_turned_file(site: Site) -> None:
 
 def other_line_ends(site: Site) -> None:
     site.start()
+    site.git("config", "core.autocrlf", "false")  # or there would be no change
     site.write("ends.py")
     site.commit()
     site.write("ends.py", BAD.replace("\n", "\r\n"))
