@@ -18,9 +18,9 @@ from pathlib import Path
 
 from dragoman import Agent, Client, Turn, connect
 from dragoman import schema as s
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.serving import LOCAL_TOKEN, Order, serve
-from dragoman.gateway.upstream import Hosted
 
 SESSIONS = int(os.environ.get("SESSIONS", "1000"))
 RATE = float(os.environ.get("RATE", "2"))

@@ -20,8 +20,8 @@ from run import installed_typescript
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.transports import Transport
-from dragoman.transports.http import dial_http
-from dragoman.transports.websocket import dial_websocket
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.client.websocket import dial_websocket
 
 HERE = Path(__file__).parent
 WIRES = ("websocket", "http/1.1", "http/2")

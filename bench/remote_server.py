@@ -12,8 +12,8 @@ from typing import Any
 async def ours(port: int) -> None:
     from ours_agent import Worker
 
-    from dragoman.transports.asgi import endpoint
-    from dragoman.transports.server import listening
+    from dragoman.transports.remote.server.asgi import endpoint
+    from dragoman.transports.remote.server.server import listening
 
     async with listening(endpoint(Worker), port=port):
         await asyncio.Event().wait()

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from dragoman import Client, connect
-from dragoman.programs import own_command
+from dragoman.foundation.programs import own_command
 from dragoman.reviewer.settings import RULES
 
 FILES, LARGEST = 5_000, 60_000

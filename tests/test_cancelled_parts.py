@@ -11,6 +11,7 @@ from suspensions import WAYS, Way, bystanders, cancel_everywhere
 
 from dragoman import connect
 from dragoman import schema as s
+from dragoman.agent.turn import AgentSession
 from dragoman.gateway.attachment import attached
 from dragoman.host import Host
 from dragoman.host.files.extensions import ApplyEditsRequest, WriteEdit
@@ -18,10 +19,9 @@ from dragoman.host.terminals import Limits, Terminals, execution
 from dragoman.mcp import connected
 from dragoman.roles import RemoteClient, Wire
 from dragoman.testing import Testy, pair
-from dragoman.transports.asgi import endpoint
-from dragoman.transports.http import dial_http
-from dragoman.transports.server import listening
-from dragoman.turn import AgentSession
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.server.asgi import endpoint
+from dragoman.transports.remote.server.server import listening
 
 # An MCP server without tools; without a library it starts within milliseconds.
 MCP_SERVER = """

@@ -36,7 +36,7 @@ from dragoman import (
     streams,
 )
 from dragoman import schema as s
-from dragoman.apps import App
+from dragoman.agent.apps import App
 from dragoman.connection import Connection
 from dragoman.rpc import Method, Reply
 from dragoman.testing import Echo, RecordingClient, Testy, pair

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import comparing
-from dragoman.comparing import Hunk, compared, hunks, in_patch, lines_of
-from dragoman.dialects.v2_patches import make_patch, read_patch
+from dragoman.dialects.v2.patches import make_patch, read_patch
+from dragoman.foundation import comparing
+from dragoman.foundation.comparing import Hunk, compared, hunks, in_patch, lines_of
 
 TEXTS = st.text(st.sampled_from("abc\n\r\x0c"), max_size=60)
 LINES = st.lists(st.sampled_from([f"{n}\n" for n in range(8)]), max_size=40)

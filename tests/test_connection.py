@@ -54,9 +54,9 @@ from dragoman import (
     serve_on,
 )
 from dragoman import schema as s
+from dragoman.client.inbox import Inbox
 from dragoman.connection import NOISY, Connection
 from dragoman.framing import MAX_FRAME, join_lines
-from dragoman.inbox import Inbox
 from dragoman.roles import AgentRole, ClientRole, RemoteAgent, RemoteClient, methods, offered
 from dragoman.rpc import Method
 from dragoman.testing import Testy
@@ -503,7 +503,7 @@ async def test_a_batch_is_refused_and_the_connection_lives(wire: str) -> None:
 
 
 async def test_updates_nobody_reads_are_kept_in_order_and_not_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=64 * 1024))
+    monkeypatch.setattr("dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=64 * 1024))
     figures = await unread(20_000)
     print(figures)
     assert (figures["read"], figures["out of order"]) == (20_000, 0)
@@ -512,7 +512,9 @@ async def test_updates_nobody_reads_are_kept_in_order_and_not_in_memory(monkeypa
 
 
 async def test_an_agent_has_to_wait_when_there_is_no_room_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=64 * 1024, disk=256 * 1024))
+    monkeypatch.setattr(
+        "dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=64 * 1024, disk=256 * 1024)
+    )
     figures = await held_back(20_000)
     assert not figures["is over"]
     assert figures["waiting"] < 2 * 1024 * 1024
@@ -520,7 +522,7 @@ async def test_an_agent_has_to_wait_when_there_is_no_room_left(monkeypatch: pyte
 
 
 async def test_room_in_one_session_is_no_room_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=1000, disk=10_000))
+    monkeypatch.setattr("dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=1000, disk=10_000))
     async with facing_client(wire="stdio") as (client, hand):
         sessions, text = [client.session("s1"), client.session("s2")], "x" * 1000
         hand.send(*[update(session.id, text) for _ in range(20) for session in sessions])
@@ -541,7 +543,7 @@ async def test_room_in_one_session_is_no_room_in_another(monkeypatch: pytest.Mon
 
 
 async def test_an_update_that_had_to_be_mended_survives_the_way_over_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=10))
+    monkeypatch.setattr("dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=10))
     async with facing_client() as (client, hand):
         lone = msgspec.json.encode(update("s1", "HERE")).replace(b"HERE", rb"\ud800")
         hand.send(update("s1", "before"), lone, b"\xef\xbb\xbf" + lone, update("s1", "after"))

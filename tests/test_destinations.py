@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from gateway.certificates import Authority
 
-from dragoman import destinations
-from dragoman.destinations import PUBLIC_ONLY, Refused, connected, find, is_public
+from dragoman.foundation import destinations
+from dragoman.foundation.destinations import PUBLIC_ONLY, Refused, connected, find, is_public
 
 PUBLIC = "93.184.215.14"
 NAMES: dict[str, list[str]] = {

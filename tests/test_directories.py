@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import directories
+from dragoman.foundation import directories
 
 SHOWN = "print(config_directory(), state_directory(), sep='\\n')"
 NOBODY = 54321  # a user who has no name
@@ -19,7 +19,7 @@ def test_a_base_that_is_no_absolute_path_does_not_count(home: str, base: str | N
     bases = {} if base is None else {"XDG_CONFIG_HOME": base, "XDG_STATE_HOME": base}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     found = subprocess.check_output(
-        [sys.executable, "-c", f"from dragoman.directories import *\n{SHOWN}"],
+        [sys.executable, "-c", f"from dragoman.foundation.directories import *\n{SHOWN}"],
         env={**kept, "HOME": home, **bases},
         cwd=tmp_path,
         text=True,

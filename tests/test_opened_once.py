@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.foundation.places import Place, open_place, open_unlinked
 from dragoman.host.files.errors import Refused
 from dragoman.host.files.paths import open_beneath
-from dragoman.places import Place, open_place, open_unlinked
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ from dragoman import (
     serve_on,
 )
 from dragoman import schema as s
-from dragoman.inbox import Inbox
+from dragoman.agent.turn import AgentSession
+from dragoman.client.inbox import Inbox
 from dragoman.testing import Testy, pair
-from dragoman.turn import AgentSession
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -186,7 +186,7 @@ def lacking(what: str) -> Iterator[None]:
 async def test_updates_that_cannot_be_kept_end_their_turn_with_an_error_and_no_other(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=1000))
+    monkeypatch.setattr("dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=1000))
     async with facing_client() as (client, hand):
         lost, other = await opened(client, hand), client.session("s2")
         turns = [lost.prompt("go"), other.prompt("go")]
@@ -219,7 +219,7 @@ async def test_updates_before_a_session_is_open_are_all_kept() -> None:
 
 
 async def test_too_many_updates_before_a_session_is_open_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.inboxes.OPENING_DISK", 1_000_000)
+    monkeypatch.setattr("dragoman.client.inboxes.OPENING_DISK", 1_000_000)
     async with facing_client() as (client, hand):
         opening = asyncio.create_task(client.new_session("/"))
         id = (await hand.receive())["id"]
@@ -259,7 +259,7 @@ async def test_a_load_that_is_cancelled_keeps_nothing() -> None:
 async def test_closing_a_session_keeps_nothing_of_it_though_the_agent_offers_no_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=1000))
+    monkeypatch.setattr("dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=1000))
     async with facing_client() as (client, hand):
         before = descriptors()
         for _ in range(20):
@@ -275,7 +275,7 @@ async def test_a_reader_that_lags_behind_keeps_no_more_on_disk_than_its_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limit = 4 * 1024 * 1024
-    monkeypatch.setattr("dragoman.inboxes.Inbox", functools.partial(Inbox, memory=1000, disk=limit))
+    monkeypatch.setattr("dragoman.client.inboxes.Inbox", functools.partial(Inbox, memory=1000, disk=limit))
     async with facing_client() as (client, hand):
         before = descriptors()
         session = await opened(client, hand)

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from test_layers import MODULES, named, tree_of
 
-from dragoman.programs import beside_python, find_program, own_command, own_environment, python_command, search_path
+from dragoman.foundation.programs import (
+    beside_python,
+    find_program,
+    own_command,
+    own_environment,
+    python_command,
+    search_path,
+)
 
 # Every module that starts a program or looks for one, and why it may.
 STARTING = {
@@ -17,9 +24,9 @@ STARTING = {
     "transports/process.py": "starts the agent that the user named",
     "host/terminals/children.py": "starts the keeper, by `python_command`",
     "host/terminals/keeper/commands.py": "runs commands that were permitted",
-    "host/terminals/sandbox.py": "asks bubblewrap which options it has",
-    "host/forwarder.py": "becomes the agent, inside its sandbox",
-    "host/terminals/escapes.py": "runs inside the sandbox that it tries",
+    "host/terminals/sandbox/sandbox.py": "asks bubblewrap which options it has",
+    "host/isolation/forwarder.py": "becomes the agent, inside its sandbox",
+    "host/terminals/sandbox/escapes.py": "runs inside the sandbox that it tries",
     "coder/search/finding.py": "starts the process that searches, by `own_command`",
     "testing/command.py": "the terminal of tests",
     "testing/rogue.py": "an agent that misbehaves leaves children behind",

@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman import Agent, Turn, connect
 from dragoman.testing import Echo, RecordingClient
-from dragoman.transports.asgi import endpoint
+from dragoman.transports.remote.server.asgi import endpoint
 
 
 class Pong(msgspec.Struct):

@@ -32,19 +32,19 @@ from .errors import (
     RpcError,
     UnsupportedVersion,
 )
-from .names import loading as _loading
+from .foundation.names import loading as _loading
 
 if TYPE_CHECKING:
-    from .agent import Agent, serve, serve_on
-    from .client import Client
-    from .connecting import connect
-    from .proxy import Proxy, compose
+    from .agent.agent import Agent, serve, serve_on
+    from .agent.runs import Permission, TerminalRun, ToolRun
+    from .agent.turn import AgentSession, Turn
+    from .client.client import Client
+    from .client.connecting import connect
+    from .client.session import Prompt, Session
+    from .proxy.proxy import Proxy, compose
     from .roles import AgentRole, ClientRole, extension
-    from .runs import Permission, TerminalRun, ToolRun
-    from .session import Prompt, Session
     from .transcript import Transcript
     from .transports.streams import streams
-    from .turn import AgentSession, Turn
 
 __version__ = "0.1.0"
 
@@ -97,16 +97,16 @@ __all__ = [
 __getattr__ = _loading(
     __name__,
     {
-        "agent": ("Agent", "serve", "serve_on"),
-        "client": ("Client",),
-        "connecting": ("connect",),
-        "proxy": ("Proxy", "compose"),
+        "agent.agent": ("Agent", "serve", "serve_on"),
+        "client.client": ("Client",),
+        "client.connecting": ("connect",),
+        "proxy.proxy": ("Proxy", "compose"),
         "roles": ("AgentRole", "ClientRole", "extension"),
-        "runs": ("Permission", "TerminalRun", "ToolRun"),
-        "session": ("Prompt", "Session"),
+        "agent.runs": ("Permission", "TerminalRun", "ToolRun"),
+        "client.session": ("Prompt", "Session"),
         "transcript": ("Transcript",),
         "transports.streams": ("streams",),
-        "turn": ("AgentSession", "Turn"),
+        "agent.turn": ("AgentSession", "Turn"),
     },
 )
 

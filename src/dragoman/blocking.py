@@ -17,15 +17,15 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack
 
-from . import client as asynchronous
 from . import schema as s
-from .client import SessionOptions, refusal
-from .connecting import START_TIMEOUT, Target
-from .connecting import connect as connecting
+from .client import client as asynchronous
+from .client.client import SessionOptions, refusal
+from .client.connecting import START_TIMEOUT, Target
+from .client.connecting import connect as connecting
+from .client.session import Prompt as AsyncPrompt
+from .client.session import Session as AsyncSession
 from .errors import Error, again, brief
 from .host.processes import Launch, known_agents
-from .session import Prompt as AsyncPrompt
-from .session import Session as AsyncSession
 
 T = TypeVar("T")
 Path = str | os.PathLike[str]

@@ -26,8 +26,8 @@ from .errors import (
     RpcError,
     again,
 )
+from .foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
 from .framing import Oversize
-from .owning import Cleanup, cancel_once, guarded, log_failure, own
 from .rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
 from .schema.base import RequestId
 from .transports import HIGH_WATER, Transport

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import os
 
-from dragoman import Agent, Proxy, agent, compose, extension
+from dragoman import Agent, Proxy, compose, extension
 from dragoman import schema as s
+from dragoman.agent import agent
 from dragoman.testing import Testy, script
 
 

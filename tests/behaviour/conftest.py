@@ -13,13 +13,13 @@ import pytest
 from gateway.house import hosting
 
 import dragoman
-from dragoman.agent import serve_on
+from dragoman.agent.agent import serve_on
 from dragoman.testing import RecordingClient, Testy, raw
-from dragoman.transports.asgi import endpoint
-from dragoman.transports.http import dial_http
 from dragoman.transports.memory import pipe
-from dragoman.transports.remote import dial
-from dragoman.transports.server import listening
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.dialling import dial
+from dragoman.transports.remote.server.asgi import endpoint
+from dragoman.transports.remote.server.server import listening
 from dragoman.transports.translating import TranslatingTransport
 
 from .loops import LOOPS

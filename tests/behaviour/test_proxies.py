@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 import dragoman
-from dragoman import ConnectionClosed, Error, InternalError, Proxy, compose, connection, extension, relaying
+from dragoman import ConnectionClosed, Error, InternalError, Proxy, compose, connection, extension
 from dragoman import schema as s
+from dragoman.proxy import relaying
 from dragoman.testing import RawWire, RecordingClient, Testy, raw
 from dragoman.transports.memory import pipe
 

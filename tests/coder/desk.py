@@ -10,7 +10,7 @@ from typing import Any
 from dragoman import Session
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel
-from dragoman.coder.history import Results, Text
+from dragoman.coder.context.history import Results, Text
 from dragoman.coder.loop import Limits
 from dragoman.errors import ResourceNotFound
 from dragoman.testing import RecordingClient, pair

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.coder.titles import ORDER
+from dragoman.coder.context.titles import ORDER
 
 Frame = tuple[str, dict[str, Any]]  # the event's name, where the format has names, and its data
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.coder import ScriptedModel, call
-from dragoman.coder.context import find_assistants
+from dragoman.coder.context.instructions import find_assistants
 
 from .desk import DiskClient, asked, desk, results
 
@@ -117,7 +117,7 @@ async def test_the_users_own_helper_has_the_model_it_names_unasked(
 
 def _opened(monkeypatch: pytest.MonkeyPatch, model: ScriptedModel) -> None:
     """Have `elsewhere:big` be this model."""
-    from dragoman.coder import models
+    from dragoman.coder.model import models
 
     async def opened(choice: Any, keys: Any) -> Any:
         assert choice.name == "elsewhere:big"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.coder import call, pause
-from dragoman.coder.model import ModelError
+from dragoman.coder.model.port import ModelError
 
 from .desk import DiskClient, asked, calls, desk, results, said, updates
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.coder.choice import chosen
+from dragoman.coder.model.choice import chosen
 
 from .desk import calls, said, updates
 from .model_servers import Mistral, ModelServer, OpenAIChat, answer, compatible

@@ -10,8 +10,8 @@ import pytest
 
 from dragoman import Agent, Turn
 from dragoman.coder import ScriptedModel, call, call_with, pause, stop, think
-from dragoman.coder.history import Message, Reply, Results
-from dragoman.coder.model import Busy, ModelError, TooLong
+from dragoman.coder.context.history import Message, Reply, Results
+from dragoman.coder.model.port import Busy, ModelError, TooLong
 from dragoman.errors import InternalError, RpcError
 from dragoman.testing import pair
 

@@ -14,8 +14,8 @@ import pytest
 
 from dragoman import schema as s
 from dragoman.coder import Coder
-from dragoman.coder.choice import chosen
-from dragoman.coder.login import keys_file, store_keys, stored_keys
+from dragoman.coder.model.choice import chosen
+from dragoman.coder.model.login import keys_file, store_keys, stored_keys
 from dragoman.errors import AuthRequired, InvalidParams
 from dragoman.testing import RecordingClient, pair
 

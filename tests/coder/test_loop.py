@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call, call_with, pause, stop, think
-from dragoman.coder.history import Asked, Reply, Results
+from dragoman.coder.context.history import Asked, Reply, Results
 from dragoman.coder.loop import Limits
-from dragoman.coder.model import Busy, CallGrew, CallStarted, Event, Finished, ModelError, Request
+from dragoman.coder.model.port import Busy, CallGrew, CallStarted, Event, Finished, ModelError, Request
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable
 from dragoman.testing import pair

@@ -13,7 +13,7 @@ import pytest
 
 from dragoman import schema as s
 from dragoman.coder import ScriptedModel, call
-from dragoman.coder.history import Media, Results
+from dragoman.coder.context.history import Media, Results
 
 from .desk import BareClient, DiskClient, asked, calls, desk, results, said, updates
 

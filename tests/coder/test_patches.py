@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.coder import ScriptedModel, call
-from dragoman.coder.edits import NoMatch
-from dragoman.coder.patches import BadPatch, patched, read_patch
+from dragoman.coder.files.edits import NoMatch
+from dragoman.coder.files.patches import BadPatch, patched, read_patch
 
 from .desk import DiskClient, asked, calls, desk, results
 

@@ -13,7 +13,7 @@ import pytest
 from dragoman import Agent, Session, Turn
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.coder.model import Busy
+from dragoman.coder.model.port import Busy
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable
 from dragoman.testing import pair

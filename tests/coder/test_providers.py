@@ -259,8 +259,8 @@ async def test_without_its_libraries_the_agent_says_what_to_install(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    monkeypatch.delitem(sys.modules, "dragoman.coder.providers", raising=False)
-    monkeypatch.delattr("dragoman.coder.providers", raising=False)
+    monkeypatch.delitem(sys.modules, "dragoman.coder.model.providers", raising=False)
+    monkeypatch.delattr("dragoman.coder.model.providers", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     async with pair(lambda remote: Coder(remote, model="openai:gpt-5.5"), DiskClient()) as client:
         session = await client.new_session(project)

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel
-from dragoman.coder.scripted import call
+from dragoman.coder.model.scripted import call
 from dragoman.host import Host
 from dragoman.host.permissions import Question
 from dragoman.testing import pair

@@ -9,9 +9,9 @@ import pytest
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.coder.compaction import LEFT_OUT
-from dragoman.coder.history import Asked, Call, Media, Message, Reply, Result, Results, Text, repaired
-from dragoman.coder.model import TooLong
+from dragoman.coder.context.compaction import LEFT_OUT
+from dragoman.coder.context.history import Asked, Call, Media, Message, Reply, Result, Results, Text, repaired
+from dragoman.coder.model.port import TooLong
 from dragoman.errors import InternalError, InvalidParams, InvalidRequest
 from dragoman.store import Store, durable
 from dragoman.testing import pair

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dragoman import schema as s
 from dragoman.coder import ScriptedModel, call
-from dragoman.coder.edits import NoMatch, replaced
-from dragoman.coder.history import Media, Results
+from dragoman.coder.context.history import Media, Results
+from dragoman.coder.files.edits import NoMatch, replaced
 from dragoman.testing import RecordingClient
 
 from .desk import BareClient, DiskClient, asked, calls, desk, results, updates

@@ -13,7 +13,7 @@ from torture.coder_undo import kill_at
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.coder import undo_journal as journal
+from dragoman.coder.files import undo_journal as journal
 from dragoman.errors import ConnectionClosed, InternalError
 from dragoman.host import Host
 from dragoman.store import Store, durable

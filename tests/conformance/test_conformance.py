@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from gateway.house import hosting
 
-from dragoman.agent import serve_on
+from dragoman.agent.agent import serve_on
 from dragoman.coder import Coder, ScriptedModel
 from dragoman.reviewer import Reviewer
 from dragoman.store import durable
 from dragoman.testing import Echo, Exhibition, RawWire
 from dragoman.transports.memory import pipe
 from dragoman.transports.relay import relay
-from dragoman.transports.remote import dial
+from dragoman.transports.remote.dialling import dial
 from dragoman.transports.translating import TranslatingTransport
 
 from . import both  # noqa: F401 - fills the table

@@ -3,7 +3,7 @@
 import json
 
 from dragoman.dialects import translator
-from dragoman.dialects.draft_content import DIFF
+from dragoman.dialects.draft.content import DIFF
 from dragoman.testing import Echo, Testy
 
 from .scripted import with_client

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import connect
 from dragoman.dialects import NAMES, detect, translator
-from dragoman.dialects.draft_terminals import ROOM, Terminal
+from dragoman.dialects.draft.terminals import ROOM, Terminal
 from dragoman.host import Host
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe

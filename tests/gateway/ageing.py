@@ -10,7 +10,7 @@ from typing import Any
 
 from conftest import children, descriptors
 
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.quotas import Limits
 
 from .house import PATIENCE, House, Watcher, hosting
 

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.quotas import Limits
 
 from .house import hosting
 

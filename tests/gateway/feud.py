@@ -21,7 +21,7 @@ from typing import Any
 from ordinary import OWNER
 
 from dragoman.errors import RpcError
-from dragoman.gateway.checks import Checks
+from dragoman.gateway.access.checks import Checks
 from dragoman.schema import RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome
 
 from .house import House, Watcher, hosting

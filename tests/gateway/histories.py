@@ -16,12 +16,12 @@ import msgspec
 
 from dragoman import Agent
 from dragoman import schema as s
-from dragoman.agent import serve_on
-from dragoman.gateway.front import front
+from dragoman.agent.agent import serve_on
+from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.agents.upstream import Hosted
+from dragoman.gateway.client_connection import front
 from dragoman.gateway.gateway import Gateway
-from dragoman.gateway.limits import Limits
-from dragoman.gateway.records import Answered, Asked, Ended, Prompted, is_update, read_own
-from dragoman.gateway.upstream import Hosted
+from dragoman.gateway.log.records import Answered, Asked, Ended, Prompted, is_update, read_own
 from dragoman.transports.memory import pipe
 
 from .memory import MemoryEngine, Storage

@@ -10,15 +10,15 @@ import msgspec
 
 from dragoman import Agent, Client, connect
 from dragoman import schema as s
-from dragoman.gateway.admission import Admission
+from dragoman.gateway.access.admission import Admission
+from dragoman.gateway.access.tokens import TokenFile, add_token
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.gateway import Gateway, running
-from dragoman.gateway.sqlite import SqliteEngine
-from dragoman.gateway.tokens import TokenFile, add_token
-from dragoman.gateway.upstream import Hosted
+from dragoman.gateway.log.sqlite import SqliteEngine
 from dragoman.gateway.web import Web, local_names
 from dragoman.testing import Testy
-from dragoman.transports.asgi import GRACE
-from dragoman.transports.server import listening
+from dragoman.transports.remote.server.asgi import GRACE
+from dragoman.transports.remote.server.server import listening
 
 PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine
 
@@ -46,7 +46,7 @@ class House:
         self, who: str = "ann", *, knows_us: bool = False, capabilities: Any = None, **options: Any
     ) -> AsyncIterator["Bare"]:
         """A client that sends and hears frames as they are."""
-        from dragoman.transports.remote import dial
+        from dragoman.transports.remote.dialling import dial
 
         bare = Bare(await dial(self.url(**options), headers=self.headers(who)))
         meta = {"_meta": {"dragoman": {}}} if knows_us else {}

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from dragoman.gateway.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Lease, Record
+from dragoman.gateway.log.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Lease, Record
 
 
 class Storage:

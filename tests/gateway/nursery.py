@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from dragoman import Agent
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.serving import Order, serve
-from dragoman.gateway.upstream import Hosted
 from dragoman.host import Host  # noqa: F401 - loaded before the fork
-from dragoman.transports import asgi, server, server_http1, server_websocket  # noqa: F401
+from dragoman.transports.remote.server import asgi, http1, server, websocket  # noqa: F401
 
 
 class Counter(Agent):

@@ -20,19 +20,19 @@ from remote.by_hand import ByHand
 from dragoman import connect
 from dragoman.errors import AgentStartError, Error, InvalidParams, MethodNotFound, Overloaded, RpcError
 from dragoman.framing import MAX_FRAME
-from dragoman.gateway.admission import Admission
-from dragoman.gateway.checks import Checks, command_hash
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.admission import Admission
+from dragoman.gateway.access.checks import Checks, command_hash
+from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.signed import LEEWAY, SignedTokens
+from dragoman.gateway.access.tokens import TokenFile, TokenFileError, add_token, revoke_token
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.serving import Order, check_exposure, serving
-from dragoman.gateway.signed import LEEWAY, SignedTokens
-from dragoman.gateway.tokens import TokenFile, TokenFileError, add_token, revoke_token
-from dragoman.gateway.upstream import Hosted
 from dragoman.roles import AgentRole, ClientRole, methods
 from dragoman.testing import Testy
-from dragoman.transports.accepted import Request
-from dragoman.transports.addresses import read_url
-from dragoman.transports.asgi_streams import Refused
-from dragoman.transports.http_link import Link
+from dragoman.transports.remote.addresses import read_url
+from dragoman.transports.remote.client.link import Link
+from dragoman.transports.remote.server.accepted import Request
+from dragoman.transports.remote.server.answers import Refused
 
 from .certificates import Authority
 from .house import PATIENCE, Watcher, hosting
@@ -529,7 +529,7 @@ async def test_a_renewed_token_goes_on_with_the_connection_that_the_one_before_o
             other = Watcher()
             async with connect(url, other, headers={"Authorization": f"Bearer {brief}"}):
                 late = SimpleNamespace(time=lambda: time.time() + 60 + LEEWAY + 1)
-                monkeypatch.setattr("dragoman.gateway.admission.time", late)
+                monkeypatch.setattr("dragoman.gateway.access.admission.time", late)
                 await other.until(lambda: other.closed)  # so it was looked who may stay
             assert (await ann.post({**opening, "id": 3}, authorization=f"Bearer {renewed}"))[0] == 202
         finally:
@@ -560,7 +560,7 @@ async def test_a_key_the_issuer_takes_back_lets_nobody_in_and_nobody_stay(tmp_pa
 async def test_keys_at_an_address_are_looked_at_again_and_count_no_longer_when_they_cannot_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dragoman.gateway import signed as module
+    from dragoman.gateway.access import signed as module
 
     _, make = signed(tmp_path)
     answers = [(tmp_path / "jwks.json").read_bytes()]
@@ -643,7 +643,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     )
     trusting = ssl.create_default_context(cafile=authority.certificate)
     async with serving(order, lambda: None) as (gateway, url):
-        from dragoman.transports.websocket import dial_websocket
+        from dragoman.transports.remote.client.websocket import dial_websocket
 
         with pytest.raises(AgentStartError):
             await dial_websocket(url, tls=trusting)

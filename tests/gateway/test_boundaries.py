@@ -17,13 +17,13 @@ import dragoman
 from dragoman import connect
 from dragoman.cli import main
 from dragoman.errors import Error
-from dragoman.gateway.checks import Checks
+from dragoman.gateway.access.checks import Checks
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.gateway import Gateway
-from dragoman.gateway.sqlite import SqliteEngine
-from dragoman.gateway.upstream import Hosted
+from dragoman.gateway.log.sqlite import SqliteEngine
 from dragoman.host import Host
 from dragoman.host.terminals import Terminals, execution
-from dragoman.host.terminals.sandbox import Sandbox, SandboxUnavailable
+from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 from dragoman.testing import Testy
 
 from .house import PATIENCE

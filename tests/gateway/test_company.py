@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import Session
 from dragoman.errors import InvalidParams, InvalidRequest, Overloaded, ResourceNotFound
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.quotas import Limits
 
 from .house import PATIENCE, House, Watcher, hosting, stepping
 

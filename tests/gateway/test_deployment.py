@@ -17,8 +17,8 @@ import pytest
 
 from dragoman import connect
 from dragoman.errors import Error
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.serving import Order, serving
-from dragoman.gateway.upstream import Hosted
 from dragoman.testing import Testy
 
 from .certificates import Authority

@@ -14,9 +14,9 @@ from remote.serving import WIRES, dial
 from dragoman import connect
 from dragoman.errors import InternalError
 from dragoman.gateway.attachment import attached
-from dragoman.gateway.logs import records
-from dragoman.gateway.records import update_params
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.log.logs import records
+from dragoman.gateway.log.records import update_params
+from dragoman.gateway.log.sqlite import SqliteEngine
 
 from .house import PATIENCE, Bare, Watcher, hosting, stepping
 from .killing import check_outcomes, kill_in_the_middle, nursery

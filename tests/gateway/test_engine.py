@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Record
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.log.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Record
+from dragoman.gateway.log.sqlite import SqliteEngine
 
 OLDER = """
 CREATE TABLE records (

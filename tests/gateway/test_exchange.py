@@ -14,11 +14,11 @@ import pytest
 
 from dragoman import connect
 from dragoman.errors import Error
-from dragoman.gateway.card import Card
-from dragoman.gateway.engine import Entry
-from dragoman.gateway.exchange import exported, imported
-from dragoman.gateway.logs import append, records
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.log.engine import Entry
+from dragoman.gateway.log.exchange import exported, imported
+from dragoman.gateway.log.logs import append, records
+from dragoman.gateway.log.sqlite import SqliteEngine
+from dragoman.gateway.sessions.session_record import Card
 
 from .house import PATIENCE, Watcher
 from .test_commands import DRAGOMAN, said, served

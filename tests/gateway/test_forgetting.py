@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from dragoman.gateway.engine import Entry
-from dragoman.gateway.logs import append
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.log.engine import Entry
+from dragoman.gateway.log.logs import append
+from dragoman.gateway.log.sqlite import SqliteEngine
 
 MIB = 1024 * 1024
 

@@ -12,9 +12,9 @@ import pytest
 
 from dragoman import Error
 from dragoman import schema as s
-from dragoman.gateway.engine import EngineFailure, Entry
-from dragoman.gateway.logs import append, records
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.log.engine import EngineFailure, Entry
+from dragoman.gateway.log.logs import append, records
+from dragoman.gateway.log.sqlite import SqliteEngine
 
 from .house import PATIENCE, Watcher, hosting
 

@@ -13,12 +13,12 @@ import pytest
 from ordinary import run_as_ordinary_user
 
 from dragoman.errors import AgentStartError
-from dragoman.gateway.checks import Checks
-from dragoman.gateway.upstream import Hosted
-from dragoman.host import isolation, way_out
-from dragoman.host.terminals import landlock
-from dragoman.host.terminals.sandbox import Sandbox
-from dragoman.places import open_place
+from dragoman.foundation.places import open_place
+from dragoman.gateway.access.checks import Checks
+from dragoman.gateway.agents.upstream import Hosted
+from dragoman.host.isolation import isolation, way_out
+from dragoman.host.terminals.sandbox import landlock
+from dragoman.host.terminals.sandbox.sandbox import Sandbox
 
 from .house import PATIENCE, Watcher, hosting
 
@@ -246,7 +246,7 @@ async def test_rules_do_not_hide_among_more_than_are_protected(
 
 def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
     from dragoman.gateway.gateway import Gateway
-    from dragoman.gateway.sqlite import SqliteEngine
+    from dragoman.gateway.log.sqlite import SqliteEngine
     from dragoman.testing import Echo
 
     engine = SqliteEngine(tmp_path)

@@ -8,8 +8,8 @@ import pytest
 from dragoman import Session
 from dragoman import schema as s
 from dragoman.errors import RpcError
-from dragoman.gateway.checks import Checks
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.checks import Checks
+from dragoman.gateway.access.quotas import Limits
 
 from .house import PATIENCE, Watcher, hosting
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from ordinary import run_as_ordinary_user
 
-from dragoman.gateway.checks import Checks
+from dragoman.gateway.access.checks import Checks
 from dragoman.host.terminals import Sandbox, Terminals, execution
 
 from .house import PATIENCE, Watcher, hosting

@@ -10,7 +10,7 @@ from coder.test_mcp import Providing, scribe
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.gateway.limits import Limits
+from dragoman.gateway.access.quotas import Limits
 
 from .house import PATIENCE, Bare, hosting
 from .test_transparency import heard, prompted, words

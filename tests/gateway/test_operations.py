@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dragoman import Agent
 from dragoman.errors import RpcError
+from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.serving import Order, serving
-from dragoman.gateway.upstream import Hosted
 from dragoman.testing import Testy
 
 from .certificates import Authority

@@ -15,12 +15,12 @@ import dragoman.gateway
 from dragoman import Agent
 from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest, Overloaded, ResourceNotFound
-from dragoman.gateway.engine import EngineFailure
-from dragoman.gateway.limits import Limits
-from dragoman.gateway.link import Link
-from dragoman.gateway.logs import records
-from dragoman.gateway.processes import IDLE
-from dragoman.gateway.records import Answered, Asked, Ended, Prompted, is_update, read_own
+from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.agents.processes import IDLE
+from dragoman.gateway.log.engine import EngineFailure
+from dragoman.gateway.log.logs import records
+from dragoman.gateway.log.records import Answered, Asked, Ended, Prompted, is_update, read_own
+from dragoman.gateway.sessions.agent_link import Link
 from dragoman.testing import Testy
 
 from .ageing import Clock
@@ -88,7 +88,7 @@ async def test_a_prompt_has_an_outcome_however_its_agent_starts_again(tmp_path: 
 async def test_an_agent_that_never_opens_its_session_again_is_ended_and_the_prompt_has_an_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.gateway.upstream.OPEN_TIMEOUT", 0.3)
+    monkeypatch.setattr("dragoman.gateway.agents.upstream.OPEN_TIMEOUT", 0.3)
     command = [sys.executable, "-S", FRAGILE, str(tmp_path / "mute")]
     async with hosting(tmp_path, command) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
@@ -175,7 +175,7 @@ async def test_a_failure_of_the_gateway_in_a_turn_is_that_turn_s_outcome(
             if place == "turn":
                 patch.setattr(Link, "ready", fails)
             else:
-                patch.setattr("dragoman.gateway.turns.span", fails_at_once)
+                patch.setattr("dragoman.gateway.sessions.prompt_queue.span", fails_at_once)
             answers = await asyncio.gather(*(outcome(session, "one") for _ in range(3)), return_exceptions=True)
         assert [str(answer) for answer in answers] == [
             "the gateway failed: ZeroDivisionError (-32603) {'kind': 'gateway_failure'}"

@@ -13,8 +13,8 @@ import pytest
 from ordinary import run_as_ordinary_user
 
 from dragoman.errors import RpcError
-from dragoman.gateway.checks import Checks
-from dragoman.gateway.workspaces import Workspaces
+from dragoman.gateway.access.checks import Checks
+from dragoman.gateway.access.workspaces import Workspaces
 
 from .house import PATIENCE, House, Watcher, hosting
 

@@ -73,7 +73,7 @@ async def test_each_person_is_greeted_by_their_own_agent(tmp_path: Path) -> None
 
 
 LEAVING_OUT = """
-from dragoman.gateway.principals import PerPrincipal, PrincipalName
+from dragoman.gateway.access.principals import PerPrincipal, PrincipalName
 
 kept: PerPrincipal[str, int] = PerPrincipal()
 ann = PrincipalName("ann")

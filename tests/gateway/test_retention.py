@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from dragoman.errors import Overloaded
-from dragoman.gateway.card import Card
-from dragoman.gateway.engine import Entry
-from dragoman.gateway.limits import Limits
-from dragoman.gateway.retention import Expired, Kept, Retention, expired
-from dragoman.gateway.sqlite import SqliteEngine
+from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.log.engine import Entry
+from dragoman.gateway.log.sqlite import SqliteEngine
+from dragoman.gateway.operations.retention import Expired, Kept, Retention, expired
+from dragoman.gateway.sessions.session_record import Card
 
 from .house import hosting
 from .test_commands import said, served

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcError
-from dragoman.gateway.card import Card
-from dragoman.gateway.engine import EngineFailure
-from dragoman.gateway.limits import Limits
-from dragoman.gateway.records import raw
+from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.log.engine import EngineFailure
+from dragoman.gateway.log.records import raw
+from dragoman.gateway.sessions.session_record import Card
 
 from .house import PATIENCE, Watcher, hosting, stepping
 
@@ -228,7 +228,7 @@ async def test_a_summary_that_is_lost_or_damaged_is_made_again_from_the_log(tmp_
 async def test_a_refused_summary_of_a_long_session_costs_no_more_than_its_latest_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.gateway.summary.CHECKPOINT", 500)
+    monkeypatch.setattr("dragoman.gateway.log.summary.CHECKPOINT", 500)
     async with hosting(tmp_path) as house, house.visit() as ann:
         session = await ann.new_session(tmp_path)
         for _ in range(6):

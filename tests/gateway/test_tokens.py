@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.damping import Damping
-from dragoman.gateway.metrics import Metrics
-from dragoman.gateway.tokens import TokenFile, TokenFileError, add_token, revoke_token
+from dragoman.gateway.access.throttle import Damping
+from dragoman.gateway.access.tokens import TokenFile, TokenFileError, add_token, revoke_token
+from dragoman.gateway.operations.metrics import Metrics
 
 
 @pytest.fixture

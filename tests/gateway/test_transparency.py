@@ -303,7 +303,7 @@ async def test_an_unknown_session_is_deleted_as_an_agent_deletes_it(tmp_path: Pa
 
 @pytest.mark.parametrize("version", ["one", None, -1, 1.5, 70_000])
 async def test_a_version_that_is_none_is_a_wrong_parameter(tmp_path: Path, version: Any) -> None:
-    from dragoman.transports.remote import dial
+    from dragoman.transports.remote.dialling import dial
 
     async with hosting(tmp_path) as house:
         bare = Bare(await dial(house.url(), headers=house.headers("ann")))
@@ -430,8 +430,8 @@ async def test_a_refusal_is_one_kind_of_error_on_every_wire(tmp_path: Path, wire
 
 
 async def _wire(house: House, path: str, wire: str, headers: Any) -> Any:
-    from dragoman.transports.http import dial_http
-    from dragoman.transports.websocket import dial_websocket
+    from dragoman.transports.remote.client.http import dial_http
+    from dragoman.transports.remote.client.websocket import dial_websocket
 
     dial = dial_websocket if wire == "websocket" else dial_http
     return await dial(house.url(path, wire=wire), headers=headers, patience=0.0)

@@ -14,13 +14,13 @@ import msgspec
 from coder.desk import QUICK
 
 from dragoman import codec
+from dragoman.client.connecting import reach
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.connecting import reach
 from dragoman.reviewer import Reviewer
 from dragoman.roles import AgentRole, ClientRole, methods
 from dragoman.testing import Testy
-from dragoman.transports.http import dial_http
-from dragoman.transports.websocket import dial_websocket
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.client.websocket import dial_websocket
 
 from .house import PATIENCE, Bare, hosting
 from .versatile import Versatile

@@ -5,8 +5,8 @@ from typing import Any
 
 from dragoman import Agent, extension
 from dragoman import schema as s
+from dragoman.agent.turn import new_id
 from dragoman.errors import ResourceNotFound
-from dragoman.turn import new_id
 
 POSITION = s.Position(line=0, character=0)
 

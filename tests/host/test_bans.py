@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.host.operations import Execute, FileRead, McpTool, NetworkAccess, Operation
 from dragoman.host.permissions import Permissions, Rules, RulesError
-from dragoman.host.permissions.matching import Place
+from dragoman.host.permissions.rules.matching import Place
 
 ROOT = "/home/ada/project"
 HERE = Place(ROOT, "claude", time.time())

@@ -86,7 +86,7 @@ def test_many_directories_made_for_nothing_are_removed_though_few_files_may_be_o
 
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Workspace(ws, state=ws.parent / "state") as workspace:
-        monkeypatch.setattr("dragoman.host.files.edits.write_new", no_room)
+        monkeypatch.setattr("dragoman.host.files.changing.edits.write_new", no_room)
         resource.setrlimit(resource.RLIMIT_NOFILE, (400, limits[1]))
         try:
             with pytest.raises(RpcError):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from torture.moments import NEVER, WAYS, die, in_child, lacking, moments
 
-from dragoman.host.files import Workspace, exchanging, journal
+from dragoman.host.files import Workspace
+from dragoman.host.files.changing import exchanging, journal
 from dragoman.host.files.extensions import DeleteEdit, FileEdit, WriteEdit
 
 OLD = {name: f"old {name}\n" for name in ("a", "b", "c")}

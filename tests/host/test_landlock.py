@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from ordinary import run_as_ordinary_user
 
-from dragoman.host.terminals import Sandbox, Terminals, execution, first_program, landlock
-from dragoman.host.terminals.first_program import FirstProgram
-from dragoman.places import Place, open_place
+from dragoman.foundation.places import Place, open_place
+from dragoman.host.terminals import Sandbox, Terminals, execution
+from dragoman.host.terminals.sandbox import first_program, landlock
+from dragoman.host.terminals.sandbox.first_program import FirstProgram
 
 OWNER = (1000, 1000)
 PATIENCE = 60

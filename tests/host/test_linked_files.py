@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from ordinary import OWNER, run_as_ordinary_user
 
-from dragoman.host import linked_files
-from dragoman.host.linked_files import Linked, separate
+from dragoman.foundation.places import open_place
+from dragoman.host.isolation import linked_files
+from dragoman.host.isolation.linked_files import Linked, separate
 from dragoman.host.terminals import Terminals, execution
-from dragoman.host.terminals.sandbox import Sandbox, SandboxUnavailable
-from dragoman.places import open_place
+from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -92,7 +92,7 @@ def test_a_copy_is_like_its_file(store: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_copied_is_named(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.host.linked_files.MOST_COPIED", 10)
+    monkeypatch.setattr("dragoman.host.isolation.linked_files.MOST_COPIED", 10)
     with open_place(tmp_path / "workspace") as place, pytest.raises(Linked, match="too large to be copied"):
         separate([place], os.stat(store / "one").st_uid, "break")
 

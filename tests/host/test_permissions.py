@@ -35,7 +35,7 @@ from dragoman.host.audit.chain import read_line
 from dragoman.host.git_directories import is_git_directory
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
 from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules
-from dragoman.host.permissions.matching import Rule
+from dragoman.host.permissions.rules.matching import Rule
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine

@@ -9,9 +9,9 @@ import pytest
 from torture.errands import COMMAND, answer
 
 from dragoman import AgentExited, AgentStartError
+from dragoman.foundation.programs import own_command
 from dragoman.host import Host
 from dragoman.host.processes import Launch, find_agent, known_agents, launch_from, start
-from dragoman.programs import own_command
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -15,9 +15,9 @@ from dragoman import Agent, Turn, connect
 from dragoman.host import Host
 from dragoman.host.permissions.questions import Question
 from dragoman.host.terminals import Limits, Terminal, Terminals, execution
-from dragoman.host.terminals.covers import ALWAYS
 from dragoman.host.terminals.keeper.protected_paths import ProtectedPaths
-from dragoman.host.terminals.sandbox import Sandbox
+from dragoman.host.terminals.sandbox.covers import ALWAYS
+from dragoman.host.terminals.sandbox.sandbox import Sandbox
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),

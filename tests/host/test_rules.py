@@ -13,9 +13,9 @@ from torture.shell_tricks import BENIGN, CWD, RULES
 from dragoman.host.addresses import origin
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
 from dragoman.host.permissions import Rules, RulesError, user_file, workspace_file
-from dragoman.host.permissions.matching import Place
-from dragoman.host.permissions.patterns import name_fits, path_fits
-from dragoman.host.permissions.programs import program
+from dragoman.host.permissions.rules.matching import Place
+from dragoman.host.permissions.rules.patterns import name_fits, path_fits
+from dragoman.host.permissions.rules.programs import program
 
 ROOT = "/home/ada/project"
 HERE = Place(ROOT, "claude", time.time())

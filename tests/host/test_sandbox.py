@@ -15,12 +15,13 @@ from torture.repositories import CONTROL, GIT_DIRECTORIES, LINKS, repositories
 from users import as_user
 
 from dragoman.errors import InternalError, InvalidParams
-from dragoman.host.terminals import Limits, Size, Terminal, Terminals, covers, execution, trial
-from dragoman.host.terminals.bubblewrap import Plan
-from dragoman.host.terminals.covers import ALWAYS
-from dragoman.host.terminals.sandbox import Sandbox, SandboxUnavailable
-from dragoman.host.terminals.seccomp import FORBIDDEN, seccomp_filter
-from dragoman.places import open_place
+from dragoman.foundation.places import open_place
+from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution
+from dragoman.host.terminals.sandbox import covers, trial
+from dragoman.host.terminals.sandbox.bubblewrap import Plan
+from dragoman.host.terminals.sandbox.covers import ALWAYS
+from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
+from dragoman.host.terminals.sandbox.seccomp import FORBIDDEN, seccomp_filter
 
 OWNER = (1000, 1000)
 
@@ -176,7 +177,7 @@ async def test_a_sandbox_with_a_hole_is_found_out(lost: str, found: str, monkeyp
         )
     elif lost == "system calls":
         allowing = struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000)
-        monkeypatch.setattr("dragoman.host.terminals.bubblewrap.seccomp_filter", lambda: allowing)
+        monkeypatch.setattr("dragoman.host.terminals.sandbox.bubblewrap.seccomp_filter", lambda: allowing)
     else:
         monkeypatch.setattr(Plan, "wrap", leaking)
     with pytest.raises(SandboxUnavailable, match=found):

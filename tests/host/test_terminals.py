@@ -15,8 +15,8 @@ import pytest
 from torture.host_terminals import guess
 
 from dragoman.errors import InvalidParams, Overloaded, RpcError
+from dragoman.foundation.places import open_place
 from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution
-from dragoman.places import open_place
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

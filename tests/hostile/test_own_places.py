@@ -16,7 +16,7 @@ import asyncio, json, os, sys
 from dragoman.host.operations import FileRead, FileWrite
 from dragoman.host.permissions import Permissions
 from dragoman.host.terminals import Terminals, execution
-from dragoman.host.terminals.sandbox import Sandbox, SandboxUnavailable
+from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 
 async def main(root, path, has_bubblewrap):
     permissions = Permissions("allow-edits")

@@ -14,8 +14,8 @@ from remote_server import asgi_server
 from dragoman import ConnectionClosed, RpcError, connect
 from dragoman import schema as s
 from dragoman.transports import Transport
-from dragoman.transports.http import dial_http
-from dragoman.transports.websocket import dial_websocket
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.client.websocket import dial_websocket
 
 MIB = 1024 * 1024
 SERVED = [

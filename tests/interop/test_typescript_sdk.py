@@ -15,9 +15,9 @@ from peers.counterpart import Counterpart
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.testing import RecordingClient
-from dragoman.transports.asgi import endpoint
-from dragoman.transports.http import dial_http
-from dragoman.transports.server import listening
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.server.asgi import endpoint
+from dragoman.transports.remote.server.server import listening
 
 PEERS = Path(__file__).parent / "peers"
 SDK = Path(__file__).parents[2] / "bench" / ".cache" / "typescript"

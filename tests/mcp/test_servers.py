@@ -17,9 +17,9 @@ from forgetful import Forgetful
 from torture.by_hand import resident
 
 from dragoman import schema as s
+from dragoman.agent.turn import AgentSession
 from dragoman.mcp import Failure, Server, bodies, connected, connections, processes
 from dragoman.roles import RemoteClient, Wire
-from dragoman.turn import AgentSession
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -5,9 +5,9 @@ import json
 from contextlib import asynccontextmanager
 
 from dragoman.framing import MAX_FRAME
-from dragoman.transports.addresses import read_url
-from dragoman.transports.http_link import Link
-from dragoman.transports.sse import EventReader
+from dragoman.transports.remote.addresses import read_url
+from dragoman.transports.remote.client.link import Link
+from dragoman.transports.remote.sse import EventReader
 
 JSON = {"content-type": "application/json"}
 EVENTS = {"accept": "text/event-stream"}

@@ -2,10 +2,10 @@
 
 from contextlib import asynccontextmanager
 
-from dragoman.transports.asgi import endpoint
-from dragoman.transports.http import dial_http
-from dragoman.transports.server import listening
-from dragoman.transports.websocket import dial_websocket
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.client.websocket import dial_websocket
+from dragoman.transports.remote.server.asgi import endpoint
+from dragoman.transports.remote.server.server import listening
 
 WIRES = ("websocket", "http/1.1", "http/2")
 

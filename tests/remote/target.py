@@ -3,8 +3,8 @@
 import asyncio
 
 from dragoman.testing import Testy
-from dragoman.transports.asgi import endpoint
-from dragoman.transports.server import listening
+from dragoman.transports.remote.server.asgi import endpoint
+from dragoman.transports.remote.server.server import listening
 
 
 async def main():

@@ -8,8 +8,8 @@ import pytest
 
 from dragoman import AgentStartError, connect
 from dragoman.testing import Echo
-from dragoman.transports.addresses import read_url
-from dragoman.transports.cookies import CookieJar
+from dragoman.transports.remote.addresses import read_url
+from dragoman.transports.remote.cookies import CookieJar
 
 from .serving import WIRES, dial, served
 

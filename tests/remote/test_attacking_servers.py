@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dragoman import connect
+from dragoman.client.inbox import Inbox
 from dragoman.errors import Error
-from dragoman.inbox import Inbox
 from dragoman.testing import Echo
-from dragoman.transports import limits
-from dragoman.transports.http import dial_http
+from dragoman.transports.remote import limits
+from dragoman.transports.remote.client.http import dial_http
 
 from .attacking_servers import ATTACKS, flood
 from .attacks import ATTACKS as MIRRORED

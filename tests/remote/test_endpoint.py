@@ -7,9 +7,9 @@ import pytest
 
 from dragoman import Agent
 from dragoman.testing import Testy
-from dragoman.transports import asgi
-from dragoman.transports.asgi_streams import Refused
-from dragoman.transports.server import listening
+from dragoman.transports.remote.server import asgi
+from dragoman.transports.remote.server.answers import Refused
+from dragoman.transports.remote.server.server import listening
 
 from .by_hand import EVENTS, INITIALIZE, JSON, by_hand, message
 from .serving import served
@@ -152,7 +152,7 @@ async def test_a_stream_that_cannot_be_resumed_says_so_and_leaves_its_reader_alo
 
 
 async def test_a_connection_has_so_many_streams_and_no_more(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.accepted.MAX_STREAMS", 3)
+    monkeypatch.setattr("dragoman.transports.remote.server.accepted.MAX_STREAMS", 3)
     async with served(Testy) as server, by_hand(server) as hand:
         await hand.initialize()
         async with hand.events("a"), hand.events("b"):
@@ -227,7 +227,7 @@ async def _say(hand, session, stream, text):
 
 
 async def test_an_idle_stream_is_kept_alive(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.asgi_streams.KEEP_ALIVE_EVERY", 0.01)
+    monkeypatch.setattr("dragoman.transports.remote.server.answers.KEEP_ALIVE_EVERY", 0.01)
     async with served(Testy) as server, by_hand(server) as hand:
         await hand.initialize()
         seen, twice = [], asyncio.Event()
@@ -280,7 +280,7 @@ async def test_head_is_answered_without_a_body(version, caplog):
 
 
 async def test_bodies_have_one_budget_and_whoever_exceeds_it_is_told_to_try_again(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.asgi.MAX_BODIES", 1000)
+    monkeypatch.setattr("dragoman.transports.remote.server.asgi.MAX_BODIES", 1000)
     head = b"POST /acp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
     async with asyncio.timeout(20), listening(asgi.endpoint(Testy)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

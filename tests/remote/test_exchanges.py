@@ -12,11 +12,11 @@ import pytest
 from skipped_time import skipped_time
 
 from dragoman import connect
+from dragoman.client.inbox import Inbox
 from dragoman.errors import Error
-from dragoman.inbox import Inbox
 from dragoman.schema import AgentMessageChunk
 from dragoman.testing import Testy
-from dragoman.transports.http import dial_http
+from dragoman.transports.remote.client.http import dial_http
 
 from .foreign import GREETING, answer, answering, listening, read_request, response, told
 from .hostile_forms import EventsServer, LogServer
@@ -144,7 +144,7 @@ async def test_initialize_has_an_outcome_whatever_its_post_is_answered(odd):
 
 
 async def test_a_server_that_answers_nothing_costs_a_bounded_number_of_sockets(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.http_post.MAX_POSTS", 4)
+    monkeypatch.setattr("dragoman.transports.remote.client.post.MAX_POSTS", 4)
     sockets = 0
 
     async def handle(request, writer):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from skipped_time import skipped_time
 
-from dragoman.transports.server import listening
+from dragoman.transports.remote.server.server import listening
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

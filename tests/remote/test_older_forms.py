@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import AgentStartError, connect
 from dragoman import schema as s
-from dragoman.transports.server import listening
+from dragoman.transports.remote.server.server import listening
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -91,7 +91,7 @@ async def test_a_long_turn_of_such_an_agent_can_be_cancelled():
 
 @pytest.mark.parametrize("says_where", [True, False])
 async def test_an_agent_whose_event_stream_says_where_to_post(says_where, monkeypatch):
-    monkeypatch.setattr("dragoman.transports.http_older.FIRST_EVENT", 0.05 if not says_where else 10)
+    monkeypatch.setattr("dragoman.transports.remote.client.older.FIRST_EVENT", 0.05 if not says_where else 10)
     posts = asyncio.Queue()
 
     async def app(scope, receive, send):

@@ -9,8 +9,8 @@ from websockets.asyncio.client import connect as open_websocket
 from websockets.asyncio.server import serve as serve_websocket
 
 from dragoman import connect
-from dragoman.transports.asgi import Endpoint
-from dragoman.transports.server import listening as serving
+from dragoman.transports.remote.server.asgi import Endpoint
+from dragoman.transports.remote.server.server import listening as serving
 
 from .by_hand import INITIALIZE, JSON, by_hand
 from .foreign import GREETING, SESSION, answer, answering, listening, response, result_of, told

@@ -9,8 +9,8 @@ import pytest
 
 from dragoman import AgentStartError, connect
 from dragoman.testing import Echo
-from dragoman.transports.addresses import read_url
-from dragoman.transports.proxies import proxy_for
+from dragoman.transports.remote.addresses import read_url
+from dragoman.transports.remote.proxies import proxy_for
 
 from .foreign import listening, read_request
 from .serving import WIRES, dial, served

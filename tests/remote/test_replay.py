@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.transports.replay import ACKNOWLEDGE_EVERY, Log, OutOfOrder, Receipt, read_number, write_numbered
-from dragoman.transports.stream import Stream, Superseded
+from dragoman.transports.remote.replay import (
+    ACKNOWLEDGE_EVERY,
+    Log,
+    OutOfOrder,
+    Receipt,
+    read_number,
+    write_numbered,
+)
+from dragoman.transports.remote.server.stream import Stream, Superseded
 
 
 def test_a_log_forgets_what_was_acknowledged():

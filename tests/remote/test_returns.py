@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import ConnectionClosed, connect
 from dragoman import schema as s
-from dragoman.transports import addresses
+from dragoman.transports.remote import addresses
 
 from .foreign import answering, listening, response, result_of, told
 from .hostile_servers import chunk, events, read_frame, switch_protocols, text

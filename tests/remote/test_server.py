@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import InternalError, connect
 from dragoman.testing import Testy
-from dragoman.transports.http2 import PREFACE
+from dragoman.transports.remote.http2 import PREFACE
 
 from .attacks import (
     DATA,
@@ -130,8 +130,8 @@ async def test_no_malformed_frame_is_more_than_the_end_of_its_socket(caplog):
 
 
 async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.server_http1.HEAD_TIMEOUT", 0.05)
-    monkeypatch.setattr("dragoman.transports.server.HEAD_TIMEOUT", 0.05)
+    monkeypatch.setattr("dragoman.transports.remote.server.http1.HEAD_TIMEOUT", 0.05)
+    monkeypatch.setattr("dragoman.transports.remote.server.server.HEAD_TIMEOUT", 0.05)
     async with served(Testy) as server:
         assert await exchange(server, b"GET /acp HTTP/1.1\r\nHost:") == b""
         assert await exchange(server, b"") == b""
@@ -157,16 +157,16 @@ async def trickle(socket, data):
 
 @pytest.mark.parametrize("first", [b"GET /acp HTTP/1.1\r\nHost:", POST_OF % 9999])
 async def test_a_request_that_comes_byte_by_byte_has_to_be_there_in_time(first, monkeypatch):
-    monkeypatch.setattr("dragoman.transports.server_http1.HEAD_TIMEOUT", 0.1)
-    monkeypatch.setattr("dragoman.transports.serving.BODY_TIMEOUT", 0.1)
+    monkeypatch.setattr("dragoman.transports.remote.server.http1.HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr("dragoman.transports.remote.server.serving.BODY_TIMEOUT", 0.1)
     async with asyncio.timeout(10), served(Testy) as server, Socket(server.port) as socket:
         await socket.send(first)
         await trickle(socket, b" ")
 
 
 async def test_a_body_that_never_comes_ends_its_stream_and_a_socket_without_streams_ends(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.serving.BODY_TIMEOUT", 0.1)
-    monkeypatch.setattr("dragoman.transports.server_http2.IDLE", 0.05)
+    monkeypatch.setattr("dragoman.transports.remote.server.serving.BODY_TIMEOUT", 0.1)
+    monkeypatch.setattr("dragoman.transports.remote.server.http2.IDLE", 0.05)
     async with asyncio.timeout(10), served(Testy) as server, Socket(server.port) as socket:
         await begin(socket)
         await socket.send(asking(1, ends=False, head=POST))
@@ -174,7 +174,7 @@ async def test_a_body_that_never_comes_ends_its_stream_and_a_socket_without_stre
 
 
 async def test_an_upgrade_that_nobody_follows_up_is_ended(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.asgi.INITIALIZE_TIMEOUT", 0.1)
+    monkeypatch.setattr("dragoman.transports.remote.server.asgi.INITIALIZE_TIMEOUT", 0.1)
     async with asyncio.timeout(10), served(Testy) as server, Socket(server.port) as socket:
         await socket.ask(UPGRADE)
         await trickle(socket, b"")

@@ -13,8 +13,8 @@ from dragoman import Agent, connect
 from dragoman.errors import Error
 from dragoman.schema import NewSessionResponse
 from dragoman.testing import Testy
-from dragoman.transports import accepted
-from dragoman.transports.http import dial_http
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.server import accepted
 
 from .by_hand import by_hand, message
 from .foreign import GREETING, answer, answering, listening, response, result_of, told

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.framing import HEAD, Oversize
-from dragoman.transports.sse import Event, EventReader, in_ascii, write_events
+from dragoman.transports.remote.sse import Event, EventReader, in_ascii, write_events
 
 FRAMES = st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=5)
 

@@ -11,8 +11,8 @@ import pytest
 
 from dragoman import AgentStartError, connect
 from dragoman.testing import Testy
-from dragoman.transports.certificates import reload_certificate
-from dragoman.transports.http import dial_http
+from dragoman.transports.remote.client.http import dial_http
+from dragoman.transports.remote.server.certificates import reload_certificate
 
 from .serving import WIRES, dial, served
 

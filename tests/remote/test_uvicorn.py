@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 # `larger` is as docs/remote.md has it.
 MODULE = """
 from dragoman.testing import Testy
-from dragoman.transports.asgi import endpoint
+from dragoman.transports.remote.server.asgi import endpoint
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 

@@ -10,11 +10,11 @@ from websockets.exceptions import ConnectionClosed as Closed
 from websockets.exceptions import InvalidStatus
 
 from dragoman import Agent, ConnectionClosed, connect
-from dragoman.agent import serve_on
+from dragoman.agent.agent import serve_on
 from dragoman.testing import Testy
-from dragoman.transports.asgi import Endpoint, endpoint
-from dragoman.transports.server import listening
-from dragoman.transports.websocket import dial_websocket
+from dragoman.transports.remote.client.websocket import dial_websocket
+from dragoman.transports.remote.server.asgi import Endpoint, endpoint
+from dragoman.transports.remote.server.server import listening
 
 from .serving import served
 
@@ -95,7 +95,7 @@ async def test_a_message_that_is_too_large_ends_the_connection_and_says_why():
 
 
 async def test_a_silent_server_is_noticed(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.websocket_socket.PING_EVERY", 0.02)
+    monkeypatch.setattr("dragoman.transports.remote.client.websocket_socket.PING_EVERY", 0.02)
 
     async def mute(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")

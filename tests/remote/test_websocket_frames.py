@@ -8,8 +8,8 @@ import pytest
 from websockets.utils import accept_key
 
 from dragoman.testing import Testy
-from dragoman.transports.server import listening
-from dragoman.transports.websocket import dial_websocket
+from dragoman.transports.remote.client.websocket import dial_websocket
+from dragoman.transports.remote.server.server import listening
 
 from .attacks import UPGRADE, message
 from .frames import CASES, CLOSE, CLOSED, GOOD, LIMIT, PONG, PONGS, PROTOCOL, TAKEN, TEXT

@@ -9,10 +9,10 @@ import pytest
 
 from dragoman import AgentStartError, connect
 from dragoman.testing import Echo
-from dragoman.transports.addresses import read_url
-from dragoman.transports.asgi import endpoint
-from dragoman.transports.proxies import proxy_for
-from dragoman.transports.server import listening
+from dragoman.transports.remote.addresses import read_url
+from dragoman.transports.remote.proxies import proxy_for
+from dragoman.transports.remote.server.asgi import endpoint
+from dragoman.transports.remote.server.server import listening
 
 from .serving import WIRES, dial
 

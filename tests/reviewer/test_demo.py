@@ -80,7 +80,7 @@ def test_nothing_a_review_needs_is_loaded_before_initialize_is_answered() -> Non
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
     loaded = set(done.stdout.split())
     assert "dragoman.reviewer.agent" in loaded
-    assert not {"dragoman.reviewer.desk", "dragoman.reviewer.checks", "dragoman.host"} & loaded
+    assert not {"dragoman.reviewer.intake", "dragoman.reviewer.checks", "dragoman.host"} & loaded
 
 
 @pytest.mark.parametrize("program", ["ruff", "ty"])

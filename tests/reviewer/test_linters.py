@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.reviewer import outputs
-from dragoman.reviewer.commands import CommandError, Commands
 from dragoman.reviewer.findings import Finding, without_echoes
+from dragoman.reviewer.linters import outputs
+from dragoman.reviewer.linters.commands import CommandError, Commands
 from dragoman.reviewer.settings import is_configured
 
 from .conftest import User, reviewing
@@ -164,7 +164,7 @@ async def test_a_program_that_leaves_something_running_is_not_waited_for(
 async def test_a_program_that_prints_without_end_is_kept_within_bounds(
     commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.reviewer.commands.MOST_OUTPUT", 1000)
+    monkeypatch.setattr("dragoman.reviewer.linters.commands.MOST_OUTPUT", 1000)
     result = await commands.run(["head", "-c", "1000000", "/dev/zero"], cwd=str(tmp_path))
     assert len(result.stdout) < 100_000
 

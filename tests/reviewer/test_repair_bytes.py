@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.reviewer.decoding import decoded
-from dragoman.reviewer.drafts import Draft, Range, in_bytes, spliced
 from dragoman.reviewer.findings import Finding, Source
-from dragoman.reviewer.fixes import _errors
+from dragoman.reviewer.repairs.decoding import decoded
+from dragoman.reviewer.repairs.drafts import Draft, Range, in_bytes, spliced
+from dragoman.reviewer.repairs.fixes import _errors
 
 from .conftest import User, reviewing
 

@@ -17,8 +17,8 @@ from dragoman import Agent, connect
 from dragoman import schema as s
 from dragoman.errors import InternalError
 from dragoman.store import Store, StoreFailure, durable
-from dragoman.store.database import Database
-from dragoman.store.exchange import imported
+from dragoman.store.database.database import Database
+from dragoman.store.exchange.exchange import imported
 
 from .conftest import Notebook
 

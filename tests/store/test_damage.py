@@ -13,7 +13,7 @@ from dragoman import connect
 from dragoman import schema as s
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable
-from dragoman.store.database import Database
+from dragoman.store.database.database import Database
 
 from .conftest import Notebook
 

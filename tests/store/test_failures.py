@@ -19,8 +19,8 @@ from dragoman import Agent, Session, Turn, connect
 from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest
 from dragoman.store import Store, durable
-from dragoman.store.connecting import connect_reader
-from dragoman.store.database import Database
+from dragoman.store.database.connecting import connect_reader
+from dragoman.store.database.database import Database
 
 from .conftest import Notebook
 

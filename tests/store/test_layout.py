@@ -9,8 +9,9 @@ import pytest
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.errors import InternalError
-from dragoman.store import Store, connecting, durable, migrations
-from dragoman.store.database import Database
+from dragoman.store import Store, durable
+from dragoman.store.database import connecting, migrations
+from dragoman.store.database.database import Database
 from dragoman.store.places import is_remote
 
 from .conftest import Notebook

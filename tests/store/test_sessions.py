@@ -15,8 +15,8 @@ from dragoman import Agent, Prompt, Session, Transcript, Turn, connect
 from dragoman import schema as s
 from dragoman.errors import InvalidParams, InvalidRequest, ResourceNotFound
 from dragoman.store import Store, durable
-from dragoman.store.database import Database
-from dragoman.store.exchange import exported, imported
+from dragoman.store.database.database import Database
+from dragoman.store.exchange.exchange import exported, imported
 from dragoman.store.telling import told
 from dragoman.transcript import TurnEnd
 

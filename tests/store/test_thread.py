@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dragoman.errors import Error
-from dragoman.store.connecting import all_or_nothing, connect
-from dragoman.store.thread import DatabaseThread
+from dragoman.store.database.connecting import all_or_nothing, connect
+from dragoman.store.database.thread import DatabaseThread
 
 
 class Refused(Error):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dragoman import Agent, Client, connect, extension, serve_on
-from dragoman.apps import App
+from dragoman.agent.apps import App
 from dragoman.framing import MAX_FRAME, Oversize
 from dragoman.transports import Transport
 from dragoman.transports.memory import pipe

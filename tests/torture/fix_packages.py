@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.comparing import compared
+from dragoman.foundation.comparing import compared
 
 HERE = Path(__file__).parent
 LIST = HERE / "packages.txt"

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.host.audit import AuditLog
 from dragoman.host.operations import FileRead
 from dragoman.host.permissions import ApprovalStore, Permissions, Question, Rules
-from dragoman.host.permissions.matching import Rule
+from dragoman.host.permissions.rules.matching import Rule
 
 from .host_permissions import MATCHERS, Screen, permits, request
 from .shell_tricks import CWD

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from dragoman import connect
 from dragoman import schema as s
-from dragoman.store import Store, durable, migrations
-from dragoman.store.database import Database
+from dragoman.store import Store, durable
+from dragoman.store.database import migrations
+from dragoman.store.database.database import Database
 
 from .store_damage import MEMORY, Chronicler
 from .store_scenario import DOOMED, KEPT, migrate, prepare

@@ -72,7 +72,7 @@ def _main(path: str, level: str) -> None:
     import concurrent.futures.thread  # noqa: F401  all of these are loaded once, here
     import ctypes  # noqa: F401
 
-    from dragoman.store import database, reading, thread  # noqa: F401
+    from dragoman.store.database import database, reading, thread  # noqa: F401
     from dragoman.transports import stdio  # noqa: F401
 
     gc.freeze()

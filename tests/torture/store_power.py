@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.store.database import Database
+from dragoman.store.database.database import Database
 from dragoman.store.interruption import update_of
 
 from .store_damage import MEMORY

@@ -14,7 +14,8 @@ from typing import Any
 from dragoman import Client, Session, connect
 from dragoman import schema as s
 from dragoman.errors import Error, RpcError
-from dragoman.store import Store, durable, file, migrations
+from dragoman.store import Store, durable
+from dragoman.store.database import file, migrations
 
 from .store_damage import Chronicler
 

@@ -15,8 +15,8 @@ from store.test_fidelity import recite, turns
 
 from dragoman import connect
 from dragoman.store import Store, durable
-from dragoman.store.database import Database
-from dragoman.store.exchange import exported, imported
+from dragoman.store.database.database import Database
+from dragoman.store.exchange.exchange import exported, imported
 
 from .store_damage import Chronicler, damage_stores
 from .store_faults import SCENARIOS, Site, suffer_all, works
@@ -79,7 +79,7 @@ def test_20_000_power_failures_take_nothing_that_was_shown() -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from dragoman.store.database import Database
+from dragoman.store.database.database import Database
 from dragoman.store.lines import Opened
 db = Database(Path(sys.argv[1]))
 db.create(sys.argv[2], Opened(agent="x", cwd="/"), 1)

@@ -17,10 +17,10 @@ from peers.vandal import EVIL, LINES
 
 import dragoman
 from dragoman import Agent, Client, Turn, connect
-from dragoman.gateway.tokens import add_token
+from dragoman.gateway.access.tokens import add_token
 from dragoman.host.audit import AuditLog
 from dragoman.store import Store, durable
-from dragoman.store.database import Database
+from dragoman.store.database.database import Database
 from dragoman.ui.output import defused
 
 SOURCE = Path(dragoman.__file__).parent
@@ -231,6 +231,11 @@ def test_only_one_module_reaches_the_terminal_itself() -> None:
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.glob("**/*.py") if past.search(path.read_text())}
     # Programs at the other end of our pipes, one that tries what a sandbox lets it do, and the wire over stdin and
     # stdout, which looks whether this process was started with them.
-    others = {"coder/search/process.py", "testing/rogue.py", "testing/script.py", "host/terminals/escapes.py"}
+    others = {
+        "coder/search/process.py",
+        "testing/rogue.py",
+        "testing/script.py",
+        "host/terminals/sandbox/escapes.py",
+    }
     others |= {"transports/stdio.py", "reviewer/parsing.py"}
     assert found == others

@@ -13,7 +13,7 @@ import pytest
 from at_terminal import TESTY, dragoman
 from ordinary import run_as_ordinary_user
 
-from dragoman.host.terminals import landlock
+from dragoman.host.terminals.sandbox import landlock
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),

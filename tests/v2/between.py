@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.dialects.v2 import V2
+from dragoman.dialects.v2.translator import V2
 
 Message = dict[str, Any]
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from dragoman import codec, schema
-from dragoman.dialects.v2 import V2
-from dragoman.dialects.v2_patches import FileTexts, make_patch, read_patch
+from dragoman.dialects.v2.patches import FileTexts, make_patch, read_patch
+from dragoman.dialects.v2.translator import V2
 from dragoman.schema import v2
 
 EXAMPLES = settings(

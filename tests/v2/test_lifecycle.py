@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from between import note, updates
 
-from dragoman.dialects.shapes import CARRIED
-from dragoman.dialects.v2 import V2
+from dragoman.dialects.engine.shapes import CARRIED
+from dragoman.dialects.v2.translator import V2
 
 Message = dict[str, Any]
 INFO = {"name": "n", "version": "1"}

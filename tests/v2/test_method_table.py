@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from dragoman.dialects.v2 import V2
+from dragoman.dialects.v2.translator import V2
 
 FACTS = Path(__file__).parents[1] / "schema" / "facts"
 RENAMED = {call.name: name for table in (V2.to_agent, V2.to_client) for name, call in table.items() if call.name}

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..errors import Error
 from ..ui.output import install
-from . import agent, agents, audit, connect, demo, gateway, new, permissions, run, serve, sessions, setup, translate
+from . import agent, agents, audit, demo, new, permissions, run, sessions, setup, translate
 from .complaint import INTERRUPTED, UNWRITABLE, USAGE, complain
+from .hosting import connect, gateway, serve
 
 # In the order of the help text.
 COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, permissions, audit, translate)

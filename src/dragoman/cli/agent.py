@@ -33,7 +33,7 @@ def add_to(commands: Any) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from ..agent import serve
+    from ..agent.agent import serve
     from ..store import durable
 
     if arguments.name != "coder" and (arguments.login or arguments.fetch or arguments.model is not None):
@@ -41,7 +41,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     if arguments.exhibit and arguments.name != "testy":
         return complain(f"--exhibit is for testy, not for {arguments.name}")
     if arguments.login:
-        from ..coder.login import enter_in_terminal
+        from ..coder.model.login import enter_in_terminal
 
         return enter_in_terminal()
     part, name, _ = AGENTS[arguments.name]

@@ -51,7 +51,7 @@ def _state(agent: "Launch") -> tuple[str, str]:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from ..directories import config_directory
+    from ..foundation.directories import config_directory
     from ..host.audit import Redactor
     from ..host.processes import broken_agents, known_agents
     from ..ui.legible import one_line

@@ -9,8 +9,8 @@ from .complaint import complain
 
 if TYPE_CHECKING:
     from ..host.operations import Operation
-    from ..host.permissions.matching import Place
-    from ..host.permissions.rules import Rules
+    from ..host.permissions.rules.matching import Place
+    from ..host.permissions.rules.rules import Rules
 
 
 def add_to(commands: Any) -> None:
@@ -34,9 +34,9 @@ def add_to(commands: Any) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from ..host.permissions.explaining import covered
-    from ..host.permissions.matching import Place
-    from ..host.permissions.rules import Rules, user_file
+    from ..host.permissions.rules.explaining import covered
+    from ..host.permissions.rules.matching import Place
+    from ..host.permissions.rules.rules import Rules, user_file
 
     if not os.path.isfile(arguments.file):
         return complain(f"there is no file {arguments.file!r}")
@@ -71,7 +71,7 @@ def _operation(arguments: argparse.Namespace, cwd: str) -> "Operation | None":
 
 def _judge(rules: "Rules", operation: "Operation", place: "Place") -> None:
     from ..host.permissions import scrutiny
-    from ..host.permissions.explaining import covered, rules_about
+    from ..host.permissions.rules.explaining import covered, rules_about
 
     roots = [place.workspace] if place.workspace else []
     verdict = scrutiny.judged(rules, [operation], place, roots, ())

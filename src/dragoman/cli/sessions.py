@@ -10,7 +10,7 @@ from .complaint import complain
 
 if TYPE_CHECKING:
     from ..errors import RpcError
-    from ..store.database import Database
+    from ..store.database.database import Database
 
 FAILED = 1
 EXITS = "exit codes: 0 done, 1 it is damaged, in use or not there, 64 wrong usage"
@@ -54,7 +54,7 @@ def _with_store(
         from pathlib import Path
 
         from ..errors import RpcError
-        from ..store.database import Database
+        from ..store.database.database import Database
         from ..store.places import default_path, is_store
 
         path = Path(arguments.store) if arguments.store else default_path()
@@ -114,7 +114,7 @@ def _show(db: "Database", arguments: argparse.Namespace) -> int:
 
 @_with_store
 def _export(db: "Database", arguments: argparse.Namespace) -> int:
-    from ..store.exchange import DAMAGED, exported
+    from ..store.exchange.exchange import DAMAGED, exported
     from ..ui.output import install
 
     stdout, _ = install()
@@ -140,7 +140,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _taken(source: BinaryIO) -> Callable[[argparse.Namespace], int]:
     def work(db: "Database", arguments: argparse.Namespace) -> int:
-        from ..store.exchange import imported
+        from ..store.exchange.exchange import imported
         from ..ui.legible import one_line
 
         print(one_line(imported(db, source, arguments.id)))
@@ -168,7 +168,7 @@ def _delete(db: "Database", arguments: argparse.Namespace) -> int:
     import operator
 
     from ..errors import RpcError
-    from ..store.thread import attempted
+    from ..store.database.thread import attempted
 
     code = 0
     for session in arguments.sessions:

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from ..names import loading
+from ..foundation.names import loading
 
 if TYPE_CHECKING:
     from .agent import Coder
-    from .model import Model
-    from .scripted import ScriptedModel, call, call_with, pause, stop, think
+    from .model.port import Model
+    from .model.scripted import ScriptedModel, call, call_with, pause, stop, think
 
 __all__ = ["Coder", "Model", "ScriptedModel", "call", "call_with", "pause", "stop", "think"]
 
@@ -15,7 +15,7 @@ __getattr__ = loading(
     __name__,
     {
         "agent": ("Coder",),
-        "model": ("Model",),
-        "scripted": ("ScriptedModel", "call", "call_with", "pause", "stop", "think"),
+        "model.port": ("Model",),
+        "model.scripted": ("ScriptedModel", "call", "call_with", "pause", "stop", "think"),
     },
 )

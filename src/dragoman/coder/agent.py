@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from .. import __version__
 from .. import schema as s
-from ..agent import Agent
+from ..agent.agent import Agent
+from ..agent.turn import AgentSession, Turn, new_id
 from ..errors import AuthRequired, InternalError, InvalidParams, InvalidRequest
 from ..roles import RemoteClient, offered
-from ..turn import AgentSession, Turn, new_id
-from .model import KeyRefused, Model, ModelError
+from .model.port import KeyRefused, Model, ModelError
 from .modes import DEFAULT, MODES
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .models import Models
-    from .retrying import Limits
+    from .model.models import Models
+    from .model.retrying import Limits
 
 log = logging.getLogger("dragoman")
 
@@ -83,14 +83,14 @@ class Coder(Agent):
     @functools.cached_property
     def models(self) -> "Models":
         """The models there are."""
-        from .models import Models
+        from .model.models import Models
 
         return Models(self._model)
 
     @functools.cached_property
     def limits(self) -> "Limits":
         """What a turn may take."""
-        from .retrying import Limits
+        from .model.retrying import Limits
 
         return self._limits or Limits()
 
@@ -115,14 +115,14 @@ class Coder(Agent):
         return s.AuthenticateResponse()
 
     async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
-        from .login import store_keys
+        from .model.login import store_keys
 
         store_keys({})
         await self.models.forget()
         return s.LogoutResponse()
 
     async def _enter_key(self) -> None:
-        from .login import KeyPage
+        from .model.login import KeyPage
 
         page = KeyPage()
         url = await page.open()
@@ -149,8 +149,8 @@ class Coder(Agent):
     async def opened(self, session: AgentSession) -> None:
         from ..host.permissions import Rules, RulesError, user_file, workspace_file
         from .conversation import Conversation
-        from .gate import Gate
         from .options import options
+        from .permissions import Gate
 
         try:
             rules = await asyncio.to_thread(Rules.load, user_file(), workspace_file(session.cwd))
@@ -201,7 +201,7 @@ class Coder(Agent):
 
     def instructions(self, talk: "Conversation") -> str:
         """The system prompt of a session as it is now."""
-        from .context import TASK, instructions
+        from .context.instructions import TASK, instructions
 
         session = talk.session
         given = session.system_prompt
@@ -222,7 +222,7 @@ class Coder(Agent):
     # Turns
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
-        from .titles import from_words
+        from .context.titles import from_words
 
         talk = self._talks[turn.session.id]
         talk.place.journal.begin()
@@ -252,10 +252,10 @@ class Coder(Agent):
         self, turn: Turn, talk: "Conversation", prompt: Sequence[s.ContentBlock]
     ) -> s.StopReason | None:
         """Have the model answer, or the reviewer where there is none."""
-        from .choice import NEXT_STEP
+        from .context.prompts import parts_of
+        from .files.reviewing import can_review, findings_in
         from .loop import Loop
-        from .prompts import parts_of
-        from .reviewing import can_review, findings_in
+        from .model.choice import NEXT_STEP
 
         model = await self.models.get(talk.model)
         if model is None:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from .. import schema as s
+from ..agent.runs import ToolRun
+from ..agent.turn import Turn
 from ..host.display import visible
-from ..runs import ToolRun
-from ..turn import Turn
-from .history import Part, Text, sound
+from .context.history import Part, Text, sound
 from .markdown import fenced
 from .tools import Tool
 from .workplace import Workplace

@@ -4,14 +4,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.display import visible
-from ..turn import Turn
 from .announcing import MAX_TITLE, Announced
+from .context.history import Call, Outcome, Part, Result, Text, sound
 from .conversation import Conversation
-from .gate import Cancelled, Denied
-from .history import Call, Outcome, Part, Result, Text, sound
-from .retrying import REPEATS
+from .model.retrying import REPEATS
+from .permissions import Cancelled, Denied
 from .toolbox import Toolbox, arguments_of
 from .tools import Assistance, Tool, Work
 from .tools.tool import Failed

@@ -9,17 +9,17 @@ import msgspec
 
 from .. import codec
 from .. import schema as s
-from ..agent import with_value
+from ..agent.agent import with_value
+from ..agent.turn import AgentSession, Turn
 from ..errors import Error
 from ..roles import offered
-from ..turn import AgentSession, Turn
-from . import history as h
-from . import titles
-from .context import Assistant, Skill, find_assistants, find_skills
-from .gate import Gate
-from .kept_history import KeptHistory
-from .model import Finished, Model, Tokens, answer_of
+from .context import history as h
+from .context import titles
+from .context.instructions import Assistant, Skill, find_assistants, find_skills
+from .context.kept_history import KeptHistory
+from .model.port import Finished, Model, Tokens, answer_of
 from .modes import DEFAULT
+from .permissions import Gate
 from .toolbox import USUAL, Toolbox
 from .tools import ApplyPatch, AskAssistant, AskUser, FetchUrl, Tool, UseSkill
 from .warning import warned

@@ -8,17 +8,17 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 
 from .. import schema as s
+from ..agent.runs import ToolRun
+from ..agent.turn import Turn
 from ..host.display import visible
-from ..runs import ToolRun
-from ..turn import Turn
 from .calls import Calls
-from .context import Assistant
+from .context.history import Text, sound_reply
+from .context.instructions import Assistant
+from .context.kept_history import CallIds, KeptHistory
 from .conversation import Conversation
-from .gate import Cancelled
-from .history import Text, sound_reply
-from .kept_history import CallIds, KeptHistory
-from .model import Model, ModelError, Request, answer_of
-from .retrying import Retries
+from .model.port import Model, ModelError, Request, answer_of
+from .model.retrying import Retries
+from .permissions import Cancelled
 from .toolbox import Toolbox
 from .tools import (
     ApplyPatch,

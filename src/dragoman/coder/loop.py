@@ -9,16 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from .. import schema as s
+from ..agent.turn import Turn
 from ..errors import ConnectionClosed
-from ..turn import Turn
 from .calls import Calls
-from .compacting import Compactor
+from .context.compacting import Compactor
+from .context.history import Call, Part, Reply, Result, Text, sound, sound_reply
+from .context.kept_history import CallIds
 from .conversation import Conversation
 from .exploring import Assistants, OpenModel
-from .gate import Cancelled
-from .history import Call, Part, Reply, Result, Text, sound, sound_reply
-from .kept_history import CallIds
-from .model import (
+from .model.port import (
     CallGrew,
     CallStarted,
     Finished,
@@ -33,7 +32,8 @@ from .model import (
     hung_up,
     told,
 )
-from .retrying import Limits, Retries
+from .model.retrying import Limits, Retries
+from .permissions import Cancelled
 
 EDITING = ("edit_file", "write_file", "apply_patch")
 

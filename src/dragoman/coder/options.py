@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from .. import schema as s
-from .choice import PROVIDERS, SERVERS
-from .model import EFFORTS
+from .model.choice import PROVIDERS, SERVERS
+from .model.port import EFFORTS
 from .modes import MODES
 
 REVIEWER = "reviewer"  # the value of the option `model` that means none

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from .. import schema as s
-from ..turn import Turn
-from .compacting import Compactor
-from .context import Skill
+from ..agent.turn import Turn
+from .context.compacting import Compactor
+from .context.instructions import Skill
 from .conversation import Conversation
-from .gate import Cancelled
+from .files.undo_journal import patch
+from .files.undoing import redo_last_turn, told, told_again, undo_last_turn
+from .model.retrying import Retries
 from .modes import DEFAULT
 from .options import REVIEWER, options
-from .retrying import Retries
-from .undo_journal import patch
-from .undoing import redo_last_turn, told, told_again, undo_last_turn
+from .permissions import Cancelled
 
 if TYPE_CHECKING:
     from .agent import Coder

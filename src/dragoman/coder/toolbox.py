@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .history import Call
-from .model import ToolSpec
+from .context.history import Call
+from .model.port import ToolSpec
 from .modes import MODES
 from .tools import (
     ApplyPatch,

@@ -1,6 +1,6 @@
 """Telling the user that something is not as they would expect."""
 
-from ..turn import Turn
+from ..agent.turn import Turn
 
 
 async def warned(turn: Turn, title: str, why: str) -> None:

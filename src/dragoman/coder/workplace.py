@@ -17,14 +17,14 @@ from contextlib import AsyncExitStack
 from msgspec import Struct
 
 from .. import schema as s
+from ..agent.runs import TerminalRun, ToolRun
+from ..agent.turn import AgentSession, Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.operations import Execute, FileRead, FileWrite
 from ..host.terminals import Terminals, execution
-from ..runs import TerminalRun, ToolRun
-from ..turn import AgentSession, Turn
-from .gate import Denied, Gate
-from .project_files import ProjectFiles, Unreadable, bytes_here, digest, read_here
-from .undo_journal import UndoJournal
+from .files.project_files import ProjectFiles, Unreadable, bytes_here, digest, read_here
+from .files.undo_journal import UndoJournal
+from .permissions import Denied, Gate
 
 MAX_OUTPUT = 1024 * 1024  # bytes of a command's output that are kept
 MAX_BESIDE = 8  # commands in the background

@@ -12,17 +12,17 @@ One module a dialect; `detection` tells from the `initialize` messages which one
 from importlib import import_module
 
 from .detection import detect
-from .translator import Peer, Surroundings, Translation, Translator
+from .engine.translator import Peer, Surroundings, Translation, Translator
 
 CANONICAL = "v1"
 
 # Each with the module and the class that translate it, loaded when first met.
 _HOMES = {
-    "v2": ("v2", "V2"),
-    "pharo": ("pharo", "Pharo"),
+    "v2": ("v2.translator", "V2"),
+    "pharo": ("pharo.translator", "Pharo"),
     "beamcode": ("beamcode", "Beamcode"),
     "cursor": ("cursor", "Cursor"),
-    "draft": ("draft", "Draft"),
+    "draft": ("draft.translator", "Draft"),
     "jetbrains": ("jetbrains", "JetBrains"),
     "legacy": ("legacy", "Legacy"),
 }

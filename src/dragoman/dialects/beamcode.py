@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from .engine.shapes import Fields, Pair
+from .engine.translator import Call
 from .legacy import UPDATE, Legacy
-from .shapes import Fields, Pair
-from .translator import Call
 
 
 def _update_outward(update: Any, t: Any) -> Any:

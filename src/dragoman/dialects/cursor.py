@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from .engine.shapes import MADE_UP, Fields, Items, Pair, Shape, Variants, basename, carried, carry, text_of
+from .engine.translator import Call
 from .legacy import OPENED, OPENING, QUESTION, Legacy, update_inward, update_outward
-from .shapes import MADE_UP, Fields, Items, Pair, Shape, Variants, basename, carried, carry, text_of
-from .translator import Call
 
 SIGNATURES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from .pharo_handshake import TERMINAL_METHODS
-from .translator import Message, Peer
-from .v2_handshake import is_welcome
+from .engine.translator import Message, Peer
+from .pharo.handshake import TERMINAL_METHODS
+from .v2.handshake import is_welcome
 
 # An agent that has version 2 alone answers a greeting of version 1 with one of these: unsupported protocol version,
 # invalid request, invalid params.

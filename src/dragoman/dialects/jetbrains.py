@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from .messages import WholeMessages
-from .shapes import Fields, Pair, Words, carried, carry
-from .translator import Ask, Call, Flow, Kept, Peer, Surroundings, Tell, Translator
+from .engine.messages import WholeMessages
+from .engine.shapes import Fields, Pair, Words, carried, carry
+from .engine.translator import Ask, Call, Flow, Kept, Peer, Surroundings, Tell, Translator
 
 
 def _welcome_inward(result: Any, t: Any) -> Any:

@@ -6,9 +6,9 @@ null, mode updates under another name; MCP over ACP had connections; proxies wer
 
 from typing import Any
 
-from .memory import Remembering
-from .shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
-from .translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
+from .engine.memory import Remembering
+from .engine.shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
+from .engine.translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
 
 MODEL = "model"  # the id of the config option that stands for the list of models
 

@@ -17,15 +17,15 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Raw, Struct
 
-from ..apps import App
+from ..agent.apps import App
 from ..connection import Connection
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
-from ..relaying import Pressure, Relayed, relayed
+from ..proxy.relaying import Pressure, Relayed, relayed
 from ..roles import AgentRole, RemoteClient
 from ..rpc import Method
-from .records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
+from .log.records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
 from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
-from .turns import CANCELLED
+from .sessions.prompt_queue import CANCELLED
 
 log = logging.getLogger("dragoman")
 

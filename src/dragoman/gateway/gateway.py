@@ -16,23 +16,23 @@ import msgspec
 from msgspec import Raw
 
 from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
-from . import summary
-from .card import Card, Detached, Listed
-from .checks import Checks
-from .engine import Damaged, Engine, EngineFailure, Fenced, Lease
-from .introductions import Introduction
-from .limits import RETRY_AFTER, Limits, draining, exceeded
-from .logins import Logins
-from .metrics import Metrics
-from .principals import PrincipalName
-from .processes import Idleness, Processes
-from .records import changed, members, raw
-from .retention import Expiry, Retention, forget_session
-from .seat import Visitor
-from .shared import Shared
-from .upstream import Hosted
-from .workers import Chores, Locks, owned
-from .workspaces import Workspaces
+from .access.checks import Checks
+from .access.logins import Logins
+from .access.principals import PrincipalName
+from .access.quotas import RETRY_AFTER, Limits, draining, exceeded
+from .access.workspaces import Workspaces
+from .agents.introductions import Introduction
+from .agents.processes import Idleness, Processes
+from .agents.upstream import Hosted
+from .log import summary
+from .log.engine import Damaged, Engine, EngineFailure, Fenced, Lease
+from .log.records import changed, members, raw
+from .operations.metrics import Metrics
+from .operations.retention import Expiry, Retention, forget_session
+from .operations.workers import Chores, Locks, owned
+from .sessions.hosted_session import Shared
+from .sessions.session_record import Card, Detached, Listed
+from .sessions.viewer import Visitor
 
 log = logging.getLogger("dragoman")
 

@@ -13,8 +13,8 @@ from msgspec import Raw, Struct
 from ..connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, Overloaded, RpcError
 from ..rpc import Method
-from ..transports.addresses import Persistence
-from ..transports.remote import dial
+from ..transports.remote.addresses import Persistence
+from ..transports.remote.dialling import dial
 from ..transports.translating import TranslatingTransport
 
 log = logging.getLogger("dragoman")

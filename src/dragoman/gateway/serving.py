@@ -17,26 +17,26 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .. import directories
-from ..destinations import PUBLIC_ONLY
 from ..errors import Error
-from ..host.boundaries import Own, Writable, overlap, own_things
+from ..foundation import directories
+from ..foundation.destinations import PUBLIC_ONLY
+from ..host.isolation.boundaries import Own, Writable, overlap, own_things
 from ..host.processes import Launch
-from ..transports.certificates import reload_certificate
-from .admin import admin_socket
-from .admission import Admission, Signed
-from .card import Detached
-from .checks import Checks
+from ..transports.remote.server.certificates import reload_certificate
+from .access.admission import Admission, Signed
+from .access.checks import Checks
+from .access.quotas import Limits
+from .access.tokens import TokenFile, add_token
+from .access.workspaces import Workspaces
+from .agents.upstream import Hosted
 from .gateway import Gateway, running
-from .limits import Limits
-from .offline import only_one
-from .retention import Retention
-from .sqlite import SqliteEngine
-from .supervision import VARIABLES, supervised
-from .tokens import TokenFile, add_token
-from .upstream import Hosted
+from .log.sqlite import SqliteEngine
+from .operations.admin import admin_socket
+from .operations.offline import only_one
+from .operations.retention import Retention
+from .operations.supervision import VARIABLES, supervised
+from .sessions.session_record import Detached
 from .web import Web, local_names
-from .workspaces import Workspaces
 
 log = logging.getLogger("dragoman")
 
@@ -118,7 +118,7 @@ async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple
             await stack.enter_async_context(running(gateway))
             check_apart(order, gateway.workspaces)
             try:
-                from ..transports.server import listening
+                from ..transports.remote.server.server import listening
 
                 server = await stack.enter_async_context(listening(web, order.host, order.port, tls=tls))
             except ModuleNotFoundError:

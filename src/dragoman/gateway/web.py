@@ -12,19 +12,19 @@ import re
 from collections.abc import AsyncIterator, Collection, MutableMapping
 from typing import Any
 
-from ..agent import serve_on
-from ..transports.accepted import AcceptedTransport, Request
-from ..transports.addresses import CONNECTION
-from ..transports.asgi import Endpoint, read_request
-from ..transports.asgi_streams import Receive, Refused, Scope, Send, refuse, respond
-from .admission import SUBPROTOCOL, Admission, Principal
-from .damping import Damping
-from .front import front
+from ..agent.agent import serve_on
+from ..transports.remote.addresses import CONNECTION
+from ..transports.remote.server.accepted import AcceptedTransport, Request
+from ..transports.remote.server.answers import Receive, Refused, Scope, Send, refuse, respond
+from ..transports.remote.server.asgi import Endpoint, read_request
+from .access.admission import SUBPROTOCOL, Admission, Principal
+from .access.quotas import RETRY_AFTER
+from .access.throttle import Damping
+from .access.tokens import TokenFileError
+from .client_connection import front
 from .gateway import Gateway
-from .limits import RETRY_AFTER
-from .metrics import TYPE
-from .tokens import TokenFileError
-from .workers import owned
+from .operations.metrics import TYPE
+from .operations.workers import owned
 
 log = logging.getLogger("dragoman")
 

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..names import loading
+from ..foundation.names import loading
 
 if TYPE_CHECKING:
     from .host import Host

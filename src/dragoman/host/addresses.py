@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ..destinations import PORTS, is_host, read_origin
+from ..foundation.destinations import PORTS, is_host, read_origin
 from .display import scripts, visible
 
 MAX_URL = 65_536  # characters

@@ -1,6 +1,6 @@
 """A change of a text as a person reads it: a unified diff, in bounded time."""
 
-from ..comparing import hunks, in_patch, lines_of
+from ..foundation.comparing import hunks, in_patch, lines_of
 from ..schema import Diff
 
 CONTEXT = 3  # lines around a change

@@ -19,26 +19,26 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
-from ..client import SessionOptions
+from ..client.client import SessionOptions
+from ..client.session import Session
 from ..connection import Connection
 from ..errors import Error, RemoteProtocolError
-from ..places import Path, Place, open_place
-from ..session import Session
+from ..foundation.places import Path, Place, open_place
 from .audit.chain import seal_path
 from .audit.log import AuditLog, default_path
-from .boundaries import Own, Writable, overlap, own_things
 from .files.handles import Overlay, Save
 from .files.workspace import Exemption, Workspace
-from .isolation import Isolation
+from .isolation.boundaries import Own, Writable, overlap, own_things
+from .isolation.isolation import Isolation
 from .lending import Lender
 from .loans import Loan
 from .permissions.approvals import ApprovalStore
 from .permissions.engine import Permissions, Preset
 from .permissions.questions import Asker, Question
-from .permissions.rules import Rules, user_file
+from .permissions.rules.rules import Rules, user_file
 from .terminals.limits import Limits
 from .terminals.running import Terminals
-from .terminals.sandbox import Sandbox
+from .terminals.sandbox.sandbox import Sandbox
 from .terminals.terminal import Terminal
 
 log = logging.getLogger("dragoman")

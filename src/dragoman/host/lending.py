@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from .. import schema as s
-from ..client import Client
+from ..client.client import Client
 from ..errors import Error, InvalidParams, MethodNotFound, Overloaded, ResourceNotFound, RpcError
-from ..places import Place
+from ..foundation.places import Place
 from ..roles import ClientRole, extension
 from .answers import check_fits, fitting
 from .files import extensions as x
 from .files.errors import Refused, answering
 from .files.workspace import Permit, Workspace
-from .isolation import Isolation
+from .isolation.isolation import Isolation
 from .loans import Loan
 from .operations import FileDelete, FileWrite, Operation
 from .permissions.engine import Permissions

@@ -11,7 +11,7 @@ from .calls import Calls
 from .files.workspace import Workspace
 from .operations import Operation
 from .permissions.engine import Permissions
-from .permissions.rules import Rules
+from .permissions.rules.rules import Rules
 
 AT_ONCE = 48  # operations of one session: more than may wait for the user, so that others go on meanwhile
 

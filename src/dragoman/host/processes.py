@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ..directories import config_directory, home_directory
 from ..errors import AgentStartError
-from ..places import open_place
-from ..programs import find_program, installation, is_inside, own_command, own_environment
+from ..foundation.directories import config_directory, home_directory
+from ..foundation.places import open_place
+from ..foundation.programs import find_program, installation, is_inside, own_command, own_environment
 from ..schema.base import Bare
 from .disk import plain_content
 
 if TYPE_CHECKING:
-    from ..client import Client
-    from .isolation import Isolation
+    from ..client.client import Client
+    from .isolation.isolation import Isolation
 
 RUNNERS = ("npx", "pnpx", "bunx", "uvx", "pipx")
 MAX_FILE = 1024 * 1024  # bytes of agents.toml
@@ -167,7 +167,7 @@ def start(
     if isinstance(agent, Mapping):
         agent = launch_from(agent)
     launch = find_agent(agent) if isinstance(agent, str) else agent
-    from ..connecting import connect, connect_over  # which names of agents can do without
+    from ..client.connecting import connect, connect_over  # which names of agents can do without
 
     launch.check()
     if isolation:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..programs import own_places
+from ..foundation.programs import own_places
 from .git_directories import around
 
 # Whether commands in a sandbox are kept from changing it: not at all, where it exists, or from making it as well.

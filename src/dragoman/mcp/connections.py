@@ -11,8 +11,8 @@ from typing import Any
 
 from .. import __version__
 from .. import schema as s
+from ..agent.turn import AgentSession
 from ..errors import Error
-from ..turn import AgentSession
 from .questions import Questions
 from .wires import Loss, streams
 

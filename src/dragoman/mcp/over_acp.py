@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from .. import schema as s
+from ..agent.turn import new_id
 from ..errors import Error, RpcError
 from ..roles import RemoteClient
-from ..turn import new_id
 
 WAITING = 64  # messages either way before their sender has to wait
 NO_ANSWER = -32603

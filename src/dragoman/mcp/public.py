@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from .. import destinations
+from ..foundation import destinations
 
 TIMEOUT = httpx2.Timeout(30.0, read=300.0)  # as the library has it: a server may hold a stream open
 

@@ -9,9 +9,9 @@ import msgspec
 
 from .. import codec
 from .. import schema as s
+from ..agent.turn import AgentSession, new_id
 from ..errors import RpcError
 from ..roles import offered
-from ..turn import AgentSession, new_id
 
 
 class Questions:

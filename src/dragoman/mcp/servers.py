@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import schema as s
-from ..turn import AgentSession
+from ..agent.turn import AgentSession
 from .connections import CONNECT, Connection, Failure, one_line, shortened
 from .questions import Questions
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from .. import schema as s
-from ..destinations import PUBLIC_ONLY
-from ..places import open_place
-from ..programs import search_path
-from ..turn import AgentSession
+from ..agent.turn import AgentSession
+from ..foundation.destinations import PUBLIC_ONLY
+from ..foundation.places import open_place
+from ..foundation.programs import search_path
 from .answers import MAX_MESSAGE, settled
 from .over_acp import relayed
 from .processes import process_streams

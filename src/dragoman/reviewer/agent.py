@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from .. import __version__
 from .. import schema as s
-from ..agent import Agent
+from ..agent.agent import Agent
+from ..agent.turn import Turn
 from ..roles import RemoteClient
-from ..turn import Turn
 
 if TYPE_CHECKING:
-    from .desk import Desk
+    from .intake import Desk
 
 
 # Each with what it does, and what may follow it.
@@ -57,7 +57,7 @@ class Reviewer(Agent):
 
     async def answer(self, turn: Turn, *, only_looks: bool = False) -> s.StopReason | None:
         """Answer a prompt; `only_looks`: without changing a file or running code of the project."""
-        from .desk import Desk  # with the first prompt: none of it is needed to answer `initialize`
+        from .intake import Desk  # with the first prompt: none of it is needed to answer `initialize`
 
         if self._desk is None:
             self._desk = Desk()

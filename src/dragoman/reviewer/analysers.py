@@ -10,9 +10,9 @@ from msgspec import Struct
 from ..schema import ToolKind
 from .checks import data, grammars, leftovers, python, secrets, shell, text, yaml
 from .checks.doubts import certain
-from .commands import Commands
 from .findings import Check, Finding, Source
-from .linters import Tool, findings_of, parsed, shell_syntax, tools_for
+from .linters.commands import Commands
+from .linters.linters import Tool, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
 from .settings import by_ruff_settings, has_chosen_rules
 

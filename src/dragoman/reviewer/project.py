@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, 
 
 from msgspec.structs import replace
 
+from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.disk import content, opened
 from ..roles import offered
-from ..turn import Turn
 from .changes import Change, added_lines, as_fragment, matches, read_diff
 from .checks.places import is_test_data
 from .checks.text import LARGE
-from .commands import Commands
-from .decoding import Decoded, decoded
 from .findings import Source, in_lines
 from .git import Changes, Repository, RepositoryError
+from .linters.commands import Commands
 from .prompts import Request
+from .repairs.decoding import Decoded, decoded
 
 MOST_FILES = 20_000
 MOST_TEXT = 256 * 1024 * 1024  # characters held at once

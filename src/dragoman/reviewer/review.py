@@ -8,14 +8,14 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from .. import schema as s
-from ..runs import ToolRun
-from ..turn import Turn
+from ..agent.runs import ToolRun
+from ..agent.turn import Turn
 from .analysers import Analyser, Depth, analysers_for
 from .checks.exports import UNUSED, unused_everywhere
 from .checks.leftovers import is_prose
 from .checks.secrets import secrets, without_secrets
-from .commands import CommandError, Commands
 from .findings import Finding, Source, under_review, without_echoes
+from .linters.commands import CommandError, Commands
 from .project import Progress, Project, some
 from .prompts import Request
 

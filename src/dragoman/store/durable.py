@@ -12,15 +12,14 @@ import msgspec
 from msgspec import Raw
 
 from .. import schema as s
-from ..agent import Agent, with_value
+from ..agent.agent import Agent, with_value
+from ..agent.turn import AgentSession, Turn, new_id
 from ..connection import Connection
 from ..errors import ConnectionClosed, InternalError, InvalidParams, LocalProtocolError, RpcError
-from ..owning import cancel_once
+from ..foundation.owning import cancel_once
 from ..roles import overrides
 from ..transports import Transport
-from ..turn import AgentSession, Turn, new_id
 from .errors import SessionUnknown
-from .gate import EVENT, SAVED, Gate, note
 from .lines import (
     Archived,
     Chosen,
@@ -38,6 +37,7 @@ from .lines import (
     values,
 )
 from .listing import described, page
+from .outbox import EVENT, SAVED, Gate, note
 from .replay import Replay
 from .state import KeptState, all_encoded
 from .store import Store

@@ -11,7 +11,7 @@ from ..errors import InvalidParams
 from .lines import Head
 
 if TYPE_CHECKING:
-    from .database import Summary
+    from .database.database import Summary
 
 PAGE = 100  # sessions in one answer
 _ARCHIVED = {None: (False,), "exclude": (False,), "include": (False, True), "only": (True,)}

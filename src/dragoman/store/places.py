@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..directories import state_directory
+from ..foundation.directories import state_directory
 
 FILE, TIP, REBUILT, QUARANTINE = "sessions.db", "tip", "rebuilt.db", "damaged-"
 

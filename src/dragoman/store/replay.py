@@ -6,9 +6,9 @@ from msgspec import Raw
 
 from .. import codec
 from .. import schema as s
-from .gate import Gate, escaped, frame_of
 from .interruption import damage_line
 from .lines import COMMANDS, OWN, Prompted, event_of
+from .outbox import Gate, escaped, frame_of
 from .records import Damage
 
 _USER = b'{"sessionUpdate":"user_message_chunk"'

@@ -14,10 +14,10 @@ from .lines import Head, now
 from .places import default_path
 
 if TYPE_CHECKING:
-    from .connecting import Level
-    from .database import Database, Entry
+    from .database.connecting import Level
+    from .database.database import Database, Entry
+    from .database.thread import DatabaseThread
     from .records import Damage
-    from .thread import DatabaseThread
 
 T = TypeVar("T")
 
@@ -69,8 +69,10 @@ class Store:
 
     def _opened(self) -> "DatabaseThread[Database]":
         if self._thread is None:
-            from .database import Database  # SQLite is loaded when it is needed, after `initialize` was answered
-            from .thread import DatabaseThread
+            from .database.database import (
+                Database,  # SQLite is loaded when it is needed, after `initialize` was answered
+            )
+            from .database.thread import DatabaseThread
 
             opened = functools.partial(Database, self.path, self._level)
             self._thread = DatabaseThread(opened, "session store", _failure)
@@ -89,7 +91,7 @@ class Store:
 
         The first thing found wrong has the whole database looked at; what can be saved of it is then read.
         """
-        from .reading import pieces
+        from .database.reading import pieces
 
         place, is_mended = 1, False
         while True:

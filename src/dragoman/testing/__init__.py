@@ -9,7 +9,7 @@ Names are loaded when they are first used, for tests start many processes.
 
 from typing import TYPE_CHECKING
 
-from ..names import loading
+from ..foundation.names import loading
 
 if TYPE_CHECKING:
     from .exhibition import Exhibition

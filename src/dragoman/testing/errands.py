@@ -5,7 +5,7 @@ import shlex
 from typing import Any
 
 from .. import schema as s
-from ..turn import ALLOW_OR_NOT, Turn, new_id
+from ..agent.turn import ALLOW_OR_NOT, Turn, new_id
 
 
 async def read(turn: Turn, rest: str) -> None:

@@ -7,8 +7,8 @@ terminal, a question and a form all the same, as far as it takes them, and has t
 import asyncio
 
 from .. import schema as s
+from ..agent.turn import Turn
 from ..roles import offered
-from ..turn import Turn
 from .errands import FORM
 from .script import LAST_WORDS, VERBS, everything
 from .testy import Testy

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, overload
 
-from ..apps import App
-from ..client import Client
-from ..connecting import Target, connect, reach
+from ..agent.apps import App
+from ..client.client import Client
+from ..client.connecting import Target, connect, reach
 from ..errors import ConnectionClosed
 from ..framing import Oversize
 from ..transports import Transport

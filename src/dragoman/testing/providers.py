@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from .. import schema as s
-from ..agent import Agent
+from ..agent.agent import Agent
 from ..errors import InvalidParams
 from ..roles import RemoteClient
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from .. import schema as s
-from ..client import Client, refusal
+from ..client.client import Client, refusal
 from ..errors import InvalidParams, ResourceNotFound
 from ..roles import extension
 from .command import Command

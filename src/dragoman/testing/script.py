@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from .. import schema as s
-from ..dialects.shapes import CARRIED
+from ..agent.turn import Turn
+from ..dialects.engine.shapes import CARRIED
 from ..errors import RpcError
-from ..programs import python_command
+from ..foundation.programs import python_command
 from ..roles import offered
-from ..turn import Turn
 from . import errands
 from .showcase import EXHIBITS, UNHEARD_OF, VERSION_2, Exhibit
 

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from .. import schema as s
-from ..dialects.shapes import CARRIED
-from ..turn import AgentSession, shown_options
+from ..agent.turn import AgentSession, shown_options
+from ..dialects.engine.shapes import CARRIED
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="

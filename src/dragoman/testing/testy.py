@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from .. import schema as s
-from ..agent import Agent
+from ..agent.agent import Agent
+from ..agent.turn import AgentSession, Turn, new_id, shown_options
 from ..errors import AuthRequired, InvalidParams, ResourceNotFound
 from ..roles import RemoteClient, Wire, extension
-from ..turn import AgentSession, Turn, new_id, shown_options
 from .providers import WithProviders
 from .script import VERBS
 

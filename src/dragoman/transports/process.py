@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import AgentExited, AgentStartError
+from ..foundation.owning import take
+from ..foundation.programs import find_program
 from ..framing import MAX_FRAME
-from ..owning import take
-from ..programs import find_program
 from .stdio import LAST_WORDS, StdioTransport
 
 log = logging.getLogger("dragoman")

@@ -9,7 +9,7 @@ import msgspec
 from ..envelope import outline
 from ..framing import Oversize
 from . import HIGH_WATER, Hear, Transport
-from .glance import failure
+from .remote.routing import failure
 from .translating import answer_too_large
 
 log = logging.getLogger("dragoman")

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
 from ..errors import ConnectionClosed, LocalProtocolError
+from ..foundation.owning import Cleanup
 from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
-from ..owning import Cleanup
 from . import HIGH_WATER, LOW_WATER, Hear
 from .holding import Holding
 

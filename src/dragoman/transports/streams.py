@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import Callable
 
 from ..errors import ConnectionClosed, brief
+from ..foundation.owning import Cleanup
 from ..framing import MAX_FRAME, LineFramer, join_lines
-from ..owning import Cleanup
 from . import HIGH_WATER, LOW_WATER, Hear
 from .holding import Holding
 from .stdio import LAST_WORDS

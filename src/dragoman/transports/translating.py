@@ -15,7 +15,7 @@ import msgspec
 
 from ..codec import SHALLOW, check
 from ..dialects import CANONICAL, Peer, Surroundings, Translation, Translator, detect, proper_name, translator
-from ..dialects.translator import Message
+from ..dialects.engine.translator import Message
 from ..envelope import outline
 from ..framing import Oversize
 from . import Hear, Transport

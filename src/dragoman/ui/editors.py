@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..foundation.programs import beside_python, find_program
 from ..host.processes import Launch
-from ..programs import beside_python, find_program
 
 
 class Start(Struct, frozen=True):

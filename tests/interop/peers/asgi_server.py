@@ -30,7 +30,7 @@ def sdk_app() -> Any:
 def dragoman_app() -> Any:
     from dragoman_agent import Peer
 
-    from dragoman.transports.asgi import endpoint
+    from dragoman.transports.remote.server.asgi import endpoint
 
     history: dict[str, Any] = {}
 
@@ -45,7 +45,7 @@ def dragoman_app() -> Any:
 
 async def main(app: Any, server: str, port: int) -> None:
     if server == "dragoman":
-        from dragoman.transports.server import listening
+        from dragoman.transports.remote.server.server import listening
 
         async with listening(app, port=port):
             await asyncio.Event().wait()

@@ -11,7 +11,7 @@ import sys
 
 from dragoman import Agent, serve
 from dragoman import schema as s
-from dragoman.reviewer.commands import Commands
+from dragoman.reviewer.linters.commands import Commands
 
 
 def note(*_):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import Error
-from ...programs import own_command, own_environment
+from ...foundation.programs import own_command, own_environment
 from .messages import MOST_FOUND, Hits, Looked, Message, Order, Refused
 
 PATIENCE = 30.0  # seconds

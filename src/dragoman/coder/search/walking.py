@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from ...host.permissions.patterns import alternatives
+from ...host.permissions.rules.patterns import alternatives
 from . import globs
 from .ignoring import Ignoring, is_ignored, rules_above, rules_in
 from .messages import Looked

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from ... import schema as s
-from ..gate import Cancelled, Denied
-from ..history import Part, Text
+from ..context.history import Part, Text
+from ..permissions import Cancelled, Denied
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..history import Part, Text
+from ..context.history import Part, Text
 from ..markdown import fenced
 from ..workplace import Ended, Workplace
 from .tool import Failed, Tool, Work, said

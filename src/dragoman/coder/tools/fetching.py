@@ -10,9 +10,9 @@ from urllib.parse import urljoin, urlsplit
 
 from msgspec import Meta, Struct
 
-from ... import destinations
+from ...foundation import destinations
 from ...host.operations import NetworkAccess
-from ..history import Part
+from ..context.history import Part
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
 

@@ -9,10 +9,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from ... import schema as s
-from ..edits import NoMatch, replaced
-from ..history import Media, Part, Text
-from ..lines import lines_of
-from ..project_files import digest
+from ..context.history import Media, Part, Text
+from ..files.edits import NoMatch, replaced
+from ..files.lines import lines_of
+from ..files.project_files import digest
 from ..workplace import Workplace
 from .tool import MAX_LETTERS, Failed, Tool, Work
 

@@ -9,9 +9,9 @@ from typing import Any
 from ...host.display import visible
 from ...host.operations import McpTool
 from ...mcp import Content, Failure, Server, ToolInfo
-from ..history import Media, Part, Text, sound
-from ..model import ToolSpec
-from ..schemas import schema_fault
+from ..context.history import Media, Part, Text, sound
+from ..model.port import ToolSpec
+from ..model.schemas import schema_fault
 from ..toolbox import Foreign
 from ..workplace import Workplace
 from .files import MAX_MEDIA

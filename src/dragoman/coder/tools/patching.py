@@ -9,11 +9,11 @@ from msgspec import Meta
 
 from ... import schema as s
 from ...errors import RpcError
-from ..edits import NoMatch
-from ..gate import Denied
-from ..history import Part, Text
-from ..patches import BadPatch, FilePatch, patched, read_patch
-from ..project_files import Unreadable
+from ..context.history import Part, Text
+from ..files.edits import NoMatch
+from ..files.patches import BadPatch, FilePatch, patched, read_patch
+from ..files.project_files import Unreadable
+from ..permissions import Denied
 from ..workplace import Workplace
 from .files import as_read
 from .tool import Failed, Tool, Work

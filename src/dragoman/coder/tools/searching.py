@@ -14,7 +14,7 @@ from msgspec import Meta
 from ... import schema as s
 from ...host.display import visible
 from ...host.permissions.hard_links import Twins
-from ..history import Part
+from ..context.history import Part
 from ..search.finding import PATIENCE, Found, Unfit, sought
 from ..search.lines import MAX_FILE
 from ..search.messages import MOST_FOUND, Looked, Names, Order

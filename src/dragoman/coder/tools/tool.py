@@ -7,12 +7,12 @@ import msgspec
 from msgspec import Struct
 
 from ... import schema as s
+from ...agent.runs import ToolRun
+from ...agent.turn import Turn
 from ...errors import Error
-from ...runs import ToolRun
-from ...turn import Turn
-from ..context import Skill
-from ..history import Part, Text
-from ..model import ToolSpec
+from ..context.history import Part, Text
+from ..context.instructions import Skill
+from ..model.port import ToolSpec
 from ..workplace import Workplace
 
 MAX_LETTERS = 50_000  # of a result the model is given

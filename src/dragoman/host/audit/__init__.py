@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...names import loading
+from ...foundation.names import loading
 
 if TYPE_CHECKING:
     from .chain import Problem, shown, verified, verify

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...directories import state_directory
 from ...errors import Error
+from ...foundation.directories import state_directory
 from ..disk import lock, sync_directory
 from .chain import (
     MAX_LINE,

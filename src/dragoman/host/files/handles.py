@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from ..operations import FileRead, FileWrite
 from . import texts
-from .condition import ANYTHING, Condition
-from .edits import Edit, Seen, make_path, write_one
+from .changing.condition import ANYTHING, Condition
+from .changing.edits import Edit, Seen, make_path, write_one
+from .changing.journal import Journal
+from .changing.locations import location_of
 from .errors import Refused, answering
 from .extensions import DirectoryEntry
-from .journal import Journal
-from .locations import location_of
 from .paths import Descriptors, Entry, checked_name
 from .reading import digest_at, digest_of, open_regular, opened, read_chunks
 from .texts import Window

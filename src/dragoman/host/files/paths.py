@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from ...places import DIRECTORY, Path, Place, components, is_beneath, open_place, path_of
+from ...foundation.places import DIRECTORY, Path, Place, components, is_beneath, open_place, path_of
 from . import linux
 from .errors import Refused
 

@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ...errors import Error, ResourceNotFound, RpcError
-from ...places import descend
+from ...foundation.places import descend
+from .changing.locations import Identity, identity_of
 from .errors import Refused, refusal
 from .extensions import ChangeKind, FileChange, FilesChanged
-from .locations import Identity, identity_of
 from .paths import MAX_TRIES, checked_name, status_at
 
 MAX_DIRECTORIES = 8192

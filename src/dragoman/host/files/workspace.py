@@ -26,7 +26,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from msgspec import Struct
 
 from ...errors import Error
-from ...places import Path, Place, is_beneath
+from ...foundation.places import Path, Place, is_beneath
 from ...schema import (
     Diff,
     ReadTextFileRequest,
@@ -37,11 +37,11 @@ from ...schema import (
 from ..operations import FileDelete, FileRead, FileWrite
 from . import extensions as x
 from . import texts
-from .condition import ANYTHING, Condition, Expected, required
-from .edits import Edit, EditSet
+from .changing.condition import ANYTHING, Condition, Expected, required
+from .changing.edits import Edit, EditSet
+from .changing.journal import Journal, recover
 from .errors import Refused, answering, refusal
 from .handles import Directory, Handle, OpenFile, Overlay, Save, Target, Written
-from .journal import Journal, recover
 from .paths import MAX_TRIES, Entry, Root, Roots, open_exception, open_root
 from .reading import digest_of
 from .replacing import replaced

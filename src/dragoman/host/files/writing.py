@@ -9,8 +9,8 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 
+from .changing.exchanging import UNSUPPORTED
 from .errors import Refused
-from .exchanging import UNSUPPORTED
 from .paths import Entry
 from .reading import opened
 

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from ...names import loading
+from ...foundation.names import loading
 
 if TYPE_CHECKING:
     from .approvals import Approval, ApprovalsError, ApprovalStore, Scope
     from .engine import PRESETS, Decision, Permissions, Preset
     from .questions import Asker, Option, Question
-    from .rules import Rules, RulesError, user_file, workspace_file
+    from .rules.rules import Rules, RulesError, user_file, workspace_file
 
 __all__ = [
     "PRESETS",
@@ -34,6 +34,6 @@ __getattr__ = loading(
         "approvals": ("Approval", "ApprovalsError", "ApprovalStore", "Scope"),
         "engine": ("PRESETS", "Decision", "Permissions", "Preset"),
         "questions": ("Asker", "Option", "Question"),
-        "rules": ("Rules", "RulesError", "user_file", "workspace_file"),
+        "rules.rules": ("Rules", "RulesError", "user_file", "workspace_file"),
     },
 )

@@ -19,8 +19,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ...directories import state_directory
 from ...errors import Error
+from ...foundation.directories import state_directory
 from ..disk import content, lock, opened, replace
 
 log = logging.getLogger("dragoman")

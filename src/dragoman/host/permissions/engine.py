@@ -38,9 +38,9 @@ from .approvals import LIFETIME, Approval, ApprovalStore, Scope, default_path
 from .asking import CANCELLED, Questions
 from .judging import Judge, Situation
 from .memory import Memory
-from .presets import PRESETS, Preset
 from .questions import Asker, Question, about
-from .rules import Rules, user_file
+from .rules.presets import PRESETS, Preset
+from .rules.rules import Rules, user_file
 from .seen import seen
 from .subjects import Subject, subject_of
 from .tokens import LIFETIME as TOKEN_LIFETIME

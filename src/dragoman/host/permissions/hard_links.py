@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from ...directories import home_directory
+from ...foundation.directories import home_directory
 from ..protected import Protection, protected_by
 
 MOST_LOOKED_AT = 100_000  # entries of directories

@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from ..display import visible
 from ..operations import FileOperation, FileRead, Operation
-from . import presets, scrutiny
+from . import scrutiny
 from .hard_links import has_other_names, protected_twin
-from .matching import Place, is_in
-from .presets import Preset
-from .rules import Rules, Verdict
+from .rules import presets
+from .rules.matching import Place, is_in
+from .rules.presets import Preset
+from .rules.rules import Rules, Verdict
 from .scrutiny import Doubt
 
 NO_RULES = Rules()

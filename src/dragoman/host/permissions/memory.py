@@ -7,7 +7,7 @@ import time
 from ..display import visible
 from ..operations import Operation
 from .approvals import MAX_APPROVALS, Approval, ApprovalsError, ApprovalStore, Asked, Scope
-from .matching import Place
+from .rules.matching import Place
 
 log = logging.getLogger("dragoman")
 

@@ -11,8 +11,8 @@ from ..display import visible
 from ..operations import Execute, FileOperation, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..protected import protected_by
 from ..variables import is_dangerous
-from .matching import Place, is_in
-from .rules import Rules, Verdict
+from .rules.matching import Place, is_in
+from .rules.rules import Rules, Verdict
 
 MAX_LISTED = 10  # names in one sentence
 MAX_VARIABLES = 1000  # that one command sets

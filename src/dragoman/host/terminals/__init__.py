@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from ...names import loading
+from ...foundation.names import loading
 
 if TYPE_CHECKING:
     from .limits import Limits
     from .output import Chunk
     from .running import Terminals, execution
-    from .sandbox import Sandbox, SandboxUnavailable
+    from .sandbox.sandbox import Sandbox, SandboxUnavailable
     from .terminal import Size, Terminal
 
 __all__ = ["Chunk", "Limits", "Sandbox", "SandboxUnavailable", "Size", "Terminal", "Terminals", "execution"]
@@ -19,7 +19,7 @@ __getattr__ = loading(
         "limits": ("Limits",),
         "output": ("Chunk",),
         "running": ("Terminals", "execution"),
-        "sandbox": ("Sandbox", "SandboxUnavailable"),
+        "sandbox.sandbox": ("Sandbox", "SandboxUnavailable"),
         "terminal": ("Size", "Terminal"),
     },
 )

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...owning import own
-from ...programs import has_python, python_command
+from ...foundation.owning import own
+from ...foundation.programs import has_python, python_command
 from .keeper.commands import MOST_DESCRIPTORS
 from .keeper.control_groups import end_group
 from .keeper.processes import PATIENCE, end_marked, new_mark, send_within

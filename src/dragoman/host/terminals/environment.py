@@ -7,7 +7,7 @@ passed on, but `dangerous` tells which of it can change what runs, so that someb
 import os
 from collections.abc import Iterable, Mapping
 
-from ...programs import search_path
+from ...foundation.programs import search_path
 from ..variables import EXPORTED_FUNCTION, is_dangerous, is_secret_name, matches
 
 INHERITED = (

@@ -27,14 +27,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from ...errors import InvalidParams, Overloaded, ResourceNotFound
-from ...places import Place, open_place
+from ...foundation.places import Place, open_place
 from ..operations import Execute
-from .bubblewrap import Wrapped
 from .children import Child, Keeper, StartError
 from .environment import dangerous, environment
 from .limits import Limits
 from .output import Pace
-from .sandbox import Sandbox
+from .sandbox.bubblewrap import Wrapped
+from .sandbox.sandbox import Sandbox
 from .terminal import Size, Terminal, Wiring
 
 SHELL = "/bin/sh"

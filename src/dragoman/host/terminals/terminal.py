@@ -15,9 +15,9 @@ from typing import NamedTuple
 from ... import schema as s
 from ...errors import InvalidParams
 from ..operations import Execute
-from .bubblewrap import Wrapped
 from .children import Child, StartError
 from .output import Chunk, Output, Pace, StreamName
+from .sandbox.bubblewrap import Wrapped
 
 log = logging.getLogger("dragoman")
 

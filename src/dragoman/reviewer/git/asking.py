@@ -19,11 +19,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from ...directories import config_directory
 from ...errors import Error
+from ...foundation.directories import config_directory
 from ...host.disk import opened
 from ...host.git_directories import GitDirectory, find_git_directory, short_text
-from ..commands import MOST_OUTPUT, CommandError, Commands, program_named
+from ..linters.commands import MOST_OUTPUT, CommandError, Commands, program_named
 
 TIMEOUT = 30.0  # seconds
 Kind = Literal["no_repository", "bare_repository", "unknown_revision", "git_missing", "unreadable_repository"]

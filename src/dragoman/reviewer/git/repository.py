@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..changes import Change, read_diff
-from ..commands import Commands
+from ..linters.commands import Commands
 from .asking import Asking, GitFailed, RepositoryError, asking
 
 LINK, SUBMODULE = "120000", "160000"  # modes of entries that are no files

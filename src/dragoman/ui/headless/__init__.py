@@ -4,7 +4,7 @@ What the agent says goes to stdout, everything else to stderr; with `json` every
 The user is asked with one key where there is a terminal; where there is none, nobody can be asked, which means no.
 """
 
-from .order import Order
 from .running import run
+from .terms import Order
 
 __all__ = ["Order", "run"]

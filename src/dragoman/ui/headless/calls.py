@@ -6,9 +6,9 @@ from ... import schema as s
 from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
 from ...transcript import UNFINISHED, ToolCallEntry, Transcript
+from ..agent_terminals import told_of
 from ..legible import Lines, legible, one_line
 from ..output import marked
-from .agent_terminals import told_of
 from .page import INDENT, Page
 from .wording import plain
 

@@ -6,7 +6,7 @@ from typing import Any, TextIO
 import msgspec
 
 from ... import schema as s
-from ...client import Client
+from ...client.client import Client
 from ...host.audit import Redactor
 from ...host.permissions import Question
 from .outcome import Outcome

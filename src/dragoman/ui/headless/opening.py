@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 
 from ... import schema as s
-from ...client import Client
+from ...client.client import Client
+from ...client.session import Session
 from ...errors import ResourceNotFound
 from ...roles import offered
-from ...session import Session
 from .outcome import WrongArgument
 
 TRUE, FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")

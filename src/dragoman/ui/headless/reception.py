@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import schema as s
+from ...client.session import Session
 from ...host import Host
 from ...host.display import shown_command
-from ...host.isolation import Isolation
+from ...host.isolation.isolation import Isolation
 from ...host.permissions import Question
 from ...host.terminals import Terminal
-from ...session import Session
-from .floor import Floor
 from .keys import Desk
-from .order import Order
+from .terminal_lock import Floor
+from .terms import Order
 from .unasked import Unasked
 from .view import View
 

@@ -12,25 +12,25 @@ import time
 from collections.abc import Iterator
 
 from ... import schema as s
-from ...client import Client
+from ...client.client import Client
+from ...client.session import Session
 from ...errors import AgentStartError, AuthRequired, Error, RpcError
+from ...foundation.owning import own
 from ...host.audit import Redactor
 from ...host.permissions import RulesError
 from ...host.processes import Launch, start
-from ...host.terminals import landlock
 from ...host.terminals.keeper.processes import end_with_keepers, new_mark, wear
-from ...owning import own
-from ...session import Session
+from ...host.terminals.sandbox import landlock
 from ..output import complaint, install
 from .attachments import attached
 from .events import Events
 from .guarded import Failures, guarded
 from .keys import Desk, Keyboard
 from .opening import open_session, set_mode, set_option
-from .order import Order
 from .outcome import FAILED, INTERRUPTED, LIMIT, USAGE, Outcome, WrongArgument, outcome_of
 from .reception import Reception
 from .screen import Screen
+from .terms import Order
 from .view import View
 
 START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from ... import schema as s
-from ...client import Client
+from ...client.client import Client
 from ...host.permissions import Option, Question
 from ...roles import offered
 from ...transcript import Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ... import schema as s
-from ...client import Client
+from ...client.client import Client
 from ...host.permissions import Question
 from .outcome import Outcome
 

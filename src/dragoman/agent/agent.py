@@ -1,0 +1,465 @@
+"""What an agent's author sees: subclass Agent, write `answer`, call `serve`."""
+
+import asyncio
+import contextlib
+import functools
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import msgspec
+
+from .. import __version__, codec
+from .. import schema as s
+from ..connection import Connection
+from ..dialects.older import SET_MODEL, ModelChoice
+from ..errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
+from ..foundation.owning import take
+from ..roles import AgentRole, RemoteClient, overrides
+from ..rpc import Method
+from ..transports import Transport, claim
+from ..transports.translating import TranslatingTransport
+from .apps import App, check_app, entered, made_by
+from .turn import AgentSession, Turn, new_id, shown_options
+from .turns import RunningTurn
+
+PROTOCOL_VERSION = 1
+CANCEL_PATIENCE = 5.0  # seconds a cancelled turn may take before the client is answered without it
+MAX_WAITING = 32  # prompts of one session that wait for their turn
+
+CONTENT = {"image": s.ImageContent, "audio": s.AudioContent, "embedded_context": s.EmbeddedResource}
+MCP = {"http": s.McpServerHttp, "sse": s.McpServerSse, "acp": s.McpServerAcp}
+ACCEPTABLE = {*CONTENT, *MCP, "additional_directories", "system_prompt", "override_system_prompt"}
+
+# What a class may say of itself, and how it is sent.
+DECLARED: Mapping[str, Any] = {
+    "info": s.Implementation | None,
+    "modes": Sequence[s.SessionMode],
+    "config_options": Sequence[s.SessionConfigOption],
+    "commands": Sequence[s.AvailableCommand],
+    "auth_methods": Sequence[s.AuthMethod],
+}
+
+
+class Agent(AgentRole):
+    """An agent for one client.  Write `answer`; whatever else you override is advertised by itself."""
+
+    info: ClassVar[s.Implementation | None] = None
+    accepts: ClassVar[Collection[str]] = ()  # of ACCEPTABLE: what clients may send besides the baseline
+    modes: ClassVar[Sequence[s.SessionMode]] = ()  # the first is the one a session starts in
+    config_options: ClassVar[Sequence[s.SessionConfigOption]] = ()
+    commands: ClassVar[Sequence[s.AvailableCommand]] = ()
+    auth_methods: ClassVar[Sequence[s.AuthMethod]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if isinstance(cls.accepts, str):
+            raise TypeError(f"{cls.__name__}.accepts is a set of words: write accepts = {{{cls.accepts!r}}}")
+        if unknown := set(cls.accepts) - ACCEPTABLE:
+            raise TypeError(f"{cls.__name__}.accepts: {sorted(unknown)} is none of {sorted(ACCEPTABLE)}")
+        for name, kind in DECLARED.items():
+            _check_declared(cls, name, kind)
+
+    def __init__(self, client: RemoteClient) -> None:
+        self.client = client
+        self.client_info: s.Implementation | None = None
+        self.sessions: dict[str, AgentSession] = {}
+        self._queues: dict[str, list[RunningTurn]] = {}  # the running turn of a session, then those that wait
+        self._announcements: dict[str, Callable[[], None]] = {}  # of sessions that are being brought back
+        self._arriving: dict[str, list[RunningTurn]] = {}  # those that an override of `prompt` is at work on
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *given: Any, **named: Any) -> Self:
+            if not given and not named and cls.__init__ is Agent.__init__:
+                name = cls.__name__
+                raise TypeError(f"an agent is made for each client: give the class, {name}, and not {name}()")
+            return super().__new__(cls)
+
+        def __getattr__(self, name: str) -> Any:
+            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if "_arriving" not in vars(self):
+                told = f"{type(self).__name__}.__init__ must call super().__init__(client) first"
+            raise AttributeError(told, name=name, obj=self)
+
+    async def __aenter__(self) -> Self:
+        """Runs when a client connects; override for what the agent needs."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Runs when the client is gone."""
+
+    # The author's part
+
+    async def answer(self, turn: Turn) -> s.StopReason | None:
+        """Answer a prompt; what is returned is the stop reason, nothing means the turn simply ended."""
+        raise MethodNotFound("this agent does not answer prompts")
+
+    async def opened(self, session: AgentSession) -> None:
+        """A session was made or brought back; runs before the client hears of it."""
+
+    def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
+        """The slash commands of a session that was just opened: told as soon as the client knows its id."""
+        return self.commands
+
+    # The protocol's part
+
+    async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        self.client.offers = params.client_capabilities
+        self.client_info = params.client_info
+        login = params.client_capabilities.auth.terminal
+        return s.InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_capabilities=self.capabilities(),
+            auth_methods=[m for m in self.auth_methods if login or not isinstance(m, s.AuthMethodTerminal)],
+            agent_info=self.info or s.Implementation(name=type(self).__name__, version=__version__),
+        )
+
+    def capabilities(self) -> s.AgentCapabilities:
+        """What is advertised: what was overridden and what `accepts` names."""
+
+        def has(name: str) -> bool:
+            return overrides(type(self), name)
+
+        accepts = self.accepts
+        return s.AgentCapabilities(
+            load_session=has("load_session"),
+            prompt_capabilities=s.PromptCapabilities(
+                image="image" in accepts,
+                audio="audio" in accepts,
+                embedded_context="embedded_context" in accepts,
+            ),
+            mcp_capabilities=s.McpCapabilities(http="http" in accepts, sse="sse" in accepts, acp="acp" in accepts),
+            session_capabilities=s.SessionCapabilities(
+                list=s.SessionListCapabilities() if has("list_sessions") else None,
+                delete=s.SessionDeleteCapabilities() if has("delete_session") else None,
+                resume=s.SessionResumeCapabilities() if has("resume_session") else None,
+                close=s.SessionCloseCapabilities() if has("close_session") else None,
+                fork=s.SessionForkCapabilities() if has("fork_session") else None,
+                archive=s.SessionArchiveCapabilities() if has("archive_session") else None,
+                status=s.SessionStatusCapabilities() if has("session_status") else None,
+                title=s.SessionTitleCapabilities() if has("set_title") else None,
+                additional_directories=(
+                    s.SessionAdditionalDirectoriesCapabilities() if "additional_directories" in accepts else None
+                ),
+                system_prompt=_system_prompts(accepts),
+            ),
+            auth=s.AgentAuthCapabilities(
+                logout=s.LogoutCapabilities() if has("logout") else None,
+                status=s.AuthStatusCapabilities() if has("auth_status") else None,
+            ),
+            providers=s.ProvidersCapabilities() if has("list_providers") else None,
+            nes=s.NesCapabilities() if has("suggest_nes") else None,
+            meta=self._declared(),
+        )
+
+    def _declared(self) -> s.JsonObject | None:
+        """Modes and config options, which some dialects want to know before there is a session."""
+        if not self.modes and not self.config_options:
+            return None
+        modes = [msgspec.to_builtins(mode) for mode in self.modes]
+        options = [option.id for option in self.config_options if not isinstance(option, s.Raw)]
+        return {"dragoman": {"modes": modes, "configOptions": options}}
+
+    async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+        session = await self.open_session(new_id("sess"), params)
+        return s.NewSessionResponse(
+            session_id=session.id, modes=self.mode_state(session), config_options=self.option_state(session)
+        )
+
+    async def open_session(
+        self,
+        id: str,
+        params: s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
+    ) -> AgentSession:
+        """Check what a client asks for and make the session; for those who write `load_session` and its kin."""
+        self._check(params)
+        session = AgentSession(
+            self.client,
+            id,
+            params.cwd,
+            additional_directories=params.additional_directories,
+            mcp_servers=params.mcp_servers,
+            system_prompt=params.system_prompt,
+            meta=params.meta,
+            mode=self.modes[0].id if self.modes else None,
+            config_options=self.config_options,
+        )
+        await self.opened(session)
+        self.sessions[id] = session
+        if commands := self.commands_of(session):
+            update = s.AvailableCommandsUpdate(available_commands=commands)
+            announce = functools.partial(
+                self.client.update, s.SessionNotification(session_id=session.id, update=update)
+            )
+            if isinstance(params, s.LoadSessionRequest | s.ResumeSessionRequest):
+                self._announcements[id] = announce
+            else:  # after the answer: some clients hang on an update of a session they do not know yet
+                self.client.wire.after_answer(announce)
+        return session
+
+    def session(self, id: str) -> AgentSession:
+        """A live session, or the error that says there is none."""
+        try:
+            return self.sessions[id]
+        except KeyError:
+            raise ResourceNotFound("Session not found", {"sessionId": id}) from None
+
+    def mode_state(self, session: AgentSession) -> s.SessionModeState | None:
+        if not self.modes or session.mode is None:
+            return None
+        return s.SessionModeState(current_mode_id=session.mode, available_modes=self.modes)
+
+    def option_state(self, session: AgentSession) -> Sequence[s.SessionConfigOption] | None:
+        return shown_options(self.client, session.config_options) if session.config_options else None
+
+    async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        self.session(params.session_id)
+        # At once: what the client sends after this request is about a session that is closed, or loaded again.
+        del self.sessions[params.session_id]
+        running = self._under_way(params.session_id)
+        for turn in running:
+            turn.cancel()
+        for turn in running:
+            await turn.finished()
+        return s.CloseSessionResponse()
+
+    async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        session = self.session(params.session_id)
+        if not self.modes:
+            raise MethodNotFound("this agent has no modes")
+        if params.mode_id not in {mode.id for mode in self.modes}:
+            raise InvalidParams(f"there is no mode {params.mode_id!r}")
+        session.mode = params.mode_id
+        return s.SetSessionModeResponse()
+
+    async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        session = self.session(params.session_id)
+        session.config_options = [
+            with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option
+            for option in session.config_options
+        ]
+        if params.config_id not in {getattr(option, "id", None) for option in session.config_options}:
+            raise InvalidParams(f"there is no config option {params.config_id!r}")
+        return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
+
+    async def _set_model(self, params: ModelChoice) -> s.JsonObject:
+        """Choose a model as clients did when models were no config option."""
+        options = self.session(params.session_id).config_options
+        models = (o for o in options if isinstance(o, s.SessionConfigSelect) and o.category == "model")
+        if (option := next(models, None)) is None:
+            raise MethodNotFound("this session has no choice of models", {"method": SET_MODEL})
+        chosen = s.SetSessionConfigOptionRequest(
+            session_id=params.session_id, config_id=option.id, value=params.model_id
+        )
+        await self.set_config_option(chosen)
+        return {}
+
+    def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        requests, notifications = super().answers(role)
+        requests = {**requests, SET_MODEL: Method(SET_MODEL, ModelChoice, Any, True, handler=self._set_model)}
+        for name in {"session/load", "session/resume"} & set(requests):
+            method = requests[name]
+            back = functools.partial(self._brought_back, method.handler)
+            requests[name] = msgspec.structs.replace(method, handler=back)
+        if type(self).prompt is Agent.prompt:
+            return requests, notifications
+        prompt = requests["session/prompt"]
+        assert prompt.handler
+        arriving = msgspec.structs.replace(prompt, handler=functools.partial(self._arrived, prompt.handler))
+        return {**requests, prompt.name: arriving}, notifications
+
+    async def _brought_back(self, handler: Any, params: Any) -> Any:
+        """Bring a session back: its commands are told after its history and before the answer."""
+        try:
+            response = await handler(params)
+        except BaseException:
+            self._announcements.pop(params.session_id, None)
+            raise
+        if announce := self._announcements.pop(params.session_id, None):
+            announce()
+        return response
+
+    async def _arrived(
+        self, handler: Callable[[s.PromptRequest], Awaitable[s.PromptResponse]], params: s.PromptRequest
+    ) -> s.PromptResponse:
+        """Answer a prompt; from here on it can be cancelled, whatever an override of `prompt` does first."""
+        running = RunningTurn(self.client.wire, CANCEL_PATIENCE)
+        arrived = self._arriving.setdefault(params.session_id, [])
+        arrived.append(running)
+        try:
+            return await running.outcome(handler(params))
+        finally:
+            running.end()
+            _leave(self._arriving, params.session_id, arrived, running)
+
+    async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
+        session = self.session(params.session_id)
+        for block in params.prompt:
+            if type(block) is not s.TextContent:
+                self._check_content(block)
+        is_whole = type(self).prompt is Agent.prompt  # else an override of it is at work, and the turn its own
+        running = RunningTurn(self.client.wire, CANCEL_PATIENCE) if is_whole else RunningTurn.here()
+        queue = self._queues.setdefault(session.id, [])
+        if len(queue) > MAX_WAITING:
+            raise InvalidRequest(f"{MAX_WAITING} prompts are waiting in this session already")
+        queue.append(running)
+        running.turn = turn = Turn(session, params)
+        try:
+            while (ahead := _ahead(queue, running)) is not None and not running.cancelled:
+                await ahead.finished()
+            return running.response(None if running.cancelled else await self.answer(turn))
+        except asyncio.CancelledError:
+            return running.cut_short()
+        except Exception as exc:
+            return running.failed(exc)
+        finally:
+            if is_whole:
+                running.end()
+            _leave(self._queues, session.id, queue, running)
+
+    def cancel(self, params: s.CancelNotification) -> None:
+        # Not at once: a prompt that came just before has its task, but that may not have begun.
+        asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id, self.client.wire.newest)
+
+    def _cancel_turns(self, session_id: str, newest: int) -> None:
+        for running in self._under_way(session_id):
+            running.cancel(newest)
+
+    def _under_way(self, session_id: str) -> list[RunningTurn]:
+        """The turns of a session that are not answered yet; one of an overridden `prompt` may be there twice."""
+        return [*self._arriving.get(session_id, ()), *self._queues.get(session_id, ())]
+
+    def _check(
+        self,
+        params: s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
+    ) -> None:
+        for path in (params.cwd, *params.additional_directories):
+            if not path.startswith("/") and not (len(path) > 2 and path[1] == ":"):
+                raise InvalidParams(f"not an absolute path: {path!r}")
+        if params.additional_directories and "additional_directories" not in self.accepts:
+            raise InvalidParams("this agent takes no additional directories")
+        if params.system_prompt and not {"system_prompt", "override_system_prompt"} & set(self.accepts):
+            raise InvalidParams("this agent takes no system prompt")
+        can_replace = "override_system_prompt" in self.accepts
+        if params.system_prompt and params.system_prompt.mode not in ("append", *["override"] * can_replace):
+            raise InvalidParams(f"this agent does not {params.system_prompt.mode} its system prompt")
+        for word, kind in MCP.items():
+            if word not in self.accepts and any(isinstance(server, kind) for server in params.mcp_servers):
+                raise InvalidParams(f"this agent takes no MCP servers of type {word}")
+
+    def _check_content(self, block: s.ContentBlock) -> None:
+        if isinstance(block, s.Raw):
+            raise InvalidParams("a prompt holds a kind of content this protocol version does not have")
+        for word, kind in CONTENT.items():
+            if word not in self.accepts and isinstance(block, kind):
+                raise InvalidParams(f"this agent takes no {word.replace('_', ' ')} in prompts")
+
+
+def _check_declared(agent: type[Agent], name: str, kind: Any) -> None:
+    """Raise TypeError for a class attribute that could not be sent; one that is made later is checked then."""
+    value = vars(agent).get(name, ())
+    if hasattr(value, "__get__") or value == ():
+        return
+    if wrong := codec.unsendable(value, kind):
+        raise TypeError(f"{agent.__name__}.{name} cannot be sent: {wrong}")
+
+
+def _system_prompts(accepts: Collection[str]) -> s.SessionSystemPromptCapabilities | None:
+    if "override_system_prompt" in accepts:
+        instead = s.SessionSystemPromptOverrideCapabilities()
+        return s.SessionSystemPromptCapabilities(mode=s.SessionSystemPromptModeCapabilities(override=instead))
+    return s.SessionSystemPromptCapabilities() if "system_prompt" in accepts else None
+
+
+def _ahead(queue: list[RunningTurn], running: RunningTurn) -> RunningTurn | None:
+    """The first turn before this one that has not ended."""
+    if queue[0] is running:
+        return None
+    ahead = next(other for other in queue if other is running or not other.ended)
+    return None if ahead is running else ahead
+
+
+def _leave(
+    turns: dict[str, list[RunningTurn]], session_id: str, listed: list[RunningTurn], running: RunningTurn
+) -> None:
+    """Take a turn off the list it is on; a list that is empty is not kept, unless it is a later one."""
+    listed.remove(running)
+    if not listed and turns.get(session_id) is listed:
+        del turns[session_id]
+
+
+def with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:
+    """An option with another value; refused when it cannot have it."""
+    if isinstance(option, s.SessionConfigBoolean) and not isinstance(value, bool):
+        raise InvalidParams(f"config option {option.id!r} is on or off, not {value!r}")
+    if isinstance(option, s.SessionConfigSelect) and value not in list(_choices(option)):
+        raise InvalidParams(f"config option {option.id!r} cannot be {value!r}")
+    return msgspec.structs.replace(option, current_value=value)  # type: ignore[type-var]
+
+
+def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
+    for entry in option.options:
+        if isinstance(entry, s.SessionConfigSelectGroup):
+            yield from (choice.value for choice in entry.options)
+        else:
+            yield entry.value
+
+
+async def serve_on(app: App, transport: Transport, *, dialect: str | None = None) -> None:
+    """Offer an agent to whoever is at the other end of a wire, until they hang up.
+
+    Which dialect they speak shows when they greet, unless `dialect` says so beforehand.
+    """
+    check_app(app, "serve_on")
+    if not hasattr(transport, "listen"):
+        raise TypeError(f"serve_on takes an agent class and a transport, and not {brief(repr(transport))}")
+    claim(transport)
+    await take(_serve_on(app, transport, dialect))
+
+
+async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None:
+    connection = Connection(TranslatingTransport(transport, "client", dialect))
+    try:
+        async with made_by(app, RemoteClient(connection)) as agent:
+            connection.answer_with(*entered(agent).answers(AgentRole))
+            await connection.run()
+    finally:
+        await transport.close()
+
+
+def serve(app: App, *, dialect: str | None = None) -> None:
+    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program.
+
+    Exits with a sentence on stderr where either of them is closed.
+    """
+    check_app(app, "serve")
+    if asyncio._get_running_loop() is not None:
+        told = "serve() runs an event loop of its own, and one runs here already"
+        raise RuntimeError(f"{told}: call it outside of `async def`, or use `await serve_on(agent, transport)`")
+    from ..transports.stdio import StdioTransport, claimed_stdio
+
+    async def main(read_fd: int, write_fd: int) -> None:
+        task = asyncio.current_task()
+        assert task
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # not on Unix, not in the main thread
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        transport = StdioTransport()
+        await transport.open(read_fd, write_fd)
+        await serve_on(app, transport, dialect=dialect)
+
+    with contextlib.ExitStack() as claim:
+        try:
+            read_fd, write_fd = claim.enter_context(claimed_stdio())
+        except ConnectionClosed as exc:
+            sys.exit(f"cannot serve: {exc}")
+        try:
+            asyncio.run(main(read_fd, write_fd))
+        except asyncio.CancelledError:
+            pass
+        except KeyboardInterrupt:
+            sys.exit(130)

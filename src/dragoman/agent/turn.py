@@ -1,0 +1,341 @@
+"""One prompt being answered: all that an agent's author needs while answering it."""
+
+import contextlib
+import os
+from binascii import b2a_base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from .. import codec
+from .. import schema as s
+from ..dialects.engine.shapes import MESSAGE_ID
+from ..errors import ConnectionClosed, LocalProtocolError, NotOffered, brief
+from ..foundation.owning import finish, take
+from ..roles import RemoteClient, offered
+from .runs import Permission, TerminalRun, ToolRun
+
+MAX_ID = 256  # characters of a message's id
+MAX_PIECE = 1024 * 1024  # characters in one update; six times as many bytes at most
+_URL_SAFE = str.maketrans("+/", "-_")
+
+ALLOW_OR_NOT = (
+    s.PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
+    s.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
+)
+
+
+class AgentSession:
+    """A conversation as its agent knows it; `state` is the author's own."""
+
+    def __init__(
+        self,
+        client: RemoteClient,
+        id: str,
+        cwd: str,
+        *,
+        additional_directories: Sequence[str] = (),
+        mcp_servers: Sequence[s.McpServer] = (),
+        system_prompt: s.SystemPrompt | None = None,
+        meta: s.JsonObject | None = None,
+        mode: str | None = None,
+        config_options: Sequence[s.SessionConfigOption] = (),
+    ) -> None:
+        self.client = client
+        self.id = id
+        self.cwd = cwd
+        self.additional_directories = additional_directories
+        self.mcp_servers = mcp_servers
+        self.system_prompt = system_prompt
+        self.meta = meta  # what the client sent along when it opened the session
+        self.mode = mode
+        self.config_options = config_options
+        self.state: dict[str, Any] = {}
+        self.keeper: Callable[[AgentSession], Awaitable[None]] | None = None  # stores `state`
+
+    def config(self, id: str) -> str | bool:
+        """The current value of a config option."""
+        for option in self.config_options:
+            if isinstance(option, s.SessionConfigSelect | s.SessionConfigBoolean) and option.id == id:
+                return option.current_value
+        raise KeyError(id)
+
+    def path(self, path: str | os.PathLike[str]) -> str:
+        """A path as the protocol wants it: absolute, relative ones counted from the session's directory."""
+        return os.path.normpath(os.path.join(self.cwd, path))
+
+    async def update(self, update: s.SessionUpdate) -> None:
+        """Send an update of any kind; waits while the client does not keep up."""
+        if wrong := codec.unsendable(update, s.SessionUpdate):
+            raise TypeError(f"this {type(update).__name__} cannot be sent: {wrong}")
+        self.client.update(s.SessionNotification(session_id=self.id, update=update))
+        if self.client.wire.is_full:
+            await self.client.room()
+
+    async def save(self) -> None:
+        """Have `state`, which must be JSON, stored behind all that was said; without a store it lives as we do."""
+        if self.keeper:
+            await self.keeper(self)
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Change the mode from the agent's side."""
+        self.mode = mode_id
+        await self.update(s.CurrentModeUpdate(current_mode_id=mode_id))
+
+    async def set_config_options(self, options: Sequence[s.SessionConfigOption]) -> None:
+        """Replace the config options, values and all."""
+        self.config_options = options
+        await self.update(s.ConfigOptionUpdate(config_options=shown_options(self.client, options)))
+
+    async def set_commands(self, commands: Sequence[s.AvailableCommand]) -> None:
+        """Tell the client which slash commands there are."""
+        await self.update(s.AvailableCommandsUpdate(available_commands=commands))
+
+    async def set_title(self, title: str | None) -> None:
+        """Name the session; None clears the name."""
+        await self.update(s.SessionInfoUpdate(title=title))
+
+    async def report_usage(self, used: int, size: int, cost: s.Cost | None = None) -> None:
+        """Tell how much of the context window is used, and what the session has cost so far."""
+        await self.update(s.UsageUpdate(used=used, size=size, cost=cost))
+
+    async def notice(self, title: str, description: str | None = None, severity: s.NoticeSeverity = "info") -> bool:
+        """Show the user a passing remark; false when the client cannot."""
+        if not offered(self.client.offers, "session.notices"):
+            return False
+        await self.update(s.Notice(severity=severity, title=title, description=description))
+        return True
+
+
+class Turn:
+    """One prompt being answered."""
+
+    def __init__(self, session: AgentSession, request: s.PromptRequest) -> None:
+        self.session = session
+        self.client = session.client
+        self.prompt = request.prompt
+        self.meta = request.meta
+        self.usage: s.Usage | None = None  # set these two to have them sent with the answer
+        self.answer_meta: s.JsonObject | None = None
+        self.ended = False
+        self._speaker: type | None = None  # whose message is being sent
+        self._message_id = ""
+        self._plan: Sequence[s.PlanEntry] = ()
+
+    @property
+    def message_id(self) -> str | None:
+        """The id under which the client knows this prompt, and wants it told again; None where it has said none."""
+        given = (self.meta or {}).get(MESSAGE_ID)
+        return given if isinstance(given, str) and 0 < len(given) <= MAX_ID else None
+
+    @property
+    def text(self) -> str:
+        """The prompt's words, without its images, files and links."""
+        return "\n".join(block.text for block in self.prompt if isinstance(block, s.TextContent))
+
+    # Telling
+
+    async def update(self, update: s.SessionUpdate) -> None:
+        """Send an update of any kind; waits while the client does not keep up."""
+        if self.ended:
+            raise LocalProtocolError("the turn has ended; nothing can be added to it")
+        self._speaker = None
+        await self.session.update(update)
+
+    async def say(self, content: str | s.ContentBlock) -> None:
+        """Say something to the user; what follows without a pause is the same message.
+
+        A text too long for one update is sent in several.
+        """
+        if self._speak(s.AgentMessageChunk, content) or self.client.wire.is_full:
+            await self._speak_on(s.AgentMessageChunk, content)
+
+    async def think(self, content: str | s.ContentBlock) -> None:
+        """Think aloud."""
+        if self._speak(s.AgentThoughtChunk, content) or self.client.wire.is_full:
+            await self._speak_on(s.AgentThoughtChunk, content)
+
+    def _speak(self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock) -> bool:
+        """Send a block, or a text as far as it goes into one update; gives whether there is more of it."""
+        if self.ended:
+            raise LocalProtocolError("the turn has ended; nothing can be added to it")
+        if self._speaker is not kind:
+            self._speaker, self._message_id = kind, os.urandom(6).hex()  # need only differ from the others
+        is_long = False
+        if not isinstance(content, str):
+            block = _block(content)
+        elif len(content) <= MAX_PIECE:
+            block = s.TextContent(text=content)
+        else:
+            block, is_long = s.TextContent(text=content[:MAX_PIECE]), True
+        update = kind(content=block, message_id=self._message_id)
+        self.client.update(s.SessionNotification(session_id=self.session.id, update=update))
+        return is_long
+
+    async def _speak_on(
+        self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock
+    ) -> None:
+        """Wait until the client has taken most of what was sent; send the rest of a long text piece by piece."""
+        await self.client.room()
+        if isinstance(content, str):
+            for at in range(MAX_PIECE, len(content), MAX_PIECE):
+                self._speak(kind, content[at : at + MAX_PIECE])
+                await self.client.room()
+
+    async def plan(self, *entries: str | s.PlanEntry) -> None:
+        """Show the whole plan as it is now; a bare string is a step not yet begun."""
+        for entry in entries:
+            if not isinstance(entry, str | s.PlanEntry):
+                raise TypeError(f"plan() takes its steps one by one, plan('a', 'b'), and not {brief(repr(entry))}")
+        self._plan = [
+            s.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
+            for entry in entries
+        ]
+        await self.update(s.Plan(entries=self._plan))
+
+    # Doing
+
+    def tool(
+        self,
+        title: str,
+        *,
+        kind: s.ToolKind = "other",
+        name: str | None = None,
+        locations: Sequence[s.ToolCallLocation | str] = (),
+        raw_input: Any = s.UNSET,
+        id: str | None = None,
+    ) -> ToolRun:
+        """`async with turn.tool("Edit a.py", kind="edit") as call:` shows the client a tool at work."""
+        if isinstance(locations, str | os.PathLike):
+            raise TypeError(f"locations is a list of paths: write locations=[{locations!r}]")
+        places = [
+            place if isinstance(place, s.ToolCallLocation) else s.ToolCallLocation(path=self.session.path(place))
+            for place in locations
+        ]
+        call = s.ToolCall(
+            tool_call_id=id or new_id("call"),
+            title=title,
+            kind=kind,
+            name=name,
+            locations=places,
+            raw_input=raw_input,
+        )
+        return ToolRun(self, call)
+
+    async def ask(
+        self, call: ToolRun | s.ToolCallUpdate, options: Sequence[s.PermissionOption] = ALLOW_OR_NOT
+    ) -> Permission:
+        """Ask the user whether a tool may run; the answer is true only for a chosen option that allows."""
+        subject = call.described() if isinstance(call, ToolRun) else call
+        response = await self.client.request_permission(
+            s.RequestPermissionRequest(session_id=self.session.id, tool_call=subject, options=options)
+        )
+        match response.outcome:
+            case s.SelectedPermissionOutcome(option_id=chosen):
+                option = next((option for option in options if option.option_id == chosen), None)
+            case _:
+                option = None
+        permission = Permission(option)
+        if isinstance(call, ToolRun):
+            await call.decided(permission)
+        return permission
+
+    async def read(self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None) -> str:
+        """Read a text file through the client, unsaved changes included."""
+        request = s.ReadTextFileRequest(
+            session_id=self.session.id, path=self.session.path(path), line=line, limit=limit
+        )
+        return (await self.client.read_text_file(request)).content
+
+    async def write(self, path: str | os.PathLike[str], content: str) -> None:
+        """Write a text file through the client."""
+        await self.client.write_text_file(
+            s.WriteTextFileRequest(session_id=self.session.id, path=self.session.path(path), content=content)
+        )
+
+    @asynccontextmanager
+    async def terminal(
+        self,
+        command: str,
+        *args: str,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        output_byte_limit: int | None = None,
+    ) -> AsyncIterator[TerminalRun]:
+        """`async with turn.terminal("npm", "test") as terminal:` runs a command; leaving the block releases it."""
+        request = s.CreateTerminalRequest(
+            session_id=self.session.id,
+            command=command,
+            args=args,
+            env=[s.EnvVariable(name=name, value=value) for name, value in _pairs(env)],
+            cwd=None if cwd is None else self.session.path(cwd),
+            output_byte_limit=output_byte_limit,
+        )
+        # Not hurried: a client that is told to cancel may have made the terminal all the same, and not say so.
+        terminal = await take(self._created(request), self._released, hurry=False)
+        try:
+            yield terminal
+        finally:
+            await finish(self._released(terminal))
+
+    async def _created(self, request: s.CreateTerminalRequest) -> TerminalRun:
+        created = await self.client.create_terminal(request)
+        return TerminalRun(self.client, self.session.id, created.terminal_id)
+
+    async def _released(self, terminal: TerminalRun) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            await terminal.release()
+
+    # Asking the user
+
+    async def elicit(
+        self, message: str, form: s.ElicitationSchema, *, tool_call_id: str | None = None
+    ) -> Mapping[str, s.ElicitationContentValue] | None:
+        """Have the user fill in a form; None when they would not."""
+        request = s.FormElicitation(
+            message=message, session_id=self.session.id, tool_call_id=tool_call_id, requested_schema=form
+        )
+        self._must_offer("elicitation.form")
+        response = await self.client.create_elicitation(request)
+        return response.content or {} if isinstance(response, s.ElicitationAcceptAction) else None
+
+    async def elicit_url(self, message: str, url: str, *, id: str | None = None) -> bool:
+        """Ask the user to visit a page; true when they agreed, which is not yet that they are done."""
+        request = s.UrlElicitation(
+            message=message, session_id=self.session.id, url=url, elicitation_id=id or new_id("ask")
+        )
+        self._must_offer("elicitation.url")
+        return isinstance(await self.client.create_elicitation(request), s.ElicitationAcceptAction)
+
+    def _must_offer(self, capability: str) -> None:
+        if not offered(self.client.offers, capability):
+            raise NotOffered(f"the client does not offer {capability}")
+
+
+def _pairs(env: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:
+    if env is not None and not isinstance(env, Mapping):
+        raise TypeError(f"env= is a dictionary of texts, and not {brief(repr(env))}")
+    return (env or {}).items()
+
+
+def _block(content: object) -> s.ContentBlock:
+    """Anything but a text that is said."""
+    if isinstance(content, Struct | s.Raw) and not codec.unsendable(content, s.ContentBlock):
+        return content  # type: ignore[return-value]
+    raise TypeError(f"a text or a content block can be said, not {brief(repr(content))}")
+
+
+def shown_options(
+    client: RemoteClient, options: Sequence[s.SessionConfigOption]
+) -> Sequence[s.SessionConfigOption]:
+    """The options a client can show: switches only where it said it has them."""
+    if offered(client.offers, "session.config_options.boolean"):
+        return options
+    return [option for option in options if not isinstance(option, s.SessionConfigBoolean)]
+
+
+def new_id(kind: str) -> str:
+    """An id nobody can guess: 128 random bits."""
+    return kind + "_" + b2a_base64(os.urandom(16), newline=False)[:22].decode().translate(_URL_SAFE)

@@ -1,0 +1,125 @@
+"""A prompt on its way through an agent: from its arrival to its one answer, cancelled or not."""
+
+import asyncio
+import logging
+import typing
+from collections.abc import Awaitable
+from contextvars import ContextVar
+
+from msgspec.structs import replace
+
+from .. import codec
+from .. import schema as s
+from ..errors import ConnectionClosed, RequestCancelled, agent_stopped, brief
+from ..roles import Wire
+from .turn import Turn
+
+log = logging.getLogger("dragoman")
+
+STOP_REASONS: tuple[str, ...] = typing.get_args(s.StopReason)
+
+_arrived: ContextVar["RunningTurn"] = ContextVar("arrived")
+
+# What nearly every prompt is answered with: made, checked and encoded once.
+_PLAIN = {reason: codec.vouched(s.PromptResponse(stop_reason=reason), s.PromptResponse) for reason in STOP_REASONS}
+
+
+class RunningTurn:
+    """A prompt that has arrived and is not answered yet; made in the task that answers it.
+
+    To be cancelled is a state that lasts until the answer: whatever the agent makes of the cancellation, the answer
+    is `cancelled`.
+    """
+
+    __slots__ = ("_key", "_over", "_patience", "_timer", "_wire", "cancelled", "ended", "turn")
+
+    def __init__(self, wire: Wire, patience: float) -> None:
+        self.cancelled = False
+        self.ended = False
+        self.turn: Turn | None = None  # as the author sees it, once the agent has looked at the prompt
+        self._wire, self._patience = wire, patience
+        self._key = wire.answering
+        self._over: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @staticmethod
+    def here() -> "RunningTurn":
+        """The prompt that is being answered here: in its task, or in one that it has started."""
+        return _arrived.get()
+
+    def cancel(self, newest: int | None = None) -> None:
+        """End the turn, unless it came after the `newest` request: it may say its last words, but not for ever."""
+        if self.cancelled or self.ended or (newest is not None and self._key > newest):
+            return
+        self.cancelled = True
+        self._timer = asyncio.get_running_loop().call_later(self._patience, self._give_up)
+        self._wire.interrupt(self._key)
+
+    def _give_up(self) -> None:
+        log.warning("a cancelled turn does not end; the client is answered without it")
+        self._wire.answer_early(self._key, self.response("cancelled"))
+        self.end()
+
+    async def outcome(self, work: Awaitable[s.PromptResponse]) -> s.PromptResponse:
+        """What the prompt is answered with: what the work gives, or `cancelled`.  `here` is this turn meanwhile."""
+        _arrived.set(self)
+        try:
+            response = await work
+        except asyncio.CancelledError:
+            return self.cut_short()
+        except Exception as exc:
+            return self.failed(exc)
+        return replace(response, stop_reason="cancelled") if self.cancelled else response
+
+    def failed(self, exc: Exception) -> s.PromptResponse:
+        """The turn raised something: over being cancelled, or over the end of the wire, or by its own doing."""
+        if self.cancelled:
+            log.warning("a cancelled turn failed", exc_info=True)
+            return self.response("cancelled")
+        if self._wire.closed and isinstance(exc, ConnectionClosed):
+            raise agent_stopped() from None
+        raise exc
+
+    def cut_short(self) -> s.PromptResponse:
+        """The turn raised CancelledError: because the client wanted it, the agent stops, or by its own doing."""
+        task = asyncio.current_task()
+        assert task
+        if self._wire.closed and not self.cancelled:
+            raise agent_stopped() from None
+        if not task.cancelling() and not self.cancelled:
+            raise RequestCancelled("the agent gave up this turn")
+        while task.uncancel():
+            pass
+        return self.response("cancelled")
+
+    def response(self, reason: str | None) -> s.PromptResponse:
+        if self.cancelled:
+            reason = "cancelled"
+        elif reason is not None and reason not in STOP_REASONS and not str(reason).startswith("_"):
+            known = ", ".join(STOP_REASONS)
+            raise TypeError(
+                f"answer() returned {brief(repr(reason))}, which is no stop reason ({known}). "
+                "Return nothing when the turn is done, and say things with `await turn.say(…)`"
+            )
+        turn, reason = self.turn, reason or "end_turn"
+        if turn is not None and (turn.usage is not None or turn.answer_meta is not None):
+            return s.PromptResponse(stop_reason=reason, usage=turn.usage, meta=turn.answer_meta)
+        return _PLAIN.get(reason) or s.PromptResponse(stop_reason=reason)
+
+    async def finished(self) -> None:
+        """Until the turn has ended."""
+        if self.ended:
+            return
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._over)
+
+    def end(self) -> None:
+        """Let the next turn begin; whatever this one still wants to say is too late."""
+        self.ended = True
+        if self.turn:
+            self.turn.ended = True
+        if self._timer:
+            self._timer.cancel()
+        if self._over and not self._over.done():
+            self._over.set_result(None)

@@ -1,0 +1,118 @@
+"""`dragoman gateway …`: what goes on in a gateway on this machine, and who may use it."""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..complaint import complain
+from .gateway_log import add_to as add_log_actions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAILED = 1
+
+
+def add_to(commands: Any) -> None:
+    gateway = commands.add_parser("gateway", help="look after a gateway: sessions, tokens, metrics, backups")
+    actions = gateway.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def action(name: str, run: Callable[[argparse.Namespace], int | None], words: str) -> Any:
+        parser = actions.add_parser(name, help=words)
+        parser.add_argument("--state", metavar="DIR", help="the gateway's directory")
+        parser.set_defaults(command=_complaining(run))
+        return parser
+
+    action("sessions", _order("sessions"), "the sessions that are open, one JSON object a line")
+    attach = action("attach", _order("attach"), "follow a session: its updates, one a line")
+    attach.add_argument("session", metavar="ID")
+    attach.add_argument("--after", type=int, default=0, metavar="N", help="only what came after this update")
+    action("metrics", _order("metrics"), "what the gateway counts, as Prometheus reads it")
+    action("drain", _order("drain"), "have the gateway finish what runs, take nothing new, and end")
+    add_log_actions(lambda name, run, words: action(name, _with_state(run), words))
+    _add_tokens(actions)
+
+
+def _with_state(run: "Callable[[argparse.Namespace, Path], int]") -> Callable[[argparse.Namespace], int]:
+    return lambda arguments: run(arguments, _state(arguments))
+
+
+def _add_tokens(actions: Any) -> None:
+    tokens = actions.add_parser("tokens", help="who may use the gateway")
+    verbs = tokens.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, run, words in (
+        ("add", _add, "make a token; it is printed once and kept nowhere"),
+        ("list", _list, "the tokens there are"),
+        ("revoke", _revoke, "make a token worthless, within a second"),
+    ):
+        verb = verbs.add_parser(name, help=words)
+        verb.add_argument("--state", metavar="DIR", help="the gateway's directory")
+        verb.add_argument("--token-file", metavar="FILE", help="the file they are in")
+        if name != "list":
+            verb.add_argument("name", metavar="NAME", help="what the token is called")
+        if name == "add":
+            verb.add_argument("--principal", metavar="WHO", help="whom it lets in (default: its name)")
+            verb.add_argument("--admin", action="store_true", help="it also shows metrics")
+            verb.add_argument("--days", type=float, metavar="N", help="how long it is good for (default: for ever)")
+        verb.set_defaults(command=_complaining(run))
+
+
+def _complaining(run: Callable[[argparse.Namespace], int | None]) -> Callable[[argparse.Namespace], int]:
+    def command(arguments: argparse.Namespace) -> int:
+        from ...errors import Error
+
+        try:
+            return run(arguments) or 0
+        except Error as exc:
+            return complain(str(exc), FAILED)
+
+    return command
+
+
+def _order(do: str) -> Callable[[argparse.Namespace], None]:
+    def run(arguments: argparse.Namespace) -> None:
+        from ...gateway.operations.admin import Order, ask_admin
+        from ...ui.output import install
+
+        stdout, _ = install()
+        order = Order(do, getattr(arguments, "session", ""), getattr(arguments, "after", 0))
+        for line in ask_admin(_state(arguments), order):
+            stdout.write_bytes(line)
+            stdout.flush()
+
+    return run
+
+
+def _state(arguments: argparse.Namespace) -> Any:
+    from pathlib import Path
+
+    from ...gateway.serving import state_directory
+
+    return Path(arguments.state) if arguments.state else state_directory()
+
+
+def _file(arguments: argparse.Namespace) -> Any:
+    return arguments.token_file or _state(arguments) / "tokens.json"
+
+
+def _add(arguments: argparse.Namespace) -> None:
+    from ...gateway.access.tokens import Scope, add_token
+
+    expires = time.time() + arguments.days * 86400 if arguments.days else None
+    scopes: tuple[Scope, ...] = ("use", "admin") if arguments.admin else ("use",)
+    print(add_token(_file(arguments), arguments.name, arguments.principal or arguments.name, scopes, expires))
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from ...gateway.access.tokens import TokenFile
+
+    for grant in TokenFile(_file(arguments)).grants:
+        until = time.strftime("%Y-%m-%d", time.gmtime(grant.expires)) if grant.expires else "for ever"
+        print(f"{grant.name}\t{grant.principal}\t{','.join(grant.scopes)}\t{until}")
+
+
+def _revoke(arguments: argparse.Namespace) -> None:
+    from ...gateway.access.tokens import revoke_token
+
+    revoke_token(_file(arguments), arguments.name)

@@ -1,0 +1,173 @@
+"""`dragoman gateway expire|verify|backup|export|import`: what a gateway keeps."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..values import count, days, size
+
+FAILED = 1
+
+
+def add_to(action: Callable[..., Any]) -> None:
+    """Add the actions; `action` makes one, of its name, what runs it, and what its help says."""
+    expire = action("expire", _expire, "delete sessions beyond an age, a number or a size, of each principal")
+    add_limits(expire)
+    expire.add_argument("--principal", metavar="WHO", help="only the sessions of one principal")
+    expire.add_argument("--dry-run", action="store_true", help="show what would go, and delete nothing")
+    action("verify", _verify, "check every record; exit with 1 when something is damaged")
+    backup = action("backup", _back_up, "copy all sessions to a directory, also while the gateway runs")
+    backup.add_argument("directory", metavar="DIR")
+    exported = action("export", _export, "write sessions to stdout, one JSON object a line")
+    exported.add_argument("sessions", metavar="ID", nargs="*", help="the sessions (default: all)")
+    taken = action("import", _import, "take exported sessions in, all or none; the gateway must not run")
+    taken.add_argument("file", metavar="FILE", help="the exported sessions; - reads them from stdin")
+
+
+def add_limits(parser: Any) -> None:
+    """The options that say what is kept."""
+    add = parser.add_argument
+    add("--keep-days", type=days, metavar="N", help="keep sessions used in the last N days (default: all)")
+    add(
+        "--keep-sessions",
+        type=count,
+        metavar="N",
+        help="keep the N sessions each principal used last (default: all)",
+    )
+    add(
+        "--keep-bytes",
+        type=size,
+        metavar="SIZE",
+        help="keep SIZE of each principal's logs, such as 10G (default: all)",
+    )
+
+
+def limits_of(arguments: argparse.Namespace) -> Any:
+    from ...gateway.operations.offline import retention_of
+
+    return retention_of(arguments.keep_days, arguments.keep_sessions, arguments.keep_bytes)
+
+
+def _expire(arguments: argparse.Namespace, state: Path) -> int:
+    import json
+
+    from ...errors import Error
+    from ...gateway.operations.offline import day
+
+    if not (limits := limits_of(arguments)):
+        raise Error("say what is kept: --keep-days, --keep-sessions or --keep-bytes")
+    gone = 0
+    for one in _expired(arguments, state, limits):
+        gone += 1
+        print(json.dumps({**one, "updated": day(one["updated"])}))
+    print(f"{gone} session{'s' * (gone != 1)} {'would go' if arguments.dry_run else 'deleted'}", file=sys.stderr)
+    return 0
+
+
+def _expired(arguments: argparse.Namespace, state: Path, limits: Any) -> Iterator[dict[str, Any]]:
+    """Have the gateway that runs do it; where none does, do it here."""
+    import msgspec
+
+    from ...errors import Error
+    from ...gateway.operations.admin import NotRunning, Order, ask_admin
+    from ...gateway.operations.offline import expire
+
+    order = Order("expire", retention=limits, principal=arguments.principal, dry_run=arguments.dry_run)
+    try:
+        for line in ask_admin(state, order):
+            said = msgspec.json.decode(line)
+            if "error" in said:
+                raise Error(said["error"])
+            yield said
+    except NotRunning:
+        found = expire(state, limits, arguments.principal, is_dry=arguments.dry_run)
+        yield from _listed(found, msgspec.to_builtins)
+
+
+def _listed(found: Any, shown: Callable[[Any], Any]) -> list[Any]:
+    import asyncio
+
+    async def gather() -> list[Any]:
+        return [shown(one) async for one in found]
+
+    return asyncio.run(gather())
+
+
+def _verify(arguments: argparse.Namespace, state: Path) -> int:
+    from ...gateway.log.checking import count_sessions, problems
+    from ...ui.legible import one_line
+
+    found = 0
+    for session, problem in problems(state):
+        found += 1
+        print(one_line(f"{session}: {problem}" if session else problem))
+    if found:
+        return FAILED
+    number = count_sessions(state)
+    print(f"{number} session{'s' * (number != 1)}, all whole")
+    return 0
+
+
+def _back_up(arguments: argparse.Namespace, state: Path) -> int:
+    from ...gateway.log.checking import back_up, problems
+
+    target = Path(arguments.directory)
+    back_up(state, target)
+    return FAILED if any(problems(target)) else 0
+
+
+def _export(arguments: argparse.Namespace, state: Path) -> int:
+    import asyncio
+
+    from ..complaint import complain
+
+    damaged = asyncio.run(_write_out(state, arguments.sessions))
+    if damaged:
+        return complain(f"{damaged} records are damaged; they are named in their places", FAILED)
+    return 0
+
+
+async def _write_out(state: Path, sessions: list[str]) -> int:
+    """Write sessions to stdout; gives how many records are damaged."""
+    from ...gateway.log.exchange import DAMAGED, exported
+    from ...gateway.operations.offline import reading
+    from ...ui.output import install
+
+    stdout, _ = install()
+    damaged = 0
+    async with reading(state) as engine:
+        for id in sessions or await engine.facts("session"):
+            async for line in exported(engine, id):
+                damaged += line.startswith(DAMAGED)
+                stdout.write_bytes(line + b"\n")
+    stdout.flush()
+    return damaged
+
+
+def _import(arguments: argparse.Namespace, state: Path) -> int:
+    import asyncio
+
+    from ...errors import Error
+
+    if arguments.file == "-":
+        asyncio.run(_take_in(state, sys.stdin.buffer))
+        return 0
+    try:
+        with open(arguments.file, "rb") as file:
+            asyncio.run(_take_in(state, file))
+    except OSError as exc:
+        raise Error(f"{arguments.file} cannot be read: {exc.strerror}") from None
+    return 0
+
+
+async def _take_in(state: Path, source: Any) -> None:
+    from ...gateway.log.exchange import imported
+    from ...gateway.operations.offline import stopped
+    from ...store.exchange.exchange import readable_twice
+
+    async with stopped(state, is_made=True) as engine:
+        with readable_twice(source, state) as file:
+            async for id in imported(engine, file):
+                print(id)

@@ -1,0 +1,171 @@
+"""`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
+
+import argparse
+from typing import Any
+
+from ..complaint import complain
+from ..values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
+from .gateway_log import add_limits, limits_of
+
+
+def add_to(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="host agents for remote clients")
+    add = serve.add_argument
+    add("--agent", action="append", default=[], metavar="NAME=CMD", help="an agent to host (default: coder)")
+    add("--listen", default="127.0.0.1:8765", metavar="HOST:PORT", help="where (default: 127.0.0.1:8765)")
+    add("--state", metavar="DIR", help="where everything is kept")
+    add("--token-file", metavar="FILE", help="who may come in; see dragoman gateway tokens")
+    add("--no-auth", action="store_true", help="ask for no token; on this machine alone")
+    add("--tls", nargs=2, metavar=("CERT", "KEY"), help="encrypt; needed where others can reach it")
+    add("--client-ca", metavar="FILE", help="let in whoever has a certificate of this authority")
+    add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens this issuer signs")
+    add(
+        "--host",
+        action="append",
+        default=[],
+        type=host_name,
+        metavar="NAME",
+        help="a name it goes by, with its port",
+    )
+    add("--origin", action="append", default=[], type=origin, metavar="ORIGIN", help="a web page that may connect")
+    _add_workspace(add)
+    add(
+        "--process-per",
+        choices=("principal", "session"),
+        default="principal",
+        help="whom an agent's process serves",
+    )
+    add(
+        "--mcp-command",
+        action="append",
+        default=[],
+        type=sha256,
+        metavar="HASH",
+        help="an MCP server that may be started: the hash of its command, arguments and environment",
+    )
+    add("--max-sessions", type=count, default=100, metavar="N", help="open sessions of one principal")
+    add("--max-turn", type=seconds, default=3600.0, metavar="SECONDS", help="how long a turn may take")
+    add(
+        "--detached",
+        type=delay,
+        metavar="SECONDS",
+        help="cancel turns nobody watched for this long (default: never)",
+    )
+    add("--drain", type=delay, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
+    add(
+        "--durability",
+        choices=("process", "power"),
+        default="power",
+        help="what a record survives: the end of the process, or a power cut too (default)",
+    )
+    add_limits(serve)
+    add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
+    serve.set_defaults(command=_serve)
+
+
+def _add_workspace(add: Any) -> None:
+    """What agents work on, and behind which walls."""
+    add("--workspace", metavar="DIR", help="sessions are in here alone; {principal} is whose (default: .)")
+    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
+    add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
+    add("--sandbox", action="store_true", help="run agents' commands in a sandbox, or not at all")
+    add("--isolate", action="store_true", help="run agents and commands in sandboxes around workspaces")
+    add("--visible", action="append", default=[], metavar="PATH", help="what isolated agents may read, too")
+    add(
+        "--network",
+        type=hosts,
+        default=(),
+        metavar="HOST,...",
+        help="hosts that isolated agents may connect to, through a proxy (default: none)",
+    )
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from ...errors import Error
+    from ...gateway.serving import JsonLines, serve
+    from ..logs import log_to_stderr
+
+    log_to_stderr(JsonLines() if arguments.log == "json" else None)
+    try:
+        order = _order(arguments)
+        asyncio.run(serve(order, lambda url: print(url, flush=True)))
+    except Error as exc:
+        return complain(str(exc))
+    return 0
+
+
+def _order(arguments: argparse.Namespace) -> Any:
+    from pathlib import Path
+
+    from ...errors import Error
+    from ...gateway.access.quotas import Limits
+    from ...gateway.serving import Order, state_directory
+    from ...gateway.sessions.session_record import Detached
+
+    host, _, port = arguments.listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise Error(f"--listen wants HOST:PORT, not {arguments.listen!r}")
+    state = Path(arguments.state) if arguments.state else state_directory()
+    signed = None
+    if arguments.jwt:
+        from ...gateway.access.signed import SignedTokens
+
+        signed = SignedTokens(*arguments.jwt)
+    workspace = arguments.workspace or "."
+    if "{principal}" not in workspace and not Path(workspace).is_dir():
+        raise Error(f"--workspace wants a directory, and {workspace!r} is none")
+    if arguments.isolate and "{principal}" not in workspace:
+        raise Error("--isolate needs a directory for each person: --workspace '/srv/work/{principal}'")
+    return Order(
+        agents=dict(_agent(named, arguments, state) for named in arguments.agent or ["coder"]),
+        state=state,
+        host=host.strip("[]"),
+        port=int(port),
+        tokens=Path(arguments.token_file) if arguments.token_file else None,
+        is_open=arguments.no_auth,
+        tls=tuple(arguments.tls) if arguments.tls else None,
+        client_ca=arguments.client_ca,
+        signed=signed,
+        names=arguments.host,
+        origins=arguments.origin,
+        workspace=workspace,
+        mcp_commands=arguments.mcp_command,
+        limits=Limits(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
+        detached=Detached(cancel_after=arguments.detached),
+        level=arguments.durability,
+        drain=arguments.drain,
+        retention=limits_of(arguments),
+    )
+
+
+def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
+    """An agent by NAME=CMD, or by a name that is known."""
+    from ...errors import Error
+    from ...gateway.agents.upstream import Hosted
+    from ...gateway.serving import environment
+    from ...host.processes import find_agent
+
+    name, sign, command = named.partition("=")
+    if not name or "/" in name or (sign and not command):
+        raise Error(f"--agent wants NAME=CMD or the name of a known agent, not {named!r}")
+    launch = find_agent(command if sign else name)
+    if not launch.is_installed:
+        hint = f"; to install it: {launch.install}" if launch.install else "; see dragoman agents list"
+        raise Error(f"there is no program {launch.argv[0]!r} for the agent {name!r}{hint}")
+    if arguments.isolate and launch.url:
+        raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
+    return name, Hosted(
+        target=launch.url or launch.argv,
+        env=None if launch.url else environment(launch),
+        cwd=launch.directory,
+        workspace=arguments.lend,
+        preset=arguments.permissions,
+        sandbox=arguments.sandbox or arguments.isolate,
+        process_per=arguments.process_per,
+        isolated=arguments.isolate,
+        visible=arguments.visible,
+        network=arguments.network,
+        state=str(state / "host"),
+    )

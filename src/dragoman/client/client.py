@@ -1,0 +1,334 @@
+"""What a client's author sees: drive an agent's sessions, answer what it asks."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
+
+import msgspec
+
+from .. import __version__
+from .. import schema as s
+from ..agent.agent import PROTOCOL_VERSION
+from ..connection import Connection
+from ..errors import AgentStartError, Error, InvalidParams, LocalProtocolError, ResourceNotFound, brief
+from ..foundation.owning import cancel_once
+from ..roles import AgentRole, ClientRole, RemoteAgent, checked, methods, offered, overrides
+from .inboxes import Inboxes
+from .outgoing import SentTurns
+from .session import Session
+
+MAX_PAGES = 1000
+NEW, FORK, CLOSE = (methods(AgentRole)[name] for name in ("new_session", "fork_session", "close_session"))
+
+
+class SessionOptions(TypedDict, total=False):
+    """What a session may be given besides its directory."""
+
+    mcp_servers: Sequence[s.McpServer]
+    additional_directories: Sequence[str | os.PathLike[str]]
+    system_prompt: s.SystemPrompt | None
+    meta: Mapping[str, Any] | None
+
+
+class Client(ClientRole):
+    """Drives an agent and answers what it asks.
+
+    Lends the agent nothing by itself: permissions are refused, and there are no files, no terminals, no forms.
+    Whatever a subclass overrides is advertised.  `fill_form` and `open_url` are the two ways to ask the user.
+    """
+
+    info: ClassVar[s.Implementation | None] = None
+
+    agent: RemoteAgent
+    connection: Connection
+    _inboxes: Inboxes
+    dialect = "v1"  # what the agent speaks; it is translated
+
+    def __init__(self) -> None:
+        self.agent_info: s.Implementation | None = None
+        self.agent_capabilities = s.AgentCapabilities()
+        self.auth_methods: Sequence[s.AuthMethod] = ()
+        self.turns = SentTurns()
+        self._questions: dict[str, dict[int, asyncio.Task[Any]]] = {}  # open ones of a session, by their keys
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(_why_missing(self, name), name=name, obj=self)
+
+    @property
+    def closed(self) -> Exception | None:
+        """Why the connection is gone; None while it is not."""
+        return self.connection.closed
+
+    # Sessions
+
+    async def new_session(self, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]) -> Session:
+        """Start a conversation in a directory."""
+        request = s.NewSessionRequest(**_placed(cwd, options))
+        with self._inboxes.opening():
+            response = await self.connection.call(NEW, checked(NEW, request), self._close_unwanted)
+            return self._session(response.session_id, response)
+
+    async def load_session(
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
+    ) -> Session:
+        """Bring a conversation back; its whole history is in the session's `backlog`."""
+        request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, options))
+        with self._inboxes.loading(session_id):
+            return self._session(session_id, await self.agent.load_session(request))
+
+    async def resume_session(
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
+    ) -> Session:
+        """Go on with a conversation without having its history told again."""
+        request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, options))
+        return self._session(session_id, await self.agent.resume_session(request))
+
+    async def fork_session(
+        self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
+    ) -> Session:
+        """A new conversation that starts out knowing what another one knows."""
+        request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, options))
+        with self._inboxes.opening():
+            self.agent.must_offer(FORK)
+            response = await self.connection.call(FORK, checked(FORK, request), self._close_unwanted)
+            return self._session(response.session_id, response)
+
+    async def list_sessions(
+        self, cwd: str | os.PathLike[str] | None = None, archived: str | None = None
+    ) -> list[s.SessionInfo]:
+        """All conversations the agent knows, from all pages."""
+        directory = None if cwd is None else absolute(cwd)
+        found: list[s.SessionInfo] = []
+        cursor = None
+        for _ in range(MAX_PAGES):
+            request = s.ListSessionsRequest(cwd=directory, cursor=cursor, archived=archived)
+            page = await self.agent.list_sessions(request)
+            found += page.sessions
+            if (cursor := page.next_cursor) is None:
+                break
+        return found
+
+    async def close_session(self, session_id: str) -> None:
+        """End a conversation; one the agent does not know is ended already.
+
+        Whatever the agent answers, its updates are not kept here any longer.
+        """
+        try:
+            await self.agent.close_session(s.CloseSessionRequest(session_id=session_id))
+        except ResourceNotFound:
+            pass
+        finally:
+            self._inboxes.forget(session_id)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Have a conversation forgotten; one the agent does not know is forgotten already."""
+        try:
+            await self.agent.delete_session(s.DeleteSessionRequest(session_id=session_id))
+        except ResourceNotFound:
+            pass
+        finally:
+            self._inboxes.forget(session_id)
+
+    def session(self, session_id: str) -> Session:
+        """A session known by its id alone, such as a subagent's."""
+        return Session(self, session_id, self._inboxes.know(session_id))
+
+    # Authentication
+
+    async def authenticate(self, method_id: str) -> None:
+        """Log in with one of `auth_methods` that the agent carries out itself."""
+        await self.agent.authenticate(s.AuthenticateRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        await self.agent.logout(s.LogoutRequest())
+
+    # What the agent asks
+
+    def update(self, params: s.SessionNotification) -> None:
+        """An update arrived; here it waits for whoever reads the session."""
+        self._inboxes[params.session_id].put(params.update, self.connection.frame)  # type: ignore[arg-type]
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        """Nobody is there to ask, so the answer is no."""
+        return refusal(params)
+
+    async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
+        own = type(self)
+        if isinstance(params, s.FormElicitation) and own.fill_form is not Client.fill_form:
+            content = await self.fill_form(params)
+            return s.ElicitationDecline() if content is None else s.ElicitationAcceptAction(content=content)
+        if isinstance(params, s.UrlElicitation) and own.open_url is not Client.open_url:
+            return s.ElicitationAcceptAction() if await self.open_url(params) else s.ElicitationDecline()
+        raise InvalidParams("this client cannot ask in that mode")
+
+    async def fill_form(self, form: s.FormElicitation) -> Mapping[str, s.ElicitationContentValue] | None:
+        """Have the user fill in a form; None when they decline."""
+        raise InvalidParams("this client shows no forms")
+
+    async def open_url(self, question: s.UrlElicitation) -> bool:
+        """Have the user agree to open a page; never open it unasked."""
+        raise InvalidParams("this client opens no pages")
+
+    def begin_turn(self, session_id: str) -> None:
+        """A prompt is about to be sent; here that changes nothing."""
+
+    def is_cancelled(self, session_id: str) -> bool:
+        """Whether a turn of a session was cancelled and is not answered yet: nothing may be asked in it."""
+        return self.turns.is_cancelled(session_id)
+
+    def withdraw_questions(self, session_id: str) -> None:
+        """Answer every open permission request of a session `cancelled`; what its handler says then is too late."""
+        for key, task in self._questions.get(session_id, {}).items():
+            self.connection.answer_early(key, CANCELLED)
+            cancel_once(task)
+
+    # The handshake
+
+    def capabilities(self) -> s.ClientCapabilities:
+        """What is advertised: what was overridden, and every kind of update a `Transcript` can fold."""
+        own = type(self)
+
+        def has(*names: str) -> bool:
+            return all(overrides(own, name) for name in names)
+
+        form, url = own.fill_form is not Client.fill_form, own.open_url is not Client.open_url
+        return s.ClientCapabilities(
+            fs=s.FileSystemCapabilities(
+                read_text_file=has("read_text_file"), write_text_file=has("write_text_file")
+            ),
+            terminal=has(
+                "create_terminal",
+                "terminal_output",
+                "wait_for_terminal_exit",
+                "kill_terminal",
+                "release_terminal",
+            ),
+            session=s.ClientSessionCapabilities(
+                compaction=s.CompactionCapabilities(),
+                notices=s.NoticeCapabilities(),
+                config_options=s.SessionConfigOptionsCapabilities(boolean=s.BooleanConfigOptionCapabilities()),
+            ),
+            elicitation=(
+                s.ElicitationCapabilities(
+                    form=s.ElicitationFormCapabilities() if form else None,
+                    url=s.ElicitationUrlCapabilities() if url else None,
+                )
+                if form or url
+                else None
+            ),
+            plan=s.PlanCapabilities(),
+            subagents=s.SubagentCapabilities(),
+        )
+
+    async def initialize(self) -> None:
+        """Shake hands; `connect` does it."""
+        response = await self.agent.initialize(
+            s.InitializeRequest(
+                protocol_version=PROTOCOL_VERSION,
+                client_capabilities=self.capabilities(),
+                client_info=self.info or s.Implementation(name="dragoman", version=__version__),
+            )
+        )
+        if response.protocol_version != PROTOCOL_VERSION:
+            raise AgentStartError(
+                f"the agent speaks protocol version {response.protocol_version}, this client {PROTOCOL_VERSION}"
+            )
+        self.agent.offers = self.agent_capabilities = response.agent_capabilities
+        self.agent_info, self.auth_methods = response.agent_info, response.auth_methods
+
+    def attach(self, connection: Connection) -> None:
+        """Answer what comes over a connection, and drive the agent at its other end."""
+        if not hasattr(self, "turns"):
+            raise TypeError(_why_missing(self, "turns"))
+        if hasattr(self, "connection") and not self.closed:
+            raise LocalProtocolError("this client is connected already; make a Client for each connection")
+        self.connection, self.agent = connection, RemoteAgent(connection)
+        self._inboxes = Inboxes(connection)
+        connection.on_close = self._inboxes.wake
+        requests, notifications = self.answers(ClientRole)
+        ask = requests["session/request_permission"]
+        withdrawable = msgspec.structs.replace(ask, handler=functools.partial(self._ask, ask.handler))  # type: ignore[arg-type]
+        connection.answer_with({**requests, ask.name: withdrawable}, notifications)
+
+    async def _ask(
+        self,
+        handler: Callable[[Any], Coroutine[Any, Any, s.RequestPermissionResponse]],
+        params: s.RequestPermissionRequest,
+    ) -> s.RequestPermissionResponse:
+        """Have a permission request answered, until the session is cancelled and the question with it."""
+        if self.is_cancelled(params.session_id):
+            return CANCELLED
+        key, task = self.connection.answering, asyncio.current_task()
+        assert task
+        questions = self._questions.setdefault(params.session_id, {})
+        questions[key] = task
+        try:
+            return await handler(params)
+        finally:
+            del questions[key]
+            if not questions and self._questions.get(params.session_id) is questions:
+                del self._questions[params.session_id]
+
+    def _session(self, id: str, response: "_Opened") -> Session:
+        inbox = self._inboxes.know(id)
+        return Session(self, id, inbox, modes=response.modes, config_options=response.config_options)
+
+    def _close_unwanted(self, opened: "s.NewSessionResponse | s.ForkSessionResponse") -> None:
+        """A session was opened though whoever wanted it had been cancelled: end it, where that can be done."""
+        if offered(self.agent_capabilities, CLOSE.gate):
+            request = s.CloseSessionRequest(session_id=opened.session_id)
+            self.connection.submit(CLOSE, request, lambda _: None)
+
+    async def take_back(self) -> None:
+        """The connection is over: take back what was lent; here nothing was."""
+
+    def detach(self) -> None:
+        """The connection is over: let go of what nobody has read."""
+        self._inboxes.close()
+
+
+CANCELLED = s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+_Opened = s.NewSessionResponse | s.LoadSessionResponse | s.ResumeSessionResponse | s.ForkSessionResponse
+
+
+def _why_missing(client: Client, name: str) -> str:
+    """What whoever asks for an attribute that a client does not have has forgotten."""
+    if "turns" not in vars(client):
+        return f"{type(client).__name__}.__init__ must call super().__init__() first"
+    if name in Client.__annotations__ or name == "closed":
+        return "this client is not connected: use `async with connect(agent, client):`"
+    return f"{type(client).__name__!r} object has no attribute {name!r}"
+
+
+def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+    """The answer that allows nothing: the option to reject this once, or to have been cancelled."""
+    for kind in ("reject_once", "reject_always"):
+        for option in params.options:
+            if option.kind == kind:
+                outcome = s.SelectedPermissionOutcome(option_id=option.option_id)
+                return s.RequestPermissionResponse(outcome=outcome)
+    return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+
+
+def _placed(cwd: str | os.PathLike[str], options: SessionOptions) -> dict[str, Any]:
+    """What a session is given, as requests want it: absolute paths, and the servers always named."""
+    placed: dict[str, Any] = {"mcp_servers": [], **options, "cwd": absolute(cwd)}
+    if directories := options.get("additional_directories"):
+        if isinstance(directories, str | bytes | os.PathLike):
+            told = "additional_directories is a list of paths: write additional_directories"
+            raise TypeError(f"{told}=[{directories!r}]")
+        placed["additional_directories"] = [absolute(directory) for directory in directories]
+    return placed
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path as the protocol wants it."""
+    try:
+        return os.fsdecode(os.path.abspath(path))
+    except FileNotFoundError:
+        told = "it is relative, and the current directory was removed. Give an absolute path"
+        raise Error(f"there is no directory {brief(repr(path))}: {told}") from None

@@ -1,0 +1,309 @@
+"""Where a session's updates wait for whoever reads them: in memory first, then on disk, always in order.
+
+One slow reader may not hold up the wire its neighbours share, nor fill the memory: what it leaves lying is kept in
+nameless temporary files.  Only when there is too much on disk too does the wire have to wait.
+
+Updates do not say which prompt they belong to.  An agent takes the prompts of a session one after the other, so an
+update belongs to the oldest one that is not answered.  Each prompt has a `Part` of the inbox of its own.
+"""
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from .. import codec
+from ..belonging import Home
+from ..errors import Error, again
+from ..schema import SessionNotification
+from .spool import Spool
+
+MEMORY = 4 * 1024 * 1024
+COUNT = 16 * 1024
+DISK = 1024 * 1024 * 1024
+
+
+class _Frame(Struct):
+    params: SessionNotification
+
+
+_NONE: list[Any] = []  # never added to
+
+
+class Part:
+    """The updates of one prompt, and those that came between it and the one before."""
+
+    # Most have none of these, and there is one a prompt.
+    prompt: "weakref.ref[Any] | None" = None  # whose it is
+    spool: Spool | None = None
+    failure: Error | None = None  # why there is a gap behind what is here
+    is_dropped = False  # nobody wants it any more
+    taken_size = 0  # bytes of those that were made ready
+
+    def __init__(self) -> None:
+        self.ready = _NONE  # to be read, the next one at the end
+        self.arrived: list[Any] = []  # and those behind them, as they came
+        self.size = 0  # bytes of the frames that arrived
+        self.taken_count = 0  # how many were made ready, also of those read since
+        self.takes_items = True  # nothing is on disk, and nothing is missing
+
+    def adopt(self, other: "Part") -> None:
+        """Take over all that is in another part, which nobody will have any more."""
+        self.ready, self.arrived, self.size, self.takes_items = (
+            other.ready,
+            other.arrived,
+            other.size,
+            other.takes_items,
+        )
+        self.spool, self.failure = other.spool, other.failure
+        self.taken_size, self.taken_count = other.taken_size, other.taken_count
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it is a prompt's that nobody has any more."""
+        return self.prompt is not None and self.prompt() is None
+
+    @property
+    def is_read(self) -> bool:
+        return not (self.ready or self.arrived or self.spool or self.failure)
+
+
+class Inbox:
+    """All that waits of one session; `hold` is called when there is no room left, `resume` when there is.
+
+    Updates are made ready a batch at a time; a batch takes up room until all of it has been read.
+    """
+
+    __slots__ = (
+        *("_home", "_hold", "_resume", "_memory", "_disk", "_current", "_parts", "_unanswered", "_size", "_count"),
+        *("spooled", "is_holding", "is_closed", "readers", "_waiters"),
+    )
+
+    def __init__(
+        self,
+        home: Home,
+        hold: Callable[[], None],
+        resume: Callable[[], None],
+        *,
+        memory: int = MEMORY,
+        disk: int = DISK,
+    ) -> None:
+        self._home = home
+        self.resize(hold, resume, memory=memory, disk=disk)
+        self._current: Part | None = None  # where the next update goes; made when there is one
+        self._parts: list[Part] = []  # in the order they are to be read; a deque takes ten times the memory
+        self._unanswered: list[Part] = []
+        self._size = self._count = 0  # bytes of the frames in memory, and how many there are
+        self.spooled = 0  # bytes on disk, or on their way to it
+        self.is_holding = False
+        self.is_closed = False
+        self.readers = 0  # how many read all of it, whosever it is
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def resize(
+        self, hold: Callable[[], None], resume: Callable[[], None], *, memory: int = MEMORY, disk: int = DISK
+    ) -> None:
+        """Give it another room, as it turns out whether its session is somebody's."""
+        self._hold, self._resume, self._memory, self._disk = hold, resume, memory, disk
+
+    # Prompts
+
+    def begin(self, part: Part, prompt: object) -> None:
+        """A prompt was sent, and this is its part.  Updates that nobody has read since the last one go with it."""
+        if self._parts and not self.readers:
+            for abandoned in [other for other in self._parts if other.is_abandoned]:
+                self._drop(abandoned)
+            self._tidy()
+        part.prompt = weakref.ref(prompt)
+        if not self._unanswered:
+            if self._current is not None:
+                part.adopt(self._current)
+                self._parts.remove(self._current)
+            self._current = part
+        self._parts.append(part)
+        self._unanswered.append(part)
+
+    def end(self, part: Part) -> None:
+        """A prompt was answered: its part is whole."""
+        self._unanswered.remove(part)
+        if part.is_dropped:
+            self._parts.remove(part)
+        self._current = self._unanswered[0] if self._unanswered else None
+        if self._waiters:
+            self.wake()
+
+    def finish(self, part: Part) -> None:
+        """All of an answered prompt's part has been read."""
+        parts = self._parts
+        if parts and parts[0] is part:  # mostly
+            del parts[0]
+        elif part in parts:
+            parts.remove(part)
+
+    def _open(self) -> Part:
+        self._current = part = Part()
+        self._parts.append(part)
+        return part
+
+    # Updates
+
+    def put(self, item: Any, frame: bytes) -> None:
+        """Add an update, and the frame it came in."""
+        part, size = self._current or self._open(), len(frame)
+        if part.takes_items and self._size + size <= self._memory and self._count < COUNT:
+            part.arrived.append(item)
+            part.size += size
+            self._size += size
+            self._count += 1
+        elif part.failure is None and not part.is_dropped:
+            self._spill(part, frame)
+        if self._waiters:
+            self.wake()
+
+    def fetch(self, part: Part) -> bool:
+        """Make the next updates of a part ready, all of which were read; false when there are none.
+
+        Raises the failure that lost those behind them.
+        """
+        if part.taken_count:
+            self._forget_taken(part)
+        if not part.arrived:
+            if part.takes_items:
+                return False
+            if part.spool is not None:
+                self._refill(part)
+            if not part.arrived:
+                if part.failure is not None:
+                    raise again(part.failure)
+                return False
+        part.ready = ready = part.arrived
+        part.arrived = []
+        ready.reverse()
+        part.taken_size, part.taken_count, part.size = part.size, len(ready), 0
+        return True
+
+    def pop_any(self) -> Any | None:
+        """The next update of all, None when there is none; a failure is raised once."""
+        for part in list(self._parts):
+            try:
+                if part.ready or self.fetch(part):
+                    return part.ready.pop()
+            except Error:
+                part.failure, part.takes_items = None, True
+                raise
+        self._tidy()
+        return None
+
+    def fail(self, failure: Error) -> None:
+        """Keep no more of what is arriving: its reader is told why when it has read the rest."""
+        part = self._current or self._open()
+        part.failure, part.takes_items = failure, False
+        self.wake()
+
+    def wait(self) -> "asyncio.Future[None]":
+        """Until something has happened here; any number may wait, in our event loop alone."""
+        self._home.check()
+        if self._waiters:  # some may have been cancelled
+            self._waiters = [waiter for waiter in self._waiters if not waiter.done()]
+        waiter = self._home.loop.create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def wake(self) -> None:
+        """Have everybody who waits look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    def close(self) -> None:
+        """Throw away what is left; nothing comes any more."""
+        self.is_closed = True
+        for part in self._parts:
+            self._empty(part)
+        self._release()
+        self.wake()
+
+    def _spill(self, part: Part, frame: bytes) -> None:
+        part.takes_items = False
+        if part.spool is None:
+            part.spool = Spool(self._disk)
+        before = part.spool.size
+        try:
+            part.spool.append(frame)
+        except OSError as exc:
+            part.failure = Error(f"updates of the session could not be kept: {exc.strerror or exc}")
+        self.spooled += part.spool.size - before
+        if self.spooled > self._disk and not self.is_holding:
+            self.is_holding = True
+            self._hold()
+
+    def _refill(self, part: Part) -> None:
+        assert part.spool is not None
+        before = part.spool.size
+        try:
+            for frame in part.spool.take():
+                part.arrived.append(_read_update(frame))
+                part.size += len(frame)
+                self._size += len(frame)
+                self._count += 1
+        except OSError as exc:
+            part.failure = Error(f"updates of the session cannot be read again: {exc.strerror or exc}")
+            self._empty(part)
+            return
+        self.spooled += part.spool.size - before
+        if part.spool.is_empty:
+            part.spool.close()
+            part.spool = None
+            part.takes_items = part.failure is None
+        if self.spooled < self._disk // 2:
+            self._release()
+
+    def _forget_taken(self, part: Part) -> None:
+        self._size -= part.taken_size
+        self._count -= part.taken_count
+        part.taken_size = part.taken_count = 0
+
+    def _drop(self, part: Part) -> None:
+        """Nobody will read a part any more."""
+        self._empty(part)
+        part.is_dropped, part.takes_items = True, False
+        if part not in self._unanswered:
+            self._parts.remove(part)
+
+    def _empty(self, part: Part) -> None:
+        self._forget_taken(part)
+        self._size -= part.size
+        self._count -= len(part.arrived)
+        part.size = 0
+        part.ready = _NONE
+        part.arrived.clear()
+        if part.spool is not None:
+            self.spooled -= part.spool.size
+            part.spool.close()
+            part.spool = None
+            if self.spooled < self._disk // 2:
+                self._release()
+
+    def _tidy(self) -> None:
+        """Forget the parts at the front that have been read."""
+        parts = self._parts
+        while parts and parts[0].is_read and parts[0] not in self._unanswered:
+            self._forget_taken(parts[0])
+            if parts[0] is self._current:
+                self._current = None
+            del parts[0]
+
+    def _release(self) -> None:
+        if self.is_holding:
+            self.is_holding = False
+            self._resume()
+
+
+def _read_update(frame: bytes) -> Any:
+    try:
+        return codec.decode(frame, _Frame).params.update
+    except codec.Malformed:  # it was mended when it came, but kept as it was
+        return codec.decode(codec.mend(frame), _Frame).params.update

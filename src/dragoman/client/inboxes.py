@@ -1,0 +1,113 @@
+"""The inboxes of a connection, by session: also of sessions that are not open yet, or that nobody has asked for."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from ..connection import Connection
+from ..errors import Error
+from .inbox import Inbox
+
+log = logging.getLogger("dragoman")
+
+MAX_STRANGERS = 256  # sessions whose updates are kept though nobody has opened them
+STRANGER_MEMORY = 64 * 1024  # bytes kept of each of them
+OPENING_DISK = 256 * 1024 * 1024  # bytes more of each while a session is being opened: it may be that one
+
+
+class Inboxes(dict[str, Inbox]):
+    """`inboxes[session_id]` is made when it is first asked for.
+
+    A session that was opened here has the full room, and holds up the wire when that is used up.  The updates of a
+    stranger are dropped when there are too many.  Before a session is open nobody can read it, and to hold up the
+    wire would hold up the answer that opens it: there, too many updates are an error for whoever reads them.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: set[str] = set()  # the sessions somebody here has opened
+        self._strangers: dict[str, None] = {}  # those that have an inbox all the same, in the order they came
+        self._opening = 0  # how many sessions are being opened whose ids are not known yet
+        self._has_warned = False  # that updates of strangers are dropped
+
+    def __missing__(self, session_id: str) -> Inbox:
+        self[session_id] = inbox = Inbox(self._connection.home, self._connection.hold, self._connection.resume)
+        if session_id not in self._known:
+            if len(self._strangers) >= MAX_STRANGERS:
+                self._drop(next(iter(self._strangers)))
+            self._strangers[session_id] = None
+            if self._opening:
+                self._fail_when_full(session_id, memory=STRANGER_MEMORY, disk=OPENING_DISK)
+            else:
+                self._drop_when_full(session_id)
+        return inbox
+
+    def know(self, session_id: str) -> Inbox:
+        """The inbox of a session that somebody has opened."""
+        self._known.add(session_id)
+        self._strangers.pop(session_id, None)
+        if inbox := self.get(session_id):
+            inbox.resize(self._connection.hold, self._connection.resume)
+        return self[session_id]
+
+    def forget(self, session_id: str) -> None:
+        """Throw away what has arrived of a session; it is not open here any longer."""
+        self._known.discard(session_id)
+        self._strangers.pop(session_id, None)
+        if inbox := self.pop(session_id, None):
+            inbox.close()
+
+    @contextlib.contextmanager
+    def loading(self, session_id: str) -> Iterator[None]:
+        """A session is being loaded: its history comes before the answer does.  Should it fail, nothing is kept."""
+        self.forget(session_id)
+        self.know(session_id)
+        self._fail_when_full(session_id)
+        try:
+            yield
+        except BaseException:
+            self.forget(session_id)
+            raise
+
+    @contextlib.contextmanager
+    def opening(self) -> Iterator[None]:
+        """A session is being opened: its updates may come before its id does."""
+        self._opening += 1
+        try:
+            yield
+        finally:
+            self._opening -= 1
+            for session_id in [] if self._opening else list(self._strangers):
+                if self[session_id].spooled:
+                    self._drop(session_id)
+                else:
+                    self._drop_when_full(session_id)
+
+    def wake(self) -> None:
+        for inbox in self.values():
+            inbox.wake()
+
+    def close(self) -> None:
+        for session_id in list(self):
+            self.forget(session_id)
+
+    def _drop_when_full(self, session_id: str) -> None:
+        self[session_id].resize(lambda: self._drop(session_id), _nothing, memory=STRANGER_MEMORY, disk=0)
+
+    def _drop(self, session_id: str) -> None:
+        level = logging.INFO if self._has_warned else logging.WARNING
+        log.log(level, "updates of session %r are dropped: nobody has opened it", session_id)
+        self._has_warned = True
+        self.forget(session_id)
+
+    def _fail_when_full(self, session_id: str, **room: int) -> None:
+        inbox = self[session_id]
+
+        def fail() -> None:
+            inbox.fail(Error(f"more updates than can be kept came before session {session_id!r} was open"))
+
+        inbox.resize(fail, _nothing, **room)
+
+
+def _nothing() -> None:
+    """Nothing waits for room."""

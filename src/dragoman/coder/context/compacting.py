@@ -1,0 +1,100 @@
+"""Making room in a conversation that has become too long, where the user can see it."""
+
+import asyncio
+import functools
+
+from ... import schema as s
+from ...agent.turn import Turn, new_id
+from ...roles import offered
+from ..conversation import Conversation
+from ..model.port import Model, Refused, Request, TooLong, answer_of
+from ..model.retrying import Retries
+from . import compaction
+from .history import Asked, Message, size
+
+
+class Compactor:
+    def __init__(self, turn: Turn, conversation: Conversation, model: Model, retries: Retries) -> None:
+        self._turn = turn
+        self._talk = conversation
+        self._model = model
+        self._retries = retries
+
+    async def make_room(self, instructions: str) -> None:
+        """Make the conversation shorter when little room is left."""
+        if self._taken(instructions) < self._model.window * compaction.THRESHOLD:
+            return
+        talk = self._talk
+        talk.history.replace(compaction.pruned(talk.history))
+        talk.used = 0  # the provider's count is no longer true
+        if self._taken(instructions) >= self._model.window * compaction.THRESHOLD:
+            await self.compact(instructions)
+
+    def _taken(self, instructions: str) -> int:
+        return max(self._talk.used, size(self._talk.history, instructions))
+
+    async def compact(self, instructions: str) -> None:
+        """Put a summary in the place of the conversation; should there be none, forget its older half."""
+        talk = self._talk
+        if not any(isinstance(message, Asked) for message in talk.history):
+            return
+        report = _Report(self._turn)
+        await report.begin()
+        history, window = list(talk.history), self._model.window
+        try:
+            try:
+                summary = await self._summary(history, instructions)
+            except (TooLong, Refused):
+                summary = await self._summary(compaction.halved(history, window), instructions)
+        except asyncio.CancelledError:
+            await report.fail("cancelled")
+            raise
+        except Exception:
+            await report.fail("failed")
+            raise
+        if not summary.strip():
+            await report.fail("failed")
+            talk.history.replace(compaction.halved(history, window))
+        else:
+            talk.history.replace(compaction.summarised(history, summary, window))
+            await report.finish(summary)
+        talk.used = size(talk.history, instructions)
+        await talk.session.report_usage(talk.used, self._model.window)
+
+    async def _summary(self, history: list[Message], instructions: str) -> str:
+        asked = Request(instructions, compaction.question(history), purpose="summary")
+        answer = await self._retries.run(functools.partial(answer_of, self._model, asked))
+        self._talk.spend(answer)
+        return answer.reply.text
+
+
+class _Report:
+    """Tells the client of a compaction: in the way made for it, else as a tool call."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._id = new_id("compaction")
+        self._as_update = offered(turn.client.offers, "session.compaction")
+        self._call = turn.tool("Compact the conversation", kind="think")
+
+    async def begin(self) -> None:
+        if self._as_update:
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status="in_progress"))
+        else:
+            await self._call.__aenter__()
+            await self._call.start()
+
+    async def finish(self, summary: str) -> None:
+        if self._as_update:
+            content = [s.TextContent(text=summary)]
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status="completed", summary=content))
+        else:
+            await self._call.text(summary)
+            await self._call.__aexit__(None, None, None)
+
+    async def fail(self, status: s.CompactionStatus) -> None:
+        if self._as_update:
+            await self._turn.update(s.CompactionUpdate(compaction_id=self._id, status=status))
+        else:
+            self._call.fail("There is no summary.")
+            await self._call.__aexit__(None, None, None)

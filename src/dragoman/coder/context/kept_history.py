@@ -1,0 +1,221 @@
+"""The one way into a conversation's history: every part is checked and bounded before it is kept.
+
+A part that one provider refuses would make it refuse every later request.  `lighten`, `flatten` and `retreat` take
+out what was refused all the same, the newest first.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+from msgspec.structs import replace
+
+from ..model.media import checked
+from .compaction import flattened
+from .history import (
+    Asked,
+    Call,
+    Media,
+    Message,
+    Part,
+    Reply,
+    Result,
+    Results,
+    Text,
+    repaired,
+    sound,
+    sound_reply,
+)
+
+MAX_TEXT = 2_000_000  # letters of one part
+MAX_ARGUMENTS = 1_000_000  # letters of one call
+MAX_QUOTED = 2000  # letters of arguments that are no JSON
+EMPTY = "(This message is empty.)"
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class KeptHistory(Sequence[Message]):
+    """What user and model have said, as any provider takes it."""
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._messages: list[Message] = repaired(_admitted(messages))
+        self._taken = len(self._messages)  # that many messages some provider has taken
+        self._is_proven = not self._messages  # as they are now; else they come from a store or a summary
+
+    @overload
+    def __getitem__(self, at: int) -> Message: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Message]: ...
+    def __getitem__(self, at: int | slice) -> Message | list[Message]:
+        return self._messages[at]
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def ask(self, parts: Sequence[Part]) -> None:
+        """Keep what was said to the model."""
+        self._messages += _admitted([Asked(parts)])
+
+    def answer(self, reply: Reply) -> None:
+        """Keep what the model answered; an empty answer is not kept, for no provider takes it back."""
+        self._messages += _admitted([reply])
+
+    def settle(self, results: Sequence[Result]) -> None:
+        """Keep what became of the calls in the last answer."""
+        self._messages += _admitted([Results(results)])
+        self.repair()
+
+    def repair(self) -> None:
+        """Give every call a result."""
+        self._messages = repaired(self._messages)
+
+    def replace(self, messages: Sequence[Message]) -> None:
+        """Put a shorter history in the place of this one."""
+        self._messages = list(messages)
+        self._taken = len(messages) - bool(messages and isinstance(messages[-1], Asked))
+        self._is_proven = False
+
+    def prove(self) -> None:
+        """A provider has taken all there is."""
+        self._taken = len(self._messages)
+        self._is_proven = True
+
+    # What a provider refused
+
+    def lighten(self) -> bool:
+        """Take out media, and should there be none results, of what is new; false when there are neither."""
+        new = self._messages[self._taken :]
+        lighter = [_without_media(message) for message in new]
+        if lighter == new:
+            lighter = [_without_results(message) for message in new]
+        self._messages[self._taken :] = lighter
+        return lighter != new
+
+    def flatten(self) -> bool:
+        """Tell what is old as plain text; false where a provider has taken it, or there is none."""
+        if self._is_proven or not self._taken:
+            return False
+        told = flattened(self._messages[: self._taken])
+        self._messages[: self._taken] = told
+        self._taken, self._is_proven = len(told), True
+        return True
+
+    def retreat(self) -> bool:
+        """Take out all that is new; false when there is nothing."""
+        new = self._messages[self._taken :]
+        del self._messages[self._taken :]
+        if any(isinstance(message, Reply | Results) for message in new):
+            self.ask([Text("(What you did after this was taken out of the conversation, for it was refused.)")])
+        self._is_proven = False
+        return bool(new)
+
+
+class CallIds:
+    """Ids for the calls of one answer: unique in its conversation, whatever the model called them."""
+
+    def __init__(self, history: Iterable[Message]) -> None:
+        self._taken = {call.id for message in history if isinstance(message, Reply) for call in message.calls}
+        self._given: dict[str, list[str]] = {}  # ours by the model's, in the order of the calls
+
+    def begin(self, id: str) -> str:
+        """An id for a call that the model begins to write."""
+        ours = id if _ID.fullmatch(id) and id not in self._taken else self._fresh(id)
+        self._taken.add(ours)
+        self._given.setdefault(id, []).append(ours)
+        return ours
+
+    def current(self, id: str) -> str | None:
+        """Our id of the last call that the model began under its own."""
+        return self._given[id][-1] if id in self._given else None
+
+    def applied(self, reply: Reply) -> Reply:
+        """An answer whose calls have our ids."""
+        waiting = {id: list(ours) for id, ours in self._given.items()}
+        ours = [waiting[call.id].pop(0) if waiting.get(call.id) else self.begin(call.id) for call in reply.calls]
+        if ours == [call.id for call in reply.calls]:
+            return reply
+        # The provider's own form has the ids as they were.
+        return Reply(reply.text, [replace(call, id=id) for call, id in zip(reply.calls, ours, strict=True)])
+
+    def _fresh(self, id: str) -> str:
+        plain = _UNNAMED.sub("", id)[:40] or "call"
+        return next(found for n in range(2, len(self._taken) + 3) if (found := f"{plain}-{n}") not in self._taken)
+
+
+def _admitted(messages: Iterable[Message]) -> Iterator[Message]:
+    for message in messages:
+        match message:
+            case Asked(parts=parts):
+                kept = _parts(parts)
+                yield replace(message, parts=kept or ([] if message.summary else [Text(EMPTY)]))
+            case Reply():
+                if (reply := _reply(message)).text or reply.calls:
+                    yield reply
+            case Results(results=results):
+                yield Results([replace(result, parts=_parts(result.parts)) for result in results])
+
+
+def _parts(parts: Sequence[Part]) -> list[Part]:
+    media = iter(checked([part for part in parts if isinstance(part, Media)]))
+    sized = (next(media) if isinstance(part, Media) else part for part in parts)
+    found = (_text(part) if isinstance(part, Text) else part for part in sized)
+    return [part for part in found if isinstance(part, Media) or part.text.strip()]
+
+
+def _text(part: Text) -> Text:
+    text = sound(part.text)
+    if len(text) > MAX_TEXT:
+        half = MAX_TEXT // 2
+        text = f"{text[:half]}\n\n[{len(text) - MAX_TEXT} characters left out]\n\n{text[-half:]}"
+    return part if text == part.text else Text(text)
+
+
+def _reply(reply: Reply) -> Reply:
+    reply = sound_reply(reply)
+    text = sound(reply.text) if reply.text.strip() else ""
+    calls = [Call(call.id, _name(call.name), _arguments(call.arguments)) for call in reply.calls]
+    if text == reply.text and calls == list(reply.calls):
+        return reply
+    return Reply(text, calls)  # without the provider's own form, which has what was changed here
+
+
+def _name(name: str) -> str:
+    return name if _NAME.fullmatch(name) else _UNNAMED.sub("_", name)[:64] or "unnamed"
+
+
+def _arguments(arguments: str) -> str:
+    """JSON text of an object: some servers read it again."""
+    try:
+        if len(arguments) <= MAX_ARGUMENTS and isinstance(json.loads(arguments or "{}"), dict):
+            return arguments
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"not_json": arguments[:MAX_QUOTED]})
+
+
+def _without_media(message: Message) -> Message:
+    match message:
+        case Asked(parts=parts):
+            return replace(message, parts=_words_alone(parts))
+        case Results(results=results):
+            return Results([replace(result, parts=_words_alone(result.parts)) for result in results])
+    return message
+
+
+def _words_alone(parts: Sequence[Part]) -> Sequence[Part]:
+    return [
+        Text(f"({part.name or 'Something'} of type {part.media_type} was left out: your provider refused it.)")
+        if isinstance(part, Media)
+        else part
+        for part in parts
+    ]
+
+
+def _without_results(message: Message) -> Message:
+    if not isinstance(message, Results):
+        return message
+    left_out = (Text("(This result was left out: your provider refused it.)"),)
+    return Results([replace(result, parts=left_out) for result in message.results])

@@ -1,0 +1,47 @@
+"""A user's prompt as a model is given it."""
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote, urlsplit
+
+from ... import schema as s
+from ..model.media import kind_of
+from .history import Media, Part, Text
+
+
+def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[list[Part], list[str]]:
+    """What of a prompt the model can read, and the names of what it cannot; attached texts come last."""
+    parts: list[Part] = []
+    attached: list[Part] = []
+    unread: list[str] = []
+    for block in prompt:
+        match block:
+            case s.TextContent(text=text):
+                parts.append(Text(text))
+            case s.ResourceLink(uri=uri, name=name):
+                parts.append(Text(f"[@{name}]({_place(uri)})"))
+            case s.ImageContent(mime_type=media, data=data) | s.AudioContent(mime_type=media, data=data):
+                (parts if kind_of(media) in takes else attached).extend(_media(media, data, "", takes, unread))
+            case s.EmbeddedResource(resource=s.TextResourceContents(uri=uri, text=text)):
+                parts.append(Text(f"[@{_place(uri).rpartition('/')[2]}]({_place(uri)})"))
+                attached.append(Text(f'<context ref="{_place(uri)}">\n{text}\n</context>'))
+            case s.EmbeddedResource(resource=s.BlobResourceContents(uri=uri, blob=blob, mime_type=media)):
+                attached += _media(media or "application/octet-stream", blob, _place(uri), takes, unread)
+    return parts + attached, unread
+
+
+def _media(media: str, data: str, name: str, takes: frozenset[str], unread: list[str]) -> Iterator[Part]:
+    kind = kind_of(media)
+    if kind in takes:
+        yield Media(media, data, name)
+    else:
+        unread.append(name or kind)
+        yield Text(f"(Here the user attached {name or 'something'} of type {media}, which you cannot read.)")
+
+
+def _place(uri: str) -> str:
+    """A file's path, any other resource's address."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # no address at all
+        return uri
+    return unquote(parts.path) if parts.scheme == "file" else uri

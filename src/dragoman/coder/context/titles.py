@@ -1,0 +1,33 @@
+"""What a session is called: the user's first words at once, the model's own once it has answered."""
+
+from collections.abc import Sequence
+
+from ..model.port import Request
+from .history import Asked, Message, Reply, Text
+
+MAX_TITLE = 60
+MAX_QUOTED = 2000  # letters of what either side said that a title is made from
+ORDER = """\
+Write a title for the conversation above: what it is about, in at most six words and in the user's language. Write \
+only the title."""
+
+
+def from_words(text: str) -> str:
+    """A title made of what the user said; empty where nothing was."""
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_TITLE else words[: MAX_TITLE - 1].rstrip() + "…"
+
+
+def question(history: Sequence[Message]) -> Request:
+    """What a model is asked for a title."""
+    asked = next((message.text for message in history if isinstance(message, Asked)), "")
+    answered = next((message.text for message in reversed(history) if isinstance(message, Reply)), "")
+    told = f"User: {asked[:MAX_QUOTED]}\n\nYou: {answered[:MAX_QUOTED]}"
+    text = f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"
+    return Request("You name conversations.", [Asked((Text(text),))], purpose="title")
+
+
+def from_answer(text: str) -> str:
+    """The title in a model's answer: its first line, without what models put around it."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return from_words(first.strip(" \t#*\"'`“”").removeprefix("Title:"))

@@ -1,0 +1,1 @@
+"""The files a coder works on: edits, patches, and the journal that undoes them."""

@@ -1,0 +1,168 @@
+"""The texts of a session's files: through the client where it lends them, else on this machine's disk."""
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Sequence
+
+from ... import schema as s
+from ...agent.turn import AgentSession, Turn
+from ...errors import Error, ResourceNotFound, RpcError
+from ...foundation.places import DIRECTORY, descend, is_beneath
+from ...host.disk import plain_content
+from ...host.files import Workspace
+from ...host.files import extensions as x
+from ...roles import offered
+
+MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
+APPLY_EDITS = "_dragoman/fs/apply_edits"  # lent by hosts of our own; the protocol itself removes no files
+
+
+class Unreadable(Error):
+    """A file cannot be read, or is not text; the words are for the model."""
+
+
+class ProjectFiles:
+    """Reads, writes and removes without asking anybody: whoever calls it has passed the gate."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._here: Workspace | None = None
+
+    def close(self) -> None:
+        if self._here:
+            self._here.close()
+
+    def clear_up(self) -> None:
+        """Clear up after a process that was killed while it wrote here."""
+        if not self.lends("fs.write_text_file"):
+            self._workspace()
+
+    def lends(self, capability: str) -> bool:
+        return offered(self._session.client.offers, capability)
+
+    async def text(self, turn: Turn, path: str) -> str | None:
+        """The text of a file, unsaved changes included; None when there is none."""
+        if not self.lends("fs.read_text_file"):
+            return await asyncio.to_thread(read_here, path)
+        try:
+            text = await turn.read(path)
+            # Some clients answer for what is not there with an empty text.
+            return None if not text and self._is_missing(path) else text
+        except ResourceNotFound:
+            return None
+        except RpcError as exc:
+            # Many clients have no error of its own for what is not there; where we see the same disk, we know.
+            if self._is_missing(path):
+                return None
+            raise Unreadable(f"{os.path.basename(path)} cannot be read: {exc.message}") from exc
+
+    def _is_missing(self, path: str) -> bool:
+        """Whether we see the client's disk, and there is no such file on it."""
+        return os.path.isdir(self._session.cwd) and not os.path.lexists(path)
+
+    async def put(self, turn: Turn, path: str, old: str | None, new: str) -> None:
+        """Write a file that holds `old`; None: that is not there."""
+        if self.lends("fs.write_text_file"):
+            await turn.write(path, new)
+            return
+        expected = None if old is None else digest(old)
+        request = x.WriteFileRequest(
+            session_id=self._session.id,
+            path=path,
+            content=new,
+            overwrite=old is not None,
+            expected_sha256=expected,
+        )
+        await self._workspace().write_file(request)
+
+    async def remove(self, turn: Turn, path: str, old: str) -> bool:
+        """Remove a file that holds `old`; false: the client cannot, so that it is empty now."""
+        edit = x.DeleteEdit(path=path, expected_sha256=digest(old))
+        request = x.ApplyEditsRequest(session_id=self._session.id, edits=[edit])
+        if APPLY_EDITS in _methods(self._session.client.offers):
+            await turn.client.request(APPLY_EDITS, request, x.ApplyEditsResponse)
+        elif not self.lends("fs.write_text_file") or await asyncio.to_thread(_holds, path, old):
+            await self._workspace().apply_edits(request)
+        else:  # it is in an editor's buffer, or on another machine
+            await turn.write(path, "")
+            return False
+        return True
+
+    def remove_empty(self, directories: Sequence[str]) -> None:
+        """Remove these directories, the innermost last, as far as they are here and nothing is in them."""
+        session = self._session
+        roots = [canonical(root) for root in (session.cwd, *session.additional_directories)]
+        for path in reversed(directories):
+            root = next((root for root in roots if path != root and is_beneath(path, root)), None)
+            if root is None:
+                return
+            with contextlib.suppress(OSError):  # it is in use, or gone, or leads elsewhere now
+                _remove_directory(root, os.path.relpath(path, root).split("/"))
+
+    def _workspace(self) -> Workspace:
+        if self._here is None:
+            self._here = Workspace(self._session.cwd, self._session.additional_directories)
+        return self._here
+
+
+def _remove_directory(root: str, names: Sequence[str]) -> None:
+    top = os.open(root, DIRECTORY)
+    try:
+        above = descend(top, names[:-1])
+    finally:
+        os.close(top)
+    try:
+        os.rmdir(names[-1], dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def canonical(path: str) -> str:
+    """Where a path leads, followed through links as far as there are any."""
+    return os.path.realpath(path)
+
+
+def digest(text: str | None) -> str:
+    """The SHA-256 of a text's UTF-8; nothing has none."""
+    return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _methods(offers: s.ClientCapabilities) -> list[str]:
+    """The methods of our own that a client says it answers."""
+    ours = (offers.meta or {}).get("dragoman")
+    named = ours.get("methods") if isinstance(ours, dict) else None
+    return named if isinstance(named, list) else []
+
+
+def _holds(path: str, text: str) -> bool:
+    try:
+        return read_here(path) == text
+    except Unreadable:
+        return False
+
+
+def read_here(path: str) -> str | None:
+    """The text of a file of this machine; None when there is none."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        return bytes_here(path).decode()
+    except UnicodeDecodeError:
+        raise Unreadable(f"{os.path.basename(path)} is not a text file.") from None
+
+
+def bytes_here(path: str) -> bytes:
+    """The bytes of a file of this machine."""
+    if not os.path.isfile(path):
+        raise Unreadable(f"{path} is not a file." if os.path.exists(path) else f"There is no file {path}.")
+    try:
+        return plain_content(path, MAX_FILE)
+    except OSError as exc:
+        if exc.errno == errno.EFBIG:
+            raise Unreadable(
+                f"{os.path.basename(path)} is larger than {MAX_FILE // 2**20} MiB; search in it instead."
+            ) from exc
+        raise Unreadable(f"{path} cannot be read: {exc.strerror}.") from exc

@@ -1,0 +1,185 @@
+"""The undo journal of a session: what each edit of the agent replaces, stored before the edit is made.
+
+An entry stays until its file is what it was before, or until the journal is full and its turn is the oldest one.
+An agent that is killed at any moment finds in its journal whatever it may have written.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...agent.turn import AgentSession
+from ...foundation.comparing import hunks, in_patch, lines_of
+from .project_files import canonical, digest
+
+UNDONE = "coder.redo."  # where the entries are that were undone
+KEY = "coder.undo."  # each entry has a key of its own in the session's state, so that it is stored once
+CONTEXT = 3  # lines around a change in a patch
+MOST_TURNS = 20
+MOST_LETTERS = 16 * 1024 * 1024  # of all kept texts together
+
+
+class Entry(Struct, frozen=True):
+    """One edit, or several of one file in a row with nobody else's between them; None is no file."""
+
+    path: str  # where the file really is
+    named: str  # the path it was last written by
+    before: str | None
+    after: str
+    turn: int
+    midway: str = ""  # SHA-256 of the text of ours that the last of several edits replaces
+    is_kept: bool = True  # False: its texts were too large for the journal, and are gone
+    made: list[str] = []  # the directories that had to be made for it, the outermost first
+    is_put_off: bool = False  # it could not be undone, or the user kept the file: other turns come first
+
+    def is_ours(self, text: str | None) -> bool:
+        """Whether a text is one that this entry's edits wrote."""
+        return text is not None and (text == self.after or digest(text) == self.midway)
+
+
+class Change(Struct, frozen=True):
+    """A file before and after several edits; None is no file."""
+
+    before: str | None
+    after: str
+
+
+class UndoJournal:
+    """The entries of one session by their numbers, oldest first; they live in the session's state."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._entries = dict(sorted(_stored(session.state, KEY)))
+        self._undone = dict(sorted(_stored(session.state, UNDONE)))  # can be made again until something new is
+        self._next = max([*self._entries, *self._undone], default=-1) + 1
+        self._turn = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """A new turn begins: its edits are undone together."""
+        self._turn = max((entry.turn for entry in self._entries.values()), default=-1) + 1
+
+    async def record(self, path: str, before: str | None, after: str, *, is_again: bool = False) -> int:
+        """An edit is about to be made; gives its number, and returns when it is stored.
+
+        A new one leaves nothing that could be made again; one that is made again leaves the others.
+        """
+        real = canonical(path)
+        for number in [] if is_again else list(self._undone):
+            self.forget_undone(number)
+        number, last = self._last_of(real)
+        if last is not None and last.turn == self._turn and last.is_kept and last.after == before:
+            entry = replace(last, named=path, after=after, midway=digest(before))
+        else:
+            number, self._next = self._next, self._next + 1
+            entry = Entry(real, path, before, after, self._turn, made=_missing_above(real))
+        self._put(number, entry)
+        self._forget(number)
+        await self._session.save()
+        return number
+
+    async def withdraw(self, number: int, text: str | None) -> None:
+        """The edit was not made after all, and its file holds `text`."""
+        entry = self._entries[number]
+        if text is not None and digest(text) == entry.midway:
+            self._put(number, replace(entry, after=text, midway=""))
+        elif text == entry.before:
+            self._drop(number)
+        await self._session.save()
+
+    def last_turn(self) -> list[tuple[int, Entry]]:
+        """The edits of the last turn that can be undone, newest first; those that were put off come last."""
+        waiting = {n: entry for n, entry in self._entries.items() if not entry.is_put_off} or self._entries
+        turn = max((entry.turn for entry in waiting.values()), default=-1)
+        return [(n, entry) for n, entry in reversed(waiting.items()) if entry.turn == turn]
+
+    def settle(self, number: int) -> None:
+        """The file is what it was before: the entry goes, with the next save."""
+        self._drop(number)
+
+    def undo(self, number: int) -> None:
+        """The file was brought back: the entry waits to be made again, with the next save."""
+        entry = self._undone[number] = self._entries[number]
+        self._session.state[f"{UNDONE}{number}"] = msgspec.to_builtins(entry)
+        self._drop(number)
+
+    def last_undone(self) -> list[tuple[int, Entry]]:
+        """The edits of the turn that was undone last, oldest first."""
+        turn = min((entry.turn for entry in self._undone.values()), default=-1)
+        return [(number, entry) for number, entry in sorted(self._undone.items()) if entry.turn == turn]
+
+    def forget_undone(self, number: int) -> None:
+        """An undone edit was made again, or cannot be any more."""
+        del self._undone[number]
+        self._session.state.pop(f"{UNDONE}{number}", None)
+
+    def put_off(self, number: int) -> None:
+        """The entry stays, and other turns are undone first."""
+        self._put(number, replace(self._entries[number], is_put_off=True))
+
+    def changes(self) -> Mapping[str, Change]:
+        """Each file as it was before the session's edits and after them."""
+        found: dict[str, Change] = {}
+        for entry in self._entries.values():
+            if entry.is_kept:
+                before = found[entry.path].before if entry.path in found else entry.before
+                found[entry.path] = Change(before, entry.after)
+        return {path: change for path, change in found.items() if change.before != change.after}
+
+    def changed_in_turn(self) -> Sequence[str]:
+        """The files this turn has edited so far."""
+        return list(dict.fromkeys(entry.named for entry in self._entries.values() if entry.turn == self._turn))
+
+    def _last_of(self, path: str) -> tuple[int, Entry | None]:
+        found = ((n, entry) for n, entry in reversed(self._entries.items()) if entry.path == path)
+        return next(found, (-1, None))
+
+    def _put(self, number: int, entry: Entry) -> None:
+        self._entries[number] = entry
+        self._session.state[f"{KEY}{number}"] = msgspec.to_builtins(entry)
+
+    def _drop(self, number: int) -> None:
+        del self._entries[number]
+        self._session.state.pop(f"{KEY}{number}", None)
+
+    def _forget(self, newest: int) -> None:
+        """Let go of the oldest turns; of a single turn that is too large, the texts of its oldest edits."""
+        turns = sorted({entry.turn for entry in self._entries.values()})
+        while len(turns) > MOST_TURNS or (len(turns) > 1 and self._letters() > MOST_LETTERS):
+            oldest = turns.pop(0)
+            for number in [n for n, entry in self._entries.items() if entry.turn == oldest]:
+                self._drop(number)
+        kept = [n for n, entry in self._entries.items() if entry.is_kept and n != newest]
+        while kept and self._letters() > MOST_LETTERS:
+            number = kept.pop(0)
+            self._put(number, replace(self._entries[number], before=None, after="", is_kept=False))
+
+    def _letters(self) -> int:
+        return sum(len(entry.before or "") + len(entry.after) for entry in self._entries.values())
+
+
+def _stored(state: Mapping[str, Any], prefix: str) -> Iterator[tuple[int, Entry]]:
+    for key, value in state.items():
+        if key.startswith(prefix):
+            with contextlib.suppress(ValueError):  # an entry that cannot be read costs no other
+                yield int(key.removeprefix(prefix)), msgspec.convert(value, Entry)
+
+
+def _missing_above(path: str) -> list[str]:
+    """The directories that are not there yet on the way to a file, the outermost first."""
+    missing: list[str] = []
+    while (path := os.path.dirname(path)) and not os.path.lexists(path):
+        missing.insert(0, path)
+    return missing
+
+
+def patch(path: str, change: Change) -> str:
+    """A change as a unified diff."""
+    found = list(hunks(lines_of(change.before or ""), lines_of(change.after), CONTEXT))
+    lines = [line for hunk in found for line in (hunk.head, *map(in_patch, hunk.lines))]
+    return "\n".join([f"--- a/{path}", f"+++ b/{path}", *lines, ""]) if lines else ""

@@ -1,0 +1,1 @@
+"""Language models: the port, the providers behind it, which one is used, and keys."""

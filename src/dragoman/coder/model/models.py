@@ -1,0 +1,77 @@
+"""The models an agent can use: which there are, which is the usual one, and those that are open."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ..options import REVIEWER
+from .choice import Choice, chosen, opened
+from .login import stored_keys
+from .port import Model, ModelError
+
+
+class Models:
+    """`given` is a model or the name of one that is to be used instead of what would be found."""
+
+    def __init__(self, given: Model | str | None) -> None:
+        self._given = given
+        self._open: dict[str, asyncio.Task[Model]] = {}  # by name, those that are being opened among them
+        self.choice: Choice | None = None
+        self.known: Sequence[str] = ()
+
+    async def look(self) -> None:
+        """Find out which models there are, unless that is known."""
+        if self.choice is not None:
+            return
+        if self._given is not None and not isinstance(self._given, str):
+            self.choice, self.known = Choice(self._given.name, "given"), [self._given.name]
+        else:
+            self.choice, self.known = await chosen(self._given, stored_keys())
+
+    @property
+    def usual(self) -> str:
+        """The model a new session uses."""
+        return (self.choice.name if self.choice else "") or REVIEWER
+
+    def why(self, name: str) -> str:
+        """Why a session uses this model."""
+        return self.choice.why if self.choice and name == self.usual else "chosen"
+
+    def prepare(self, name: str) -> None:
+        """Begin to open a model that will be asked soon: the first prompt need not wait for libraries then."""
+        is_given = self._given is not None and not isinstance(self._given, str)
+        if name != REVIEWER and not (is_given and name == self.usual):
+            self._opening(name)
+
+    async def get(self, name: str) -> Model | None:
+        """A model, ready to be asked; None is the reviewer.  Raises ModelError."""
+        if name == REVIEWER:
+            return None
+        if self._given is not None and not isinstance(self._given, str) and name == self._given.name:
+            return self._given
+        task = self._opening(name)
+        try:
+            return await asyncio.shield(task)
+        except ModelError:  # next time it may be there
+            self._open.pop(name, None)
+            raise
+
+    def _opening(self, name: str) -> asyncio.Task[Model]:
+        if name not in self._open:
+            choice = self.choice if self.choice and self.choice.name == name else Choice(name)
+            task = asyncio.create_task(opened(choice, stored_keys()), name=f"open {name}")
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # told to whoever wants it
+            self._open[name] = task
+        return self._open[name]
+
+    async def forget(self) -> None:
+        """Keys have changed: look again, and open models anew."""
+        self.choice = None
+        tasks = list(self._open.values())
+        self._open.clear()
+        for found in await asyncio.gather(*tasks, return_exceptions=True):
+            if not isinstance(found, BaseException):
+                await found.close()
+
+    async def close(self) -> None:
+        """Close what is open; what is being loaded cannot be stopped, and is waited for."""
+        await self.forget()

@@ -1,0 +1,170 @@
+"""The model port: all that the loop knows of a language model.
+
+A model is asked with a `Request` and answers with events; the last one is `Finished`.  What goes wrong is one of
+the errors here, which say whether trying again, a shorter history or a key would help.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from ...errors import Error
+from ..context.history import Message, Reply
+
+Stop = Literal["end", "length", "refusal"]
+Purpose = Literal["answer", "summary", "title"]
+SILENCE = 600.0  # seconds between two events of a model that thinks without a word
+EFFORTS = ("default", "off", "low", "medium", "high")
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]  # JSON Schema of an object
+
+
+class Request(Struct, frozen=True):
+    """What a model is asked, and what for: the user's turn, a summary of it all, a title for it."""
+
+    instructions: str
+    history: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    effort: str = "default"
+    purpose: Purpose = "answer"
+    may_search_web: bool = False  # where the provider has a search of its own
+
+
+class Tokens(Struct, frozen=True):
+    """What one request took; `input` includes what came from a cache."""
+
+    input: int = 0
+    output: int = 0
+    cached_read: int = 0
+    cached_write: int = 0
+    thought: int = 0
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+
+
+class Said(Struct, frozen=True):
+    text: str
+
+
+class Thought(Struct, frozen=True):
+    text: str
+
+
+class CallStarted(Struct, frozen=True):
+    """The model began to write a call; its arguments follow."""
+
+    id: str
+    name: str
+
+
+class CallGrew(Struct, frozen=True):
+    """More of the JSON text of a call's arguments."""
+
+    id: str
+    arguments: str
+
+
+class Finished(Struct, frozen=True):
+    reply: Reply
+    stop: Stop = "end"
+    tokens: Tokens = Tokens()
+    cost: float | None = None  # in US dollars, where prices are known
+
+
+Event = Said | Thought | CallStarted | CallGrew | Finished
+
+
+class Model(Protocol):
+    """A language model.  `takes` says which media it reads: "image", "audio", "document"."""
+
+    name: str
+    window: int  # tokens of context
+    takes: frozenset[str]
+
+    def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        """Ask; closing the generator hangs up."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+async def told(model: Model, request: Request, silence: float = SILENCE) -> AsyncGenerator[Event, None]:
+    """A model's events up to the last one; closing the generator hangs up.
+
+    Raises Busy when the model hung up before the end, Silent when no event came for `silence` seconds.
+    """
+    events = model.stream(request)
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(silence):
+                    event = await anext(events, None)
+            except TimeoutError:
+                raise Silent(model.name, silence) from None
+            if event is None:
+                raise hung_up(model.name)
+            yield event
+            if isinstance(event, Finished):
+                return
+    finally:
+        await events.aclose()
+
+
+async def answer_of(model: Model, request: Request) -> Finished:
+    """All of a model's answer at once; raises as `told` does."""
+    async with contextlib.aclosing(told(model, request)) as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                return event
+    raise hung_up(model.name)
+
+
+class ModelError(Error):
+    """The model could not be asked, or did not answer."""
+
+
+class Silent(ModelError):
+    """The model took the request and says nothing: another try would most likely take as long."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(
+            f"{name} has said nothing for {seconds:g} s, so I gave up on it. Ask again, or choose another model "
+            "with /model"
+        )
+
+
+class Busy(ModelError):
+    """Not now: a rate limit, an overloaded server, a lost connection.  `after` is the wait that was asked for."""
+
+    def __init__(self, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+def hung_up(name: str) -> Busy:
+    """What to raise when a model's answer has no end."""
+    return Busy(f"{name} hung up in the middle of its answer")
+
+
+class Refused(ModelError):
+    """The provider refuses the request for what is in it: it would refuse the same request again."""
+
+
+class TooLong(ModelError):
+    """The request is longer than the model's context window."""
+
+
+class KeyRefused(ModelError):
+    """There is no key for this provider, or it does not accept it."""

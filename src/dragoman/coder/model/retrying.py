@@ -1,0 +1,58 @@
+"""Asking a model again when the reason that it did not answer passes, where the user can see it."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from ...agent.turn import Turn
+from .port import SILENCE, Busy
+
+REPEATS = 3  # of the same call, from which on it is not made again
+
+T = TypeVar("T")
+
+
+class Limits(Struct, frozen=True):
+    """What a turn may take."""
+
+    requests: int = 100  # to the model
+    tries: int = 5  # of one request that fails for reasons that pass
+    delay: float = 1.0  # seconds before the second try; doubled each time
+    longest_delay: float = 60.0
+    repeats: int = REPEATS  # of the same call, from which on it is not made again
+    silence: float = SILENCE  # seconds between two events of a model
+    insists: int = 6  # of the same call, at which the turn ends
+
+
+class Retries:
+    """Tries requests of one turn again."""
+
+    def __init__(self, turn: Turn, limits: Limits) -> None:
+        self._turn = turn
+        self._limits = limits
+
+    async def run(
+        self, request: Callable[[], Awaitable[T]], forget: Callable[[], Awaitable[None]] | None = None
+    ) -> T:
+        """The result of a request; `forget` is called before it is made again.  Raises Busy in the end."""
+        delay = self._limits.delay
+        for attempt in range(1, self._limits.tries):
+            try:
+                return await request()
+            except Busy as exc:
+                if forget:
+                    await forget()
+                asked_for = delay * random.uniform(0.8, 1.2) if exc.after is None else exc.after
+                wait = min(asked_for, self._limits.longest_delay)
+                await self._tell(str(exc), wait, attempt)
+                await asyncio.sleep(wait)
+                delay *= 2
+        return await request()
+
+    async def _tell(self, why: str, wait: float, attempt: int) -> None:
+        title = f"Trying again in {wait:.0f} s ({attempt} of {self._limits.tries - 1})"
+        if not await self._turn.session.notice(title, why, "warning"):
+            await self._turn.think(f"{title}: {why}\n")

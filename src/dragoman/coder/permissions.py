@@ -1,0 +1,217 @@
+"""Whether the agent may do something now: one place that everything with an effect passes.
+
+The first of these that applies decides; the rules are those of `dragoman.host.rules`:
+
+    no      a deny rule
+    no      the mode changes nothing, and this would
+    ask     a protected path, an address nobody can read, an ask rule, outside the session's directories: once only
+    yes     an allow rule
+    yes     reading in the session's directories; in the mode `code`, editing there
+    yes     the user allowed this for the session
+    ask     everything else
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from .. import schema as s
+from ..agent.runs import ToolRun
+from ..agent.turn import AgentSession, Turn
+from ..errors import Error
+from ..host.addresses import origin
+from ..host.display import COMMAND_LIMIT, is_elided, visible
+from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
+from ..host.permissions import scrutiny
+from ..host.permissions.hard_links import Twins, has_other_names
+from ..host.permissions.rules.matching import Place, is_in
+from ..host.permissions.rules.rules import Rules, Verdict, user_file
+from .markdown import fenced
+from .modes import MODES
+
+MAX_NAMED = 200  # letters in which an option says what it covers
+_FILES = FileRead | FileWrite | FileDelete
+
+
+class Denied(Error):
+    """It must not be done; the words are for the model."""
+
+
+class Rejected(Denied):
+    """The user said no."""
+
+
+class Cancelled(Error):
+    """The user took the question away: the turn is over."""
+
+
+class Scope(Struct, frozen=True):
+    """What "for this session" would allow: the key it is remembered by, and the words that name it exactly."""
+
+    key: str
+    words: str
+
+
+class Gate:
+    """Decides for one session; `allowed` is what the user allowed for its time, and can be stored."""
+
+    def __init__(self, session: AgentSession, rules: Rules, allowed: list[str]) -> None:
+        self._session = session
+        self._rules = rules
+        self.allowed = allowed
+        self._place = Place(workspace=os.path.realpath(session.cwd))
+        self.roots = [os.path.realpath(path) for path in (session.cwd, *session.additional_directories)]
+
+    async def admit(
+        self,
+        turn: Turn,
+        call: ToolRun,
+        operation: Operation,
+        *,
+        reads_only: bool = False,
+        is_ordered: bool = False,
+        doubt: str = "",
+    ) -> None:
+        """Return when it may be done; raise Denied when it must not, Cancelled when nobody decides any more.
+
+        `reads_only`: this call of a foreign tool is said to change nothing.  `is_ordered`: the user gave the order
+        by a command, and is asked only where there are doubts.  `doubt`: why the caller wants the user asked.
+        """
+        self._refuse(operation, reads_only)
+        verdict = self._judged(operation)
+        doubts = [*([doubt] if doubt else ()), *self._doubts(operation, verdict)]
+        if isinstance(operation, _FILES) and not doubts and has_other_names(operation.path):
+            doubts += await asyncio.to_thread(self._other_names, operation, Twins(self.roots))
+        is_allowed = is_ordered or self._is_settled(operation) or (verdict and verdict.effect == "allow")
+        if is_allowed and not doubts:
+            return
+        await self._ask(turn, call, operation, doubts)
+        self._refuse(operation, reads_only)  # the mode may have changed while the question was open
+
+    def _refuse(self, operation: Operation, reads_only: bool) -> None:
+        if why := scrutiny.impossible(operation):
+            raise Denied(f"This cannot be done: {why}.")
+        verdict = self._judged(operation)
+        if verdict and verdict.effect == "deny":
+            raise Denied(f"A rule of the user forbids this{': ' + verdict.why if verdict.why else ''}.")
+        if not (isinstance(operation, FileRead | NetworkAccess) or (isinstance(operation, McpTool) and reads_only)):
+            self.must_be_able_to_change()
+
+    def must_be_able_to_change(self) -> None:
+        """Raise Denied in a mode that changes nothing."""
+        mode = MODES[self._session.mode or "ask"]
+        if mode.changes == "never":
+            raise Denied(f"Nothing can be changed or run in the mode {mode.id!r}; only the user can leave it.")
+
+    def _judged(self, operation: Operation) -> Verdict | None:
+        """What the rules say of an operation now."""
+        place = Place(workspace=self._place.workspace, now=time.time())
+        return scrutiny.judged(self._rules, scrutiny.names(operation), place, self.roots, self._own)
+
+    @property
+    def _own(self) -> list[str]:
+        return [str(user_file().parent)]
+
+    def _doubts(self, operation: Operation, verdict: Verdict | None) -> list[str]:
+        """Why this must be asked about every time."""
+        doubts: list[str] = []
+        for name in scrutiny.names(operation):
+            doubts += scrutiny.doubts(name, self._own)
+        if verdict and verdict.effect == "ask":
+            doubts.append(verdict.why or "a rule says so")
+        if isinstance(operation, _FILES) and not self.is_inside(operation.path):
+            doubts.append("it lies outside the session's directories")
+        return list(dict.fromkeys(doubts))
+
+    def is_inside(self, path: str) -> bool:
+        """Whether a path, followed to where it leads, is in one of the session's directories."""
+        real = os.path.realpath(path)
+        return any(is_in(real, root) for root in self.roots)
+
+    def may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
+        """Those files that may be listed and searched without a question; what would be asked about is left out."""
+        return {path for path in paths if self._may_show(FileRead(path=path), twins)}
+
+    def _may_show(self, operation: FileRead, twins: Twins) -> bool:
+        verdict = self._judged(operation)
+        if (verdict is not None and verdict.effect == "deny") or self._doubts(operation, verdict):
+            return False
+        return not (has_other_names(operation.path) and self._other_names(operation, twins))
+
+    def _other_names(self, operation: FileRead | FileWrite | FileDelete, twins: Twins) -> list[str]:
+        """Why a file must be asked about that has other names: one of those is protected."""
+        if (twin := twins.of(operation.path)) is None:
+            return []
+        other, protection = twin
+        if isinstance(operation, FileRead) and not protection.secret:
+            return []
+        return [f"it is also {visible(other, limit=MAX_NAMED)}; {protection}"]
+
+    def _is_settled(self, operation: Operation) -> bool:
+        if isinstance(operation, FileRead):
+            return True
+        if isinstance(operation, FileWrite) and MODES[self._session.mode or "ask"].changes == "edits":
+            return True
+        scope = self.scope(operation)
+        return scope is not None and scope.key in self.allowed
+
+    def scope(self, operation: Operation) -> Scope | None:
+        """What an answer "for this session" would cover; None where there is no such answer."""
+        match operation:
+            case FileWrite():
+                return Scope("edits", "all edits in the project")
+            case Execute(argv=argv, shell=shell, cwd=cwd):
+                words = argv[-1] if shell else " ".join(argv)
+                return Scope(f"run:{cwd}:{shell}:{argv!r}", f"exactly `{visible(words, limit=MAX_NAMED)}`")
+            case NetworkAccess(url=url):
+                found = origin(url)
+                if found is None:
+                    return None
+                return Scope(f"visit:{found.scheme}:{found.host}:{found.port}", f"visits to {found.host}")
+            case McpTool(server=server, tool=tool):
+                words = f"{visible(tool, limit=MAX_NAMED)} of {visible(server, limit=MAX_NAMED)}"
+                return Scope(f"mcp:{(server, tool)!r}", words)
+            case _:
+                return None
+
+    async def _ask(self, turn: Turn, call: ToolRun, operation: Operation, doubts: Sequence[str]) -> None:
+        details = _details(operation)
+        if is_elided(details):
+            raise Denied("This is too long for anybody to judge; make it shorter, or put it into a file.")
+        if details:
+            await call.text(details)
+        scope = None if doubts else self.scope(operation)
+        options = [s.PermissionOption(option_id="allow", name="Allow once", kind="allow_once")]
+        if scope:
+            name = f"Allow {scope.words} for this session"
+            options.append(s.PermissionOption(option_id="allow_session", name=name, kind="allow_always"))
+        options.append(s.PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
+        if doubts:
+            await call.text(f"Asked every time: {'; '.join(doubts)}.")
+        permission = await turn.ask(call, options)
+        if permission.option is None:
+            raise Cancelled("the question was taken away")
+        if not permission:
+            raise Rejected(
+                "The user did not allow this. Do not try to reach it another way; ask what they want instead."
+            )
+        if scope and permission.option.option_id == "allow_session":
+            self.allowed.append(scope.key)
+
+
+def _details(operation: Operation) -> str:
+    """What whoever decides on an operation has to see of it, where a title may not show it."""
+    match operation:
+        case Execute(argv=argv, shell=shell):
+            words = argv[-1] if shell else " ".join(argv)
+            if words == visible(words, limit=MAX_NAMED):
+                return ""
+        case McpTool(arguments=arguments):
+            words = json.dumps(arguments, indent=2, ensure_ascii=False) if arguments else ""
+        case _:
+            return ""
+    return fenced(visible(words, limit=COMMAND_LIMIT, lines=True)) if words else ""

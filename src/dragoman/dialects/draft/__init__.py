@@ -1,0 +1,1 @@
+"""D3, the "specification 1.0 draft"."""

@@ -1,0 +1,143 @@
+"""Capabilities of D3, which are carried whole: much of what is said of them has no other word in version 1."""
+
+from typing import Any
+
+from ..declared import declared, without_declared
+from ..engine.shapes import Pair, carried, carry
+from ..engine.translator import Fault
+from .lending import lent_methods
+from .sessions import APPROVAL, DEFAULT
+
+
+def _greeting_inward(params: Any, t: Any) -> Any:
+    if "capabilities" not in params:  # whoever has not been told yet greets in version 1
+        return params
+    offers = params["capabilities"]
+    most = (offers.get("terminal") or {}).get("maxConcurrent")
+    t.most_terminals = most if isinstance(most, int) else None
+    rest = {name: member for name, member in params.items() if name != "capabilities"}
+    said = {**rest, "clientCapabilities": _client_offers(offers)}
+    return carry(said, {"capabilities": offers}, t)
+
+
+def _client_offers(offers: Any) -> dict[str, Any]:
+    files, terminal = offers.get("fs") or {}, offers.get("terminal") or {}
+    return {
+        "fs": {"readTextFile": files.get("read") is True, "writeTextFile": files.get("write") is True},
+        "terminal": terminal.get("create") is True,
+        **_custom_inward(offers),
+    }
+
+
+def _custom_inward(offers: Any) -> dict[str, Any]:
+    """What a peer can do that no specification knows of."""
+    return {"_meta": offers["_custom"]} if isinstance(offers.get("_custom"), dict) else {}
+
+
+def _custom_outward(offers: Any) -> dict[str, Any]:
+    return {"_custom": offers["_meta"]} if offers.get("_meta") else {}
+
+
+def _greeting_outward(params: Any, t: Any) -> Any:
+    params, kept = carried(params, t)
+    offers = params.get("clientCapabilities") or {}
+    files = offers.get("fs") or {}
+    said = {name: member for name, member in params.items() if name != "clientCapabilities"}
+    if "capabilities" not in kept:
+        if _others(offers, "fs", "terminal", "_meta") or _others(files, "readTextFile", "writeTextFile"):
+            t.lose("client capabilities")
+        kept["capabilities"] = {
+            "fs": {
+                "read": files.get("readTextFile") is True,
+                "write": files.get("writeTextFile") is True,
+                "watch": "_dragoman/fs/watch" in lent_methods(offers),
+            },
+            "terminal": {"create": offers.get("terminal") is True, "interactive": False},
+            "ui": {"permissionDialogs": True, "diffViewer": True, "codeNavigation": True},
+            **_custom_outward(offers),
+        }
+    t.offered = kept["capabilities"]
+    return {"clientInfo": {"name": "unknown", "version": "0"}, **said, **kept}
+
+
+def _others(offers: dict[str, Any], *known: str) -> bool:
+    """Whether more is offered than what is known."""
+    return any(offer for name, offer in offers.items() if name not in known)
+
+
+def _welcome_inward(result: Any, t: Any) -> Any:
+    if "capabilities" not in result:
+        return result
+    _must_offer(t.offered, result.get("requiredClientCapabilities") or {})
+    offers = result["capabilities"]
+    servers, prompts = offers.get("mcpCapabilities") or {}, offers.get("promptCapabilities") or {}
+    transports, attachments = servers.get("transport") or [], prompts.get("attachments") is True
+    t.modes = [str(mode) for mode in (offers.get("sessionCapabilities") or {}).get("modes") or ()]
+    kept = {name: result[name] for name in ("capabilities", "requiredClientCapabilities") if name in result}
+    said = {name: member for name, member in result.items() if name not in kept}
+    said["agentCapabilities"] = {
+        "loadSession": offers.get("loadSession") is True,
+        "mcpCapabilities": {name: name in transports for name in ("http", "sse", "acp")},
+        "promptCapabilities": {"image": attachments, "audio": attachments, "embeddedContext": attachments},
+        **_custom_inward(offers),
+    }
+    return carry(said, kept, t)
+
+
+def _welcome_outward(result: Any, t: Any) -> Any:
+    result, kept = carried(result, t)
+    offers = result.get("agentCapabilities") or {}
+    said = {name: member for name, member in result.items() if name not in ("agentCapabilities", "authMethods")}
+    if result.get("authMethods"):
+        t.lose("auth methods")
+    if "capabilities" not in kept:
+        kept["capabilities"] = _agent_offers(offers, t)
+    return {"agentInfo": {"name": "unknown", "version": "0"}, **said, **kept}
+
+
+def _agent_offers(offers: dict[str, Any], t: Any) -> dict[str, Any]:
+    modes, options = declared(offers)
+    offers = without_declared(offers)
+    prompts, servers = offers.get("promptCapabilities") or {}, offers.get("mcpCapabilities") or {}
+    kinds = [prompts.get(name) is True for name in ("image", "audio", "embeddedContext")]
+    if any(kinds) and not all(kinds):
+        t.lose("content types")
+    known = ("loadSession", "promptCapabilities", "mcpCapabilities", "_meta")
+    inner = (_others(prompts, "image", "audio", "embeddedContext"), _others(servers, "http", "sse", "acp"))
+    if _others(offers, *known) or any(inner):
+        t.lose("agent capabilities")
+    transports = ["stdio", *(name for name in ("http", "sse", "acp") if servers.get(name))]
+    loads = offers.get("loadSession") is True
+    return {
+        "loadSession": loads,
+        "mcpCapabilities": {"servers": True, "transport": transports},
+        "promptCapabilities": {"streaming": True, "cancellation": True, "attachments": any(kinds)},
+        "sessionCapabilities": {
+            "modes": [mode["id"] for mode in modes] or [DEFAULT],
+            "configOptions": [*options, APPROVAL],
+            "persistence": loads,
+        },
+        **_custom_outward(offers),
+    }
+
+
+def _must_offer(offered: dict[str, Any], required: dict[str, Any]) -> None:
+    """Refuse an agent that requires of its client what this one does not offer."""
+    lacking = [name for name, wanted in _flags(required) if wanted and not dict(_flags(offered)).get(name)]
+    if lacking:
+        raise Fault(
+            -32601,
+            f"the agent requires of its client what this one does not offer: {', '.join(lacking)}",
+            {"kind": "capability_not_supported"},
+        )
+
+
+def _flags(offers: Any, above: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, member in offers.items() if isinstance(offers, dict) else ():
+        found += _flags(member, f"{above}{name}.") if isinstance(member, dict) else [(above + name, member)]
+    return found
+
+
+GREETING = Pair(_greeting_inward, _greeting_outward)
+WELCOME = Pair(_welcome_inward, _welcome_outward)

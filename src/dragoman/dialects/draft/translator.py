@@ -1,0 +1,340 @@
+"""D3, the "specification 1.0 draft": the same method names, another protocol.
+
+Sessions go unnamed where files and terminals are asked for, terminals push, permissions are granted with a scope,
+and an agent may require capabilities of its client.  The tables are here; the flows of sessions, updates, content
+and terminals are beside it.
+"""
+
+from typing import Any
+
+from ..engine.codes import Codes
+from ..engine.shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
+from ..engine.translator import Ask, Call, Fault, Flow, Peer, Surroundings, Tell
+from .handshake import GREETING, WELCOME
+from .lending import FILES, LENT, OURS, DraftLending
+from .sessions import CANCEL, DraftSessions, cancelled
+
+CODES = Codes(
+    {
+        "session_not_found": -32000,
+        "auth_required": -32001,
+        "permission_denied": -32002,
+        "cancelled": -32003,
+        "resource_not_found": -32004,
+        "access_denied": -32005,
+        "invalid_session_state": -32006,
+        "capability_not_supported": -32007,
+        "rate_limited": -32008,
+        "timeout": -32009,
+    },
+    nearest={"auth_failed": "auth_required"},
+)
+SUGGESTIONS: dict[Any, str] = {  # what somebody can do about it, in the dialect's `data.suggestion`
+    -32000: "Create a new session with session/new",
+    -32001: "Authenticate with authenticate, then try again",
+    -32002: "Ask the user for permission with session/request_permission, or do something else",
+    -32004: "Check the path or the id; list what is there",
+    -32005: "Use a path inside the session's working directory",
+    -32008: "Wait, then try again, each time for longer",
+    -32009: "Try again with a longer timeout",
+}
+OPERATIONS = {
+    "file_read": "read",
+    "file_write": "edit",
+    "file_delete": "delete",
+    "terminal_execute": "execute",
+    "network_access": "fetch",
+    "mcp_tool": "other",
+}
+OPERATION_OF = {
+    **{kind: operation for operation, kind in OPERATIONS.items()},
+    "move": "file_write",
+    "search": "file_read",
+}
+SCOPES: dict[Any, tuple[str, str, dict[str, Any]]] = {
+    "allow:once": ("Allow once", "allow_once", {"granted": True, "scope": "once"}),
+    "allow:session": (
+        "Allow for this session",
+        "allow_always",
+        {"granted": True, "remember": True, "scope": "session"},
+    ),
+    "allow:workspace": (
+        "Allow in this workspace",
+        "allow_always",
+        {"granted": True, "remember": True, "scope": "workspace"},
+    ),
+    "allow:always": ("Allow always", "allow_always", {"granted": True, "remember": True, "scope": "always"}),
+    "reject:once": ("Reject", "reject_once", {"granted": False}),
+    "reject:always": ("Reject always", "reject_always", {"granted": False, "remember": True, "scope": "always"}),
+}
+UTF8 = {None, "utf-8", "utf8", "UTF-8", "UTF8", "ascii", "us-ascii"}
+
+
+# Files
+
+
+def _read_inward(params: Any, t: "DraftSessions") -> Any:
+    _must_be_utf8(params.get("encoding"))
+    session_id = params.get("sessionId") or t.session_for(params["path"])
+    said = {"sessionId": session_id, "path": t.absolute(params["path"], session_id), **margin(params)}
+    start, end = params.get("startLine"), params.get("endLine")
+    if start is not None:
+        said["line"] = start
+    if end is not None:
+        said["limit"] = max(end - (start or 1) + 1, 0)
+    return said
+
+
+def _read_outward(params: Any, t: Any) -> Any:
+    said = {name: member for name, member in params.items() if name not in ("sessionId", "line", "limit")}
+    line, limit = params.get("line"), params.get("limit")
+    if line is not None or limit is not None:
+        said["startLine"] = line or 1
+    if limit is not None:
+        said["endLine"] = (line or 1) + limit - 1
+    return said
+
+
+def _must_be_utf8(encoding: Any) -> None:
+    if encoding not in UTF8:
+        raise Fault(-32602, f"Invalid params: files are read and written as UTF-8 here, not as {encoding}")
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
+
+
+CONTENT = Fields(carried=["encoding", "totalLines", "truncated"])
+
+
+class Draft(DraftLending):
+    name = "draft"
+    losses = {
+        "client capabilities": "what a client can do besides files and terminals: forms, logins, notices",
+        "agent capabilities": "listing, resuming, closing, forking sessions; model providers",
+        "content types": "which of images, sounds and embedded files a prompt may hold",
+        "auth methods": "the ways to log in",
+        "repeated names": "all but the last of several variables or headers of one name",
+        "servers over ACP": "MCP servers reached through the connection",
+        "additional directories": "the further directories of a session",
+        "session directory": "where a session is that is loaded, and its MCP servers",
+        "system prompt": "that a system prompt is to be appended, and what of it is not text",
+        "mode list": "the names and descriptions of a session's modes",
+        "config option definitions": "names, descriptions and choices of config options",
+        "stop reasons": "refusal becomes `end_turn`, the limit of requests becomes `max_tokens`",
+        "token details": "tokens of thoughts and caches, and a total that is no sum",
+        "update kinds": "kinds of updates this dialect does not have",
+        "content of messages": "what is not text in messages and thoughts",
+        "plan priorities": "the priorities of a plan's entries",
+        "command hints": "the hint at a command's input",
+        "tool titles": "the titles of tool calls, and changes of title, kind, input and place",
+        "tool content": "all but one of several results of a tool call, and what kind one of no known kind is",
+        "raw output": "the raw output of a tool call",
+        "locations": "all but the first location of a tool call",
+        "option names": "how the choices of a permission request are called",
+        "tool calls of questions": "what a permission request says of its tool call besides what it is about",
+        "new file": "whether a diff makes a new file or fills an empty one",
+        "margins": "`_meta` of an object this dialect does not have",
+        "allowed once": "that something was allowed once where an agent only offers always: it is refused",
+        "cancelled questions": "that a permission request was cancelled rather than refused",
+        "image address": "the address an image came from",
+        "link details": "name, description and size of a link",
+        "binary resources": "embedded files that are not text",
+        "choice of signal": "the signal a command is to be ended with",
+        "fast output": "what a command prints between two looks at it beyond 2 MiB",
+        "output streams": "which of a command's output went to stderr",
+    }
+    to_agent = {
+        "initialize": Call(GREETING, WELCOME),
+        "authenticate": Call(inward="authenticate_client", outward="authenticate_at_agent"),
+        "session/new": Call(inward="open_for_client", outward="open_at_agent"),
+        "session/load": Call(inward="load_for_client", outward="load_at_agent"),
+        "session/prompt": Call(inward="prompt_for_client", outward="prompt_at_agent"),
+        "session/cancel": Call(Pair(cancelled, CANCEL.outward)),
+        "session/set_mode": Call(inward="set_mode_for_client", outward="set_mode_at_agent"),
+        "session/set_config_option": Call(inward="set_option_for_client", outward="set_option_at_agent"),
+        "draft/terminal_output": Call(name="terminal/output", inward="take_output"),
+    }
+    to_client = {
+        "session/request_permission": Call(inward="ask_for_agent", outward="ask_client"),
+        "fs/read_text_file": Call(inward="read_for_agent", outward="read_at_client"),
+        "fs/write_text_file": Call(inward="write_for_agent", outward="write_at_client"),
+        "terminal/create": Call(inward="create_for_agent", outward="create_at_client"),
+        "terminal/output": Call(outward="output_at_client"),
+        "terminal/wait_for_exit": Call(inward="wait_for_agent", outward="wait_at_client"),
+        "terminal/kill": Call(inward="kill_for_agent", outward="kill_at_client"),
+        "terminal/release": Call(inward="release_for_agent", outward="release_at_client"),
+        **{f"{OURS}fs/{name}": Call(LENT, name=f"fs/{name}") for name in FILES},
+        "mcp/message": Call(name="_mcp/request", inward="mcp_for_agent", outward="mcp_at_client"),
+    }
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.offered: dict[str, Any] = {}  # what a client offered, in the dialect's words
+
+    def error_inward(self, error: Any) -> Any:
+        return CODES.inward(error)
+
+    def error_outward(self, error: Any) -> Any:
+        said = CODES.outward(error)
+        advice = SUGGESTIONS.get(said.get("code")) if isinstance(said, dict) else None
+        data = said.get("data", {}) if advice else None
+        return {**said, "data": {"suggestion": advice, **data}} if isinstance(data, dict) else said
+
+    # Permissions
+
+    def ask_for_agent(self, params: Any) -> Flow:
+        """An agent asks for an operation on a resource; the answer says for how long it may."""
+        id = self.new_id("permission") if params.get("toolCallId") is None else params["toolCallId"]
+        call: dict[str, Any] = {"toolCallId": id, "kind": OPERATIONS.get(params["operation"], "other")}
+        resource = params["resource"]
+        if params["operation"].startswith("file_"):
+            call["locations"] = [{"path": self.absolute(resource, params["sessionId"])}]
+        elif params["operation"] == "terminal_execute":
+            call["rawInput"] = {"command": resource}
+        known, reason = self.tools.known(id), params.get("reason")
+        if not known:
+            call["title"] = f"{params['operation']} {resource}"
+        if reason and not known.get("content"):
+            call["content"] = [{"type": "content", "content": {"type": "text", "text": reason}}]
+        elif reason:  # its content stays as it is
+            call["title"] = f"{known.get('title', resource)}: {reason}"
+        options = [
+            {"optionId": id, "name": name, "kind": kind, "_meta": {"scope": granted.get("scope", "once")}}
+            for id, (name, kind, granted) in SCOPES.items()
+        ]
+        said = {"sessionId": params["sessionId"], "toolCall": call, "options": options, **margin(params)}
+        asked = Ask("session/request_permission", carry(said, dict(params), self))
+        result = self.told_by_us((yield asked))
+        outcome = result["outcome"]
+        if outcome.get("_meta"):
+            self.lose("margins")
+        if outcome["outcome"] != "selected":
+            self.lose("cancelled questions")
+            return {"granted": False, **margin(result)}
+        return {**SCOPES[outcome["optionId"]][2], **margin(result)}
+
+    def ask_client(self, params: Any) -> Flow:
+        """Our agent gives choices; a client of the dialect grants or does not, once or for longer."""
+        _, kept = carried(params, self)
+        id, known = params["toolCall"]["toolCallId"], self.tools.note(params["toolCall"])
+        if self.sessions[params["sessionId"]].approves and (yes := _chosen(params["options"], {"granted": True})):
+            return {"outcome": {"outcome": "selected", "optionId": yes}}
+        said = kept or {
+            "sessionId": params["sessionId"],
+            "operation": OPERATION_OF.get(known.get("kind", "other"), "mcp_tool"),
+            "resource": known.get("subject") or known.get("title", ""),
+            "reason": tool_text(params["toolCall"]) or known.get("title", ""),
+            "toolCallId": id,
+            **margin(params),
+        }
+        if any(option.get("name") != _name(option) for option in params["options"]):
+            self.lose("option names")
+        about = [member for name, member in params["toolCall"].items() if name != "toolCallId"]
+        if not kept and any(member not in (None, [], {}) for member in about):
+            self.lose("tool calls of questions")
+        waiting = {"sessionId": params["sessionId"], "type": "tool_call_update"}
+        waiting["data"] = {"id": id, "status": "awaiting_permission"}
+        if known.get("status") == "pending" and not kept:
+            yield Tell({"method": "session/update", "params": waiting}, to_peer=True)
+        self.asked.add(id)
+        answer = yield Ask("session/request_permission", said, to_peer=True)
+        self.asked.discard(id)
+        result = self.told_by_peer(answer)
+        option = _chosen(params["options"], result)
+        if result.get("granted") is not True:
+            self.denied[id] = True
+        elif option is None:  # to allow it for ever would be more than was granted
+            self.lose("allowed once")
+            option = _chosen(params["options"], {"granted": False})
+            if option is None:
+                raise Fault(-32603, "it was allowed once, and the agent offers no such choice")
+        outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
+        return {"outcome": outcome, **margin(result)}
+
+    # Files
+
+    def read_for_agent(self, params: Any) -> Flow:
+        if self.lends("fs/read_text_file"):
+            return (yield from self.read_at_host(params))
+        result = self.told_by_us((yield Ask("fs/read_text_file", _read_inward(params, self))))
+        result, kept = carried(result, self)
+        said = {"content": result["content"], "encoding": "utf-8", **margin(result)}
+        if params.get("startLine") is None and params.get("endLine") is None:
+            said["totalLines"] = _lines(said["content"])
+        return {**said, **kept}
+
+    def read_at_client(self, params: Any) -> Flow:
+        asked = Ask("fs/read_text_file", _read_outward(params, self), to_peer=True)
+        return CONTENT.inward(self.told_by_peer((yield asked)), self)
+
+    def write_for_agent(self, params: Any) -> Flow:
+        """Write a file for an agent, and find out first whether it is there: the answer says so."""
+        if self.lends("fs/write_text_file"):
+            return (yield from self.write_at_host(params))
+        _must_be_utf8(params.get("encoding"))
+        session_id = params.get("sessionId") or self.session_for(params["path"])
+        place = {"sessionId": session_id, "path": self.absolute(params["path"], session_id)}
+        is_there = True
+        if (self.client_offers.get("fs") or {}).get("readTextFile"):
+            is_there = "result" in (yield Ask("fs/read_text_file", {**place, "line": 1, "limit": 1}))
+        elif params.get("overwrite") is False:
+            raise Fault(-32601, "cannot tell whether the file is there", {"kind": "capability_not_supported"})
+        if is_there and params.get("overwrite") is False:
+            raise Fault(-32602, f"Invalid params: {place['path']} is there, and is not to be overwritten")
+        extras = {name: params[name] for name in ("encoding", "createDirectories", "overwrite") if name in params}
+        said = {**place, "content": params["content"], **margin(params)}
+        asked = Ask("fs/write_text_file", carry(said, {**extras, MADE_UP: ["sessionId"]}, self))
+        result, kept = carried(self.told_by_us((yield asked)) or {}, self)
+        size = len(params["content"].encode(errors="replace"))
+        return {"bytesWritten": size, "created": not is_there, **margin(result), **kept}
+
+    def write_at_client(self, params: Any) -> Flow:
+        params, kept = carried(params, self)
+        said = {name: member for name, member in params.items() if name != "sessionId"}
+        if kept.pop(MADE_UP, None) is None:
+            kept = {"createDirectories": True, "overwrite": True}
+        asked = Ask("fs/write_text_file", {**said, **kept}, to_peer=True)
+        result = self.told_by_peer((yield asked)) or {}
+        kept = {name: member for name, member in result.items() if name != "_meta"}
+        return carry(margin(result), kept, self)
+
+    # MCP servers reached through the connection
+
+    def mcp_for_agent(self, params: Any) -> Flow:
+        said = {
+            "serverId": self.servers.get(params["serverName"], params["serverName"]),
+            "requestId": self.new_id("mcp"),
+            "method": params["mcpMethod"],
+            "params": params.get("mcpParams") or {},
+        }
+        carrier = self.told_by_us((yield Ask("mcp/message", said)))
+        if "result" not in carrier and "error" in carrier:
+            raise Fault.of(carrier["error"])
+        return carrier.get("result")
+
+    def mcp_at_client(self, params: Any) -> Flow:
+        names = {id: name for name, id in self.servers.items()}
+        said = {
+            "serverName": names.get(params["serverId"], params["serverId"]),
+            "mcpMethod": params["method"],
+            "mcpParams": params.get("params") or {},
+        }
+        answer = yield Ask("_mcp/request", said, to_peer=True)
+        return {name: answer[name] for name in ("result", "error") if name in answer}
+
+
+def _name(option: dict[str, Any]) -> str | None:
+    """How a choice is called when an agent of the dialect had asked; None for one it would not have given."""
+    return SCOPES[option["optionId"]][0] if option.get("optionId") in SCOPES else None
+
+
+def _chosen(options: list[dict[str, Any]], result: dict[str, Any]) -> Any:
+    """The choice that comes nearest to what was granted or refused; never one that allows what was not."""
+    stays = bool(result.get("remember")) or result.get("scope") in ("session", "workspace", "always")
+    first, second = ("always", "once") if stays else ("once", "always")
+    verb = "allow" if result.get("granted") is True else "reject"
+    if verb == "allow" and not stays:
+        second = "once"  # what is allowed once is not allowed for ever
+    kinds = {option["kind"]: option["optionId"] for option in reversed(options)}
+    return kinds.get(f"{verb}_{first}", kinds.get(f"{verb}_{second}"))

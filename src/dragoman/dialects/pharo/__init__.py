@@ -1,0 +1,1 @@
+"""D0, the dialect of the Pharo specification."""

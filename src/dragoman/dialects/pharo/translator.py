@@ -1,0 +1,376 @@
+"""D0, the dialect of the Pharo specification: shallow renames, whole messages, null where nothing is to be said."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ..engine.codes import Codes
+from ..engine.memory import Remembering
+from ..engine.messages import ROLES, WholeMessages
+from ..engine.pieces import Chunk, Piece, Text, written
+from ..engine.shapes import (
+    MADE_UP,
+    Empty,
+    Fields,
+    Items,
+    NamedValues,
+    Pair,
+    Words,
+    basename,
+    carried,
+    carry,
+    exit_code,
+    margin,
+    tool_text,
+)
+from ..engine.translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
+from .content import BLOCK, OTHER, SHAPES
+from .handshake import GREETING, WELCOME
+
+CODES = Codes(
+    {
+        "auth_failed": -32001,
+        "invalid_auth_method": -32002,
+        "resource_not_found": -32003,
+        "permission_denied": -32004,
+        "session_not_found": -32005,
+        "invalid_session_state": -32006,
+        "capability_not_supported": -32007,
+    },
+    nearest={"auth_required": "auth_failed", "access_denied": "permission_denied"},
+)
+SPEAKERS: dict[str, Literal["agent", "user"]] = {"agent_message_chunk": "agent", "user_message_chunk": "user"}
+UPDATES = {"tool_call", "tool_call_update", "plan", "available_commands_update", "current_mode_update"}
+
+
+# Sessions
+
+
+def _servers_inward(servers: Any, t: Any) -> Any:
+    taken: set[str] = set()
+    return [_server_inward(server, taken, t) for server in servers] if isinstance(servers, list) else servers
+
+
+def _server_inward(server: Any, taken: set[str], t: Any) -> Any:
+    wanted = name = server.get("name") or basename(server.get("command") or server.get("url") or "server")
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}-{number}"
+    taken.add(name)
+    said = SERVER.inward(server, t)
+    if "name" in server:
+        return said
+    said, kept = carried(said, t)
+    return carry({**said, "name": name}, {**kept, MADE_UP: [*kept.get(MADE_UP, ()), "name"]}, t)
+
+
+def _server_outward(server: Any, t: Any) -> Any:
+    said = SERVER.outward(server, t)
+    return said if "transport" in said else {"transport": "stdio", **said}
+
+
+SERVER = Fields(
+    {"transport": "type"},
+    {"env": NamedValues("repeated names"), "headers": NamedValues("repeated names")},
+    lost={"name": "server name"},
+)
+SERVERS = Pair(
+    _servers_inward,
+    lambda servers, t: [_server_outward(server, t) for server in servers] if isinstance(servers, list) else servers,
+)
+
+
+def _session_inward(result: Any, t: "Pharo") -> Any:
+    result = {} if result is None else result
+    if not t.modes or "modes" in result:
+        return result
+    modes = {"currentModeId": t.modes[0]["id"], "availableModes": t.modes}
+    return carry({**result, "modes": modes}, {MADE_UP: ["modes"]}, t)
+
+
+SESSION = Pair(_session_inward, Fields(lost={"modes": "session modes", "configOptions": "config options"}).outward)
+LOAD = Fields(
+    shapes={"mcpServers": SERVERS},
+    lost={"cwd": "session directory", "additionalDirectories": "session directory"},
+)
+LOADED = Pair(_session_inward, lambda result, t: SESSION.outward(result, t) or None)
+
+
+def _option_inward(params: Any, t: Any) -> Any:
+    said = {("configId" if name == "option" else name): member for name, member in params.items()}
+    if isinstance(said.get("value"), bool):
+        said["type"] = "boolean"
+    elif not isinstance(said.get("value"), str):
+        raise Fault(-32602, "Invalid params: the value of a config option is a string, true or false")
+    return said
+
+
+def _option_outward(params: Any, t: Any) -> Any:
+    return {("option" if name == "configId" else name): member for name, member in params.items() if name != "type"}
+
+
+def _options_set_inward(result: Any, t: Any) -> Any:
+    return {"configOptions": [], **(result or {})}
+
+
+def _options_set_outward(result: Any, t: Any) -> Any:
+    if result.get("configOptions"):
+        t.lose("config options")
+    return margin(result) or None
+
+
+# Questions
+
+
+def _question_inward(params: Any, t: "Pharo") -> Any:
+    if "toolCall" in params:
+        return params
+    said = {name: member for name, member in params.items() if name not in ("title", "description")}
+    call: dict[str, Any] = {"toolCallId": t.new_id("permission")}
+    if "title" in params:
+        call["title"] = params["title"]
+    if params.get("description"):
+        call["content"] = [{"type": "content", "content": {"type": "text", "text": params["description"]}}]
+    return {**said, "toolCall": call, "options": OPTIONS.inward(params["options"], t)}
+
+
+def _question_outward(params: Any, t: "Pharo") -> Any:
+    call = params["toolCall"]
+    known = t.tools.note(call)
+    if not str(call["toolCallId"]).startswith(f"{t.name}-"):  # it was made up when the question came
+        t.lose("link to the tool call")
+    said = {name: member for name, member in params.items() if name != "toolCall"}
+    said["options"] = OPTIONS.outward(params["options"], t)
+    if "title" in known:
+        said["title"] = known["title"]
+    if description := tool_text(call) or known.get("subject"):
+        said["description"] = description
+    return said
+
+
+def _answer_inward(result: Any, t: Any) -> Any:
+    if isinstance(result, dict) and "outcome" in result:
+        return result
+    chosen = result.get("selectedOptionId") if isinstance(result, dict) else None
+    outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
+    return {"outcome": outcome, **margin(result)}
+
+
+def _answer_outward(result: Any, t: Any) -> Any:
+    if result["outcome"].get("_meta"):
+        t.lose("margins")
+    return {"selectedOptionId": result["outcome"].get("optionId"), **margin(result)}
+
+
+OPTIONS = Items(Fields({"label": "name"}))
+
+
+# Terminals
+
+
+def _output_inward(result: Any, t: Any) -> Any:
+    if "truncated" in result:
+        return result
+    said = {name: member for name, member in result.items() if name != "exitCode"}
+    if result.get("exitCode") is not None:
+        said["exitStatus"] = {"exitCode": result["exitCode"]}
+    return {**said, "truncated": False}
+
+
+def _output_outward(result: Any, t: Any) -> Any:
+    status = result.get("exitStatus")
+    if result.get("truncated") or (status and status.get("signal") is not None):
+        t.lose("truncation and signals")
+    if status and status.get("_meta"):
+        t.lose("margins")
+    code = None if status is None else exit_code(status)  # null is for a command that still runs
+    return {"output": result["output"], "exitCode": code, **margin(result)}
+
+
+EMPTY = Empty()
+
+
+# Pieces of text
+
+
+class Message(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["message"]
+    role: Literal["agent", "user"]
+    content: tuple[Text]
+
+
+class MessagePiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    session_id: str
+    update: Message
+
+
+class Pharo(Remembering):
+    name = "pharo"
+    losses = {
+        "implementation title": "the human-readable title of a client or agent",
+        "auth method type": "that a login runs in a terminal, with its arguments and environment",
+        "server name": "the name of an MCP server",
+        "repeated names": "all but the last of several variables or headers of one name",
+        "session modes": "the modes of a session, which this dialect names at initialize only",
+        "config options": "the list of config options and their values",
+        "session directory": "the directories of a session that is loaded",
+        "message boundaries": "which chunks belong to one message",
+        "thoughts": "what the agent thinks",
+        "update kinds": "kinds of updates and of tool content this dialect does not have",
+        "locations": "all but the first location of a tool call",
+        "tool input and output": "the raw input and output of a tool call",
+        "tool name": "the programmatic name of a tool",
+        "tool kind switch_mode": "that a tool switches the mode: it becomes `other`",
+        "new file": "that a diff makes a new file rather than fills an empty one",
+        "annotations": "audience and date of content, and priorities other than high, medium, low",
+        "link to the tool call": "which tool call a permission is asked for",
+        "truncation and signals": "that terminal output was cut, and the signal that ended a command",
+        "margins": "`_meta` of an object this dialect does not have",
+        "output limit": "how much of a terminal's output is to be kept",
+        "stop reason max_turn_requests": "that a turn ended by its number of requests: it becomes `max_tokens`",
+    }
+    to_agent = {
+        "initialize": Call(GREETING, WELCOME),
+        "authenticate": Call(Fields(carried=["credentials"]), EMPTY),
+        "session/new": Call(Fields(shapes={"mcpServers": SERVERS}), SESSION),
+        "session/load": Call(LOAD, LOADED, inward="load"),
+        "session/set_mode": Call(result=EMPTY),
+        "session/set_config_option": Call(
+            Pair(_option_inward, _option_outward),
+            Pair(_options_set_inward, _options_set_outward),
+        ),
+        "session/prompt": Call(
+            Fields(shapes={"prompt": Items(BLOCK)}),
+            Fields(
+                shapes={
+                    "stopReason": Words({}, {"max_turn_requests": "max_tokens"}, "stop reason max_turn_requests")
+                }
+            ),
+        ),
+    }
+    to_client = {
+        "session/request_permission": Call(
+            Pair(_question_inward, _question_outward), Pair(_answer_inward, _answer_outward)
+        ),
+        "fs/read_text_file": Call(Fields({"startLine": "line", "lineLimit": "limit"})),
+        "fs/write_text_file": Call(result=EMPTY),
+        "terminal/create": Call(
+            Fields(shapes={"env": NamedValues("repeated names")}, lost={"outputByteLimit": "output limit"})
+        ),
+        "terminal/output": Call(result=Pair(_output_inward, _output_outward)),
+        "terminal/wait_for_exit": Call(
+            result=Fields(carried=["output"], given={"signal": None}), inward="wait_for_exit"
+        ),
+        "terminal/kill": Call(result=EMPTY),
+        "terminal/release": Call(result=EMPTY),
+    }
+
+    piece = MessagePiece
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.modes: list[dict[str, Any]] = []  # what an agent named at initialize
+        self.terminals: dict[Any, dict[str, Any]] = Kept()  # the command of each, and how it ended
+        self._messages = WholeMessages(self, BLOCK, plain=("agent", "user"))
+
+    def error_inward(self, error: Any) -> Any:
+        return CODES.inward(error)
+
+    def error_outward(self, error: Any) -> Any:
+        return CODES.outward(error)
+
+    def passed(self, method: str, params: Any, result: Any) -> None:
+        super().passed(method, params, result)
+        if method == "terminal/create":
+            words = [params["command"], *(params.get("args") or ())]
+            self.terminals[result["terminalId"]] = {"command": " ".join(words)}
+        elif method == "terminal/output" and result.get("exitStatus"):
+            self._ended(params["terminalId"], result["exitStatus"])
+        elif method == "terminal/wait_for_exit":
+            self._ended(params["terminalId"], result)
+
+    def _ended(self, terminal_id: Any, status: dict[str, Any]) -> None:
+        if known := self.terminals.get(terminal_id):
+            known["exitCode"] = exit_code(status)
+
+    # Flows
+
+    def load(self, params: Any) -> Flow:
+        """A client loads a session without saying where it is."""
+        said = LOAD.inward(params, self)
+        if "cwd" not in said:
+            said["cwd"] = yield from self.directory_of(said["sessionId"])
+        result = self.told_by_us((yield Ask("session/load", said)))
+        self.passed("session/load", said, result)
+        return LOADED.outward(result, self)
+
+    def wait_for_exit(self, params: Any) -> Flow:
+        """An agent waits for a command, perhaps not for ever, and wants its output with the answer."""
+        said = {name: member for name, member in params.items() if name != "timeout"}
+        timeout = params["timeout"] / 1000 if params.get("timeout") is not None else None
+        answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
+        status, kept = carried({} if answer is None else self.told_by_us(answer), self)
+        if status.get("signal") is not None:
+            self.lose("truncation and signals")
+        if "output" not in kept:
+            kept["output"] = self.told_by_us((yield Ask("terminal/output", said)))["output"]
+        code = None if answer is None else exit_code(status)
+        return {"output": kept["output"], "exitCode": code, **margin(status)}
+
+    # Updates
+
+    def piece_inward(self, piece: MessagePiece, frame: bytes) -> bytes | None:
+        message = piece.update
+        return written(
+            Piece(piece.session_id, Chunk(ROLES[message.role], message.content[0], self.new_id("message")))
+        )
+
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        chunk = piece.update
+        if (role := SPEAKERS.get(chunk.session_update)) is None or not chunk.content.text:
+            return None
+        self._lose_boundary(chunk.message_id)
+        return written(MessagePiece(piece.session_id, Message("message", role, (chunk.content,))))
+
+    def _lose_boundary(self, message_id: Any) -> None:
+        if message_id and not self._messages.is_ours(message_id):
+            self.lose("message boundaries")
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update" or "sessionUpdate" in params["update"]:
+            return super().note_inward(method, params)
+        update = params["update"]
+        if update["type"] == "message":
+            return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(update)]
+        said = SHAPES.get(update["type"], OTHER).inward(update, self)
+        if "toolCallId" in said:
+            self.tools.note(said)
+        return [(method, {**params, "update": said})]
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method != "session/update":
+            return super().note_outward(method, params)
+        update = params["update"]
+        kind = update["sessionUpdate"]
+        if kind in SPEAKERS:
+            message = self._message(params["sessionId"], update)
+            return [(method, {**params, "update": message})] if message else []
+        if kind not in UPDATES:
+            self.lose("thoughts" if kind == "agent_thought_chunk" else "update kinds")
+            return []
+        if "toolCallId" in update:
+            self.tools.note(update)
+        return [(method, {**params, "update": SHAPES.get(kind, OTHER).outward(update, self)})]
+
+    def _message(self, session_id: str, chunk: dict[str, Any]) -> dict[str, Any] | None:
+        """A chunk as a message; None for one that says nothing, or is of a message not yet whole again."""
+        chunk, kept = carried(chunk, self)
+        if kept:
+            return self._messages.together(session_id, chunk, kept)
+        content = chunk["content"]
+        if content.get("text") == "" and len(content) == 2 and not chunk.get("_meta"):
+            return None
+        self._lose_boundary(chunk.get("messageId"))
+        said = {"type": "message", "role": SPEAKERS[chunk["sessionUpdate"]]}
+        return {**said, **margin(chunk), "content": [BLOCK.outward(content, self)]}

@@ -1,0 +1,1 @@
+"""The draft of version 2 of the protocol."""

@@ -1,0 +1,120 @@
+"""What both sides can do, in version 1 and in version 2.
+
+Capabilities of version 1 that version 2 has no word for ride along whole in `_meta`: where both ends are of our
+kind, nothing is lost.
+"""
+
+from ..engine.shapes import CARRIED
+from ..engine.translator import Message
+
+UNKNOWN = {"name": "unknown", "version": "unknown"}
+_MARKED = ("delete", "additionalDirectories", "systemPrompt", "fork", "archive", "status", "title")
+_PROMPT = ("image", "audio", "embeddedContext")
+_MCP = ("stdio", "http", "acp")
+
+
+def offered(offers: Message, *path: str) -> bool:
+    """Whether a capability is marked, which takes an object, or true where version 1 has a truth value."""
+    value: object = offers
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value is True or isinstance(value, dict)
+
+
+def is_welcome(result: Message) -> bool:
+    """Whether an agent answers a greeting as version 2 does: some of version 1 repeat any number they are asked."""
+    version = result.get("protocolVersion")
+    is_later = isinstance(version, int | float) and version >= 2
+    return is_later and isinstance(result.get("info"), dict) and "agentCapabilities" not in result
+
+
+def with_mark(offers: Message) -> Message:
+    """What a client of version 2 can do, marked as such for whoever wants to know."""
+    meta = offers.get("_meta")
+    return {**offers, "_meta": {**(meta if isinstance(meta, dict) else {}), CARRIED: {"v2": {}}}}
+
+
+def original(value: Message) -> Message | None:
+    """What version 1 said, where one of our kind brought it along."""
+    meta = value.get("_meta")
+    ours = meta.get(CARRIED) if isinstance(meta, dict) else None
+    whole = ours.get("v1") if isinstance(ours, dict) else None
+    return whole if isinstance(whole, dict) else None
+
+
+def with_original(value: Message, whole: Message) -> Message:
+    """Bring along what version 1 said."""
+    meta = value.get("_meta")
+    return {**value, "_meta": {**(meta if isinstance(meta, dict) else {}), CARRIED: {"v1": whole}}}
+
+
+def info_of(value: object) -> Message:
+    """Who somebody is, as far as that can be read."""
+    is_good = isinstance(value, dict) and all(isinstance(value.get(name), str) for name in UNKNOWN)
+    return value if is_good and isinstance(value, dict) else UNKNOWN
+
+
+def client_outward(offers: Message) -> Message:
+    """What a client of version 1 can do, for an agent of version 2."""
+    said = with_original({}, offers)
+    if offered(offers, "auth", "terminal"):
+        said["auth"] = {"terminal": {}}
+    if offered(offers, "elicitation"):
+        said["elicitation"] = offers["elicitation"]
+    return said
+
+
+def client_inward(offers: Message) -> Message:
+    """What a client of version 2 can do, for an agent of version 1: all updates, no files, no terminals."""
+    whole = original(offers)
+    if whole is not None:
+        return whole
+    said: Message = {
+        "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
+        "plan": {},
+        "subagents": {},
+    }
+    if offered(offers, "auth", "terminal"):
+        said["auth"] = {"terminal": True}
+    if offered(offers, "elicitation"):
+        said["elicitation"] = offers["elicitation"]
+    return with_mark(_with_meta(said, offers))
+
+
+def agent_outward(offers: Message) -> Message:
+    """What an agent of version 1 can do, for a client of version 2."""
+    marks = "sessionCapabilities"
+    session: Message = {name: offers[marks][name] for name in _MARKED if offered(offers, marks, name)}
+    session["prompt"] = {name: {} for name in _PROMPT if offered(offers, "promptCapabilities", name)}
+    session["mcp"] = {name: {} for name in _MCP if name == "stdio" or offered(offers, "mcpCapabilities", name)}
+    said = {"session": session}
+    if offered(offers, "auth", "status"):
+        said["auth"] = {"status": offers["auth"]["status"]}
+    if offered(offers, "providers"):
+        said["providers"] = offers["providers"]
+    return with_original(said, offers)
+
+
+def agent_inward(offers: Message, has_logins: bool) -> Message:
+    """What an agent of version 2 can do, for a client of version 1."""
+    whole = original(offers)
+    if whole is not None:
+        return whole
+    said: Message = {"auth": {"logout": {}} if has_logins else {}}
+    if offered(offers, "session"):
+        marks = {name: offers["session"][name] for name in _MARKED if offered(offers, "session", name)}
+        said |= {
+            "loadSession": True,
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, **marks},
+            "promptCapabilities": {name: True for name in _PROMPT if offered(offers, "session", "prompt", name)},
+            "mcpCapabilities": {name: True for name in _MCP[1:] if offered(offers, "session", "mcp", name)},
+        }
+    if offered(offers, "auth", "status"):
+        said["auth"]["status"] = offers["auth"]["status"]
+    if offered(offers, "providers"):
+        said["providers"] = offers["providers"]
+    return _with_meta(said, offers)
+
+
+def _with_meta(said: Message, offers: Message) -> Message:
+    return {**said, "_meta": offers["_meta"]} if isinstance(offers.get("_meta"), dict) else said

@@ -1,0 +1,39 @@
+"""A history told again to a client of version 2, which may know it already.
+
+Such a client keeps what it was told by id.  So everything that is told piece by piece is emptied before its first
+piece: without that the pieces would be added to those it has.
+"""
+
+from ..engine.translator import Message
+from .session_state import Talk
+from .updates import SPEAKERS
+
+# What is told piece by piece: the member that names it, the update that empties it, and how.
+_EMPTYING: dict[str, tuple[str, str, Message]] = {
+    **{f"{kind}_chunk": ("messageId", kind, {"content": []}) for kind in SPEAKERS.values()},
+    "tool_call_content_chunk": ("toolCallId", "tool_call_update", {"content": []}),
+    "terminal_output_chunk": ("terminalId", "terminal_update", {"output": None}),
+    "session_message_chunk": ("messageId", "session_message", {"content": []}),
+}
+_WHOLE = {whole: (name, emptied) for name, whole, emptied in _EMPTYING.values()}
+
+
+def begun_anew(updates: list[Message], talk: Talk) -> list[Message]:
+    """Updates of a history, with what empties each thing before the first piece of it."""
+    if talk.begun is None:
+        return updates
+    told: list[Message] = []
+    for update in updates:
+        kind = update.get("sessionUpdate", "")
+        if kind in _EMPTYING:
+            name, whole, emptied = _EMPTYING[kind]
+            if (whole, update[name]) not in talk.begun:
+                told.append({"sessionUpdate": whole, name: update[name], **emptied})
+                talk.begun.add((whole, update[name]))
+        elif kind in _WHOLE:
+            name, emptied = _WHOLE[kind]
+            if (kind, update[name]) not in talk.begun:
+                update = {**update, **{member: update.get(member, empty) for member, empty in emptied.items()}}
+                talk.begun.add((kind, update[name]))
+        told.append(update)
+    return told

@@ -1,0 +1,166 @@
+"""Opening sessions, what all agents of version 2 can do with them, and their modes and options."""
+
+from typing import Any
+
+from ..engine.shapes import margin
+from ..engine.translator import Ask, Fault, Flow, Message, Pause, Start, Tell
+from .handshake import offered
+from .options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
+from .session_state import Talk
+from .shapes import COMMANDS, MODE_OPTION, OPENING
+from .turns import Turns
+
+INVALID_PARAMS, NOT_FOUND = -32602, -32002
+
+
+class Sessions(Turns):
+    """Calls that open, list, close and set up sessions."""
+
+    # An agent of ours, a client of version 2
+
+    def opened(self, params: Message) -> Flow:
+        return (yield from self._open_ours("session/new", {"mcpServers": [], **params}))
+
+    def forked(self, params: Message) -> Flow:
+        return (yield from self._open_ours("session/fork", params))
+
+    def _open_ours(self, method: str, params: Message) -> Flow:
+        result = self.told_by_us((yield Ask(method, OPENING.inward(params, self))))
+        id = result.get("sessionId", params.get("sessionId"))
+        talk = self.talk(id)
+        talk.cwd, talk.is_open, talk.is_whole = params["cwd"], True, method == "session/new"
+        return opened_outward(talk, result, self)
+
+    def resumed(self, params: Message) -> Flow:
+        """Bring a session back: `session/load` tells its history, `session/resume` does not.
+
+        Of an agent that cannot tell it, there is no history to tell.
+        """
+        params = dict(params)
+        start = params.pop("replayFrom", None)
+        if start is not None and start.get("type") != "start":
+            raise Fault(INVALID_PARAMS, f"Invalid params: history cannot be replayed from {start.get('type')!r}")
+        talk = self.talks.get(params["sessionId"])
+        can_load = offered(self.agent_offers, "loadSession")
+        can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
+        is_told = start is not None and can_load
+        if not is_told and not can_resume and talk is not None:
+            result = {"modes": talk.modes, "configOptions": talk.options}  # it was never left
+        elif not can_resume and not can_load:
+            raise Fault(NOT_FOUND, "Session not found", {"sessionId": params["sessionId"]})
+        else:
+            method = "session/resume" if not is_told and can_resume else "session/load"
+            result = yield from self._bring_back(method, params, is_muted=not is_told and not can_resume)
+        talk = self.talk(params["sessionId"])
+        talk.is_open = True
+        state = {"state": "running" if talk.turns else "idle"}
+        yield Tell(self._state(talk.session_id, state), to_peer=True)
+        return opened_outward(talk, result, self)
+
+    def _bring_back(self, method: str, params: Message, is_muted: bool) -> Flow:
+        talk = self.talk(params["sessionId"])
+        talk.cwd, talk.is_muted = params["cwd"], is_muted
+        if method == "session/load":
+            params = {"mcpServers": [], **params}
+            talk.begin_again()
+            talk.begun = None if self.is_kindred else set()  # one of our kind shows a history in an empty place
+        answer = yield Ask(method, OPENING.inward(params, self))
+        talk.is_muted, talk.begun = False, None
+        return self.told_by_us(answer) or {}
+
+    def listed(self, params: Message) -> Flow:
+        """The sessions our agent lists, or if it cannot, those of this connection."""
+        if offered(self.agent_offers, "sessionCapabilities", "list"):
+            return self.told_by_us((yield Ask("session/list", params)))
+        self.lose("session list")
+        cwd = (params or {}).get("cwd")
+        here = [{"sessionId": talk.session_id, "cwd": talk.cwd} for talk in self.talks.values()]
+        return {"sessions": [session for session in here if cwd in (None, session["cwd"])]}
+
+    def closed(self, params: Message) -> Flow:
+        """Close a session; one whose agent cannot close is cancelled and forgotten."""
+        if offered(self.agent_offers, "sessionCapabilities", "close"):
+            result = self.told_by_us((yield Ask("session/close", params)))
+        else:
+            result = {}
+            yield Tell({"method": "session/cancel", "params": {"sessionId": params["sessionId"]}})
+        self._withdraw(self.talk(params["sessionId"]))
+        return result or {}
+
+    def option_set(self, params: Message) -> Flow:
+        """Set an option of our agent, or the mode if that is what the option stands for."""
+        talk = self.talk(params["sessionId"])
+        if params.get("configId") == MODE_OPTION:
+            asked = {"sessionId": talk.session_id, "modeId": params["value"], **margin(params)}
+            result = self.told_by_us((yield Ask("session/set_mode", asked)))
+            talk.modes = {**(talk.modes or {"availableModes": []}), "currentModeId": params["value"]}
+        else:
+            asked = {name: member for name, member in params.items() if name != "type" or member != "id"}
+            result = self.told_by_us((yield Ask("session/set_config_option", asked)))
+            talk.options = result.get("configOptions") or []
+        return {"configOptions": options_outward(talk, self), **margin(result)}
+
+    # A client of ours, an agent of version 2
+
+    def open(self, params: Message) -> Flow:
+        return (yield from self._open_theirs("session/new", OPENING.outward(params, self)))
+
+    def fork(self, params: Message) -> Flow:
+        return (yield from self._open_theirs("session/fork", OPENING.outward(params, self)))
+
+    def resume(self, params: Message) -> Flow:
+        return (yield from self._open_theirs("session/resume", OPENING.outward(params, self)))
+
+    def load(self, params: Message) -> Flow:
+        self.talk(params["sessionId"]).begin_again()
+        said = {**OPENING.outward(params, self), "replayFrom": {"type": "start"}}
+        return (yield from self._open_theirs("session/resume", said))
+
+    def _open_theirs(self, method: str, params: Message) -> Flow:
+        result = self.told_by_peer((yield Ask(method, params, to_peer=True))) or {}
+        talk = self.talk(result.get("sessionId", params.get("sessionId")))
+        if result.get("availableCommands"):
+            yield Start(self._announce(talk, result["availableCommands"], is_new=method != "session/resume"))
+        return opened_inward(talk, result, self)
+
+    def _announce(self, talk: Talk, commands: Any, is_new: bool) -> Flow:
+        if is_new:
+            yield Pause(0)  # after the answer: before it the session has no name
+        update = {
+            "sessionUpdate": "available_commands_update",
+            "availableCommands": COMMANDS.inward(commands, self),
+        }
+        params = {"sessionId": talk.session_id, "update": update}
+        yield Tell({"method": "session/update", "params": params})
+
+    def close(self, params: Message) -> Flow:
+        """Close a session, and end the turns it has now; it may be opened again before the answer is there."""
+        talk = self.talk(params["sessionId"])
+        turns = list(talk.turns)
+        result = self.told_by_peer((yield Ask("session/close", params, to_peer=True)))
+        self.end_turns(talk, turns)
+        return result or {}
+
+    def set_mode(self, params: Message) -> Flow:
+        """Choose a mode by the option that is the mode."""
+        talk = self.talk(params["sessionId"])
+        chosen = {"configId": talk.mode_option or MODE_OPTION, "type": "id", "value": params["modeId"]}
+        result, _ = yield from self._choose(talk, {**chosen, **margin(params)})
+        return margin(result)
+
+    def set_option(self, params: Message) -> Flow:
+        talk = self.talk(params["sessionId"])
+        kind = "boolean" if isinstance(params["value"], bool) else "id"
+        if kind == "boolean" and params.get("type") != kind:
+            raise Fault(INVALID_PARAMS, 'Invalid params: a truth value needs the type "boolean"')
+        result, updates = yield from self._choose(talk, {**params, "type": kind})
+        for update in updates:
+            if update["sessionUpdate"] == "current_mode_update":
+                yield Tell({"method": "session/update", "params": {"sessionId": talk.session_id, "update": update}})
+        return {"configOptions": shown_options(talk, self), **margin(result)}
+
+    def _choose(self, talk: Talk, chosen: Message) -> Flow:
+        """Set an option of an agent; gives its answer, and the updates that say what has changed."""
+        said = {**chosen, "sessionId": talk.session_id}
+        result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
+        return result, changes_inward(talk, result["configOptions"], {}, self)

@@ -1,0 +1,220 @@
+"""The nouns of version 2 as version 1 has them: content, tools, options, servers, logins, commands."""
+
+from collections.abc import Collection
+from typing import Any
+
+from ..engine.shapes import Fields, Items, Pair, Shape, Variants, Words, carried, carry
+from ..engine.translator import Message, Translator
+from .patches import FileTexts, make_patch, read_patch
+
+MODE_OPTION = "dragoman:mode"  # the config option that stands for the modes of version 1
+PLAN = "dragoman:plan"  # the plan that stands for the one without an id
+
+
+class Open(Words):
+    """Words that version 2 may add to; one that version 1 does not know becomes the nearest, and is carried."""
+
+    def __init__(self, known: Collection[str], otherwise: str, nearest: dict[str, str] | None = None) -> None:
+        super().__init__({})
+        self._known, self._otherwise, self._near = frozenset(known), otherwise, nearest or {}
+
+    def inward(self, value: Any, t: Translator) -> Any:
+        if not isinstance(value, str) or value in self._known:
+            return value
+        return self._near.get(value, self._otherwise)
+
+
+def keep(value: Message, t: Translator, **more: Any) -> Message:
+    """Carry something along with whatever is carried already."""
+    plain, kept = carried(value, t)
+    return carry(plain, {**kept, **more}, t)
+
+
+# ── content ───────────────────────────────────────────────────────────────────────────────────────
+
+BLOCK = Variants("type", {"resource_link": Fields(carried=("icons",))})
+BLOCKS = Items(BLOCK)
+
+
+# ── tool calls ────────────────────────────────────────────────────────────────────────────────────
+
+KIND = Open(
+    ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"), "other"
+)
+STATUS = Open(
+    ("pending", "in_progress", "completed", "failed"),
+    "in_progress",
+    {"paused": "in_progress", "cancelled": "failed"},
+)
+_ANYTHING = ("rawInput", "rawOutput")  # here null is a value
+CLEARED = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}  # what null means
+
+
+def _diff_outward(diff: Message, t: Translator) -> Message:
+    path, old, new = diff["path"], diff.get("oldText"), diff["newText"]
+    operation = "modify" if isinstance(old, str) else "add"
+    said = {name: member for name, member in diff.items() if name not in ("path", "oldText", "newText")}
+    change = {"operation": operation, "path": path, "fileType": "text"}
+    return {**said, "changes": [change], "patch": {"format": "git_patch", "text": make_patch(path, old, new)}}
+
+
+def diff_inward(diff: Message, t: Translator) -> list[Message]:
+    """A diff of version 2 as one of version 1 for each file, or as words where it shows no text."""
+    found: list[Message] = []
+    for change, shown in _shown(diff):
+        if shown is None:
+            t.lose("diff without text")
+            words = f"{change.get('operation')} {change.get('oldPath', '')} {change.get('path', '')}"
+            found.append({"type": "content", "content": {"type": "text", "text": " ".join(words.split())}})
+        else:
+            before = {} if shown.old is None else {"oldText": shown.old}
+            found.append({"type": "diff", "path": change["path"], **before, "newText": shown.new or ""})
+    if len(found) == 1 and found[0]["type"] == "diff":
+        again = {**found[0], "_meta": diff["_meta"]} if "_meta" in diff else found[0]
+        if _diff_outward(again, t) == diff:
+            return [again]
+    return parts(diff, found, t)
+
+
+def _shown(diff: Message) -> list[tuple[Message, FileTexts | None]]:
+    """The changes of a diff, each with what its patch shows of the file."""
+    patch, changes = diff.get("patch"), diff["changes"]
+    texts = read_patch(patch["text"]) if isinstance(patch, dict) and patch.get("format") == "git_patch" else []
+    if len(texts) == len(changes) == 1 and "path" in changes[0]:
+        return [(changes[0], texts[0])]
+    by_name = {shown.path.lstrip("/"): shown for shown in texts}
+    return [(change, by_name.get(str(change.get("path", "")).lstrip("/"))) for change in changes]
+
+
+def parts(item: Message, found: list[Message], t: Translator) -> list[Message]:
+    """What one item became: the first carries the item, the others that they are part of it."""
+    found = found or [{"type": "content", "content": {"type": "text", "text": ""}}]
+    return [carry(found[0], {"item": item}, t), *(carry(part, {"part": True}, t) for part in found[1:])]
+
+
+CONTENT_ITEM = Variants(
+    "type", {"content": Fields(shapes={"content": BLOCK}), "diff": Pair(diff_inward, _diff_outward)}
+)
+
+
+def contents_outward(value: Any, t: Translator) -> Any:
+    """The content of a tool call, with what was carried in the place of what stood for it."""
+    if not isinstance(value, list):
+        return value
+    said = []
+    for item in value:
+        plain, kept = carried(item, t) if isinstance(item, dict) else (item, {})
+        if "item" in kept:
+            said.append(kept["item"])
+        elif not kept.get("part"):
+            said.append(CONTENT_ITEM.outward(item if kept else plain, t))
+    return said
+
+
+TOOL = Fields(
+    shapes={"kind": KIND, "status": STATUS, "content": Pair(lambda value, t: value, contents_outward)},
+    carried=("capabilities",),
+)
+
+
+def tool_inward(call: Message, t: Translator) -> Message:
+    """A tool call of version 2, its content apart, with null as what it clears a member to."""
+    nulls = [name for name in (*CLEARED, "name", "_meta") if name in call and call[name] is None]
+    plain = {**call, **{name: CLEARED[name] for name in nulls if name in CLEARED}}
+    if "name" in nulls:
+        t.lose("tool name cleared")
+        del plain["name"]
+    found: Message = TOOL.inward(plain, t)
+    return keep(found, t, null=nulls) if nulls else found
+
+
+def tool_outward(call: Message, t: Translator) -> Message:
+    """A tool call of version 1, where null says nothing."""
+    plain, kept = carried(call, t)
+    nulls = kept.pop("null", ())
+    if nulls:
+        call = carry(plain, kept, t) if kept else plain
+    told = {name: member for name, member in call.items() if member is not None or name in _ANYTHING}
+    said: Message = TOOL.outward(told, t)
+    return {**said, **dict.fromkeys(nulls)}
+
+
+# ── options, commands, logins, servers, plans ─────────────────────────────────────────────────────
+
+_GROUP = Fields({"groupId": "group"})
+OPTION = Fields({"configId": "id"}, {"options": Items(_GROUP)})
+OPTIONS = Items(OPTION)
+
+_INPUT = Pair(
+    lambda value, t: {name: member for name, member in value.items() if name != "type"} if value else value,
+    lambda value, t: {"type": "text", **value} if value else value,
+)
+
+
+def _command_inward(command: Message, t: Translator) -> Message:
+    inputs = command.get("input")
+    if command.get("type", "command") != "command" or (inputs and inputs.get("type", "text") != "text"):
+        plain = {name: command[name] for name in ("name", "description")}
+        return carry(plain, {"item": command}, t)
+    said = {name: member for name, member in command.items() if name != "type"}
+    return {**said, "input": _INPUT.inward(inputs, t)} if inputs else said
+
+
+def _command_outward(command: Message, t: Translator) -> Message:
+    _, kept = carried(command, t)
+    if "item" in kept:
+        return dict(kept["item"])
+    said = {"type": "command", **command}
+    if command.get("input"):
+        said["input"] = _INPUT.outward(command["input"], t)
+    return said
+
+
+COMMANDS = Items(Pair(_command_inward, _command_outward))
+
+
+def _login_inward(method: Message, t: Translator) -> Message:
+    said = {("id" if name == "methodId" else name): member for name, member in method.items()}
+    if said.get("type") == "agent":
+        del said["type"]
+    if isinstance(said.get("env"), list):
+        said["env"] = {variable["name"]: variable["value"] for variable in said["env"]}
+    return said
+
+
+def _login_outward(method: Message, t: Translator) -> Message:
+    said = {("methodId" if name == "id" else name): member for name, member in method.items()}
+    if isinstance(said.get("env"), dict):
+        said["env"] = [{"name": name, "value": value} for name, value in said["env"].items()]
+    return {"type": "agent", **said}
+
+
+LOGINS = Items(Pair(_login_inward, _login_outward))
+
+
+def _server_inward(server: Message, t: Translator) -> Message:
+    match server.get("type"):
+        case "stdio":
+            plain = {name: member for name, member in server.items() if name != "type"}
+            return {"args": [], "env": [], **plain}
+        case "http":
+            return {"headers": [], **server}
+    return server
+
+
+def _server_outward(server: Message, t: Translator) -> Message:
+    if server.get("type") == "sse":
+        t.lose("sse server")
+    return server if "type" in server else {"type": "stdio", **server}
+
+
+SERVERS = Items(Pair(_server_inward, _server_outward))
+
+PRIORITY = Open(("high", "medium", "low"), "medium")
+PROGRESS = Open(("pending", "in_progress", "completed"), "pending", {"cancelled": "completed"})
+ENTRIES = Items(Fields(shapes={"priority": PRIORITY, "status": PROGRESS}))
+PLAN_CONTENT = Variants("type", {"items": Fields(shapes={"entries": ENTRIES})})
+
+STATE: Shape = Fields(carried=("background",))
+OPENING = Fields(shapes={"mcpServers": SERVERS})
+PROMPT = Fields(shapes={"prompt": BLOCKS})

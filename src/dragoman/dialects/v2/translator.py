@@ -1,0 +1,182 @@
+"""ACP version 2, spoken by a peer while inside everything is version 1.
+
+With a client of version 2 a prompt is answered when it has its place in the conversation, and our agent's answer
+becomes the `state_update` that says why it stopped.  With an agent of version 2 it is the other way round: our
+prompt waits until the session is idle again.  What every agent of version 2 must have and one of version 1 may
+lack is seen to here.
+"""
+
+from typing import ClassVar
+
+from ..engine.shapes import Fields
+from ..engine.translator import Ask, Call, Fault, Flow, Message
+from .handshake import (
+    UNKNOWN,
+    agent_inward,
+    agent_outward,
+    client_inward,
+    client_outward,
+    info_of,
+    is_welcome,
+    offered,
+    original,
+)
+from .permissions import ELICITATION, OUTCOME, PERMISSION
+from .sessions import Sessions
+from .shapes import LOGINS
+
+VERSION = 2
+UNSUPPORTED = -32022
+# What version 2 has no call for goes by its name in version 1 between two of our kind.
+_OURS = "_dragoman/v1/"
+
+
+# What an agent need not have, and where it says that it has.
+_OFFERED = {
+    "session/load": ("loadSession",),
+    **{f"session/{name}": ("sessionCapabilities", name) for name in ("list", "resume", "close", "fork")},
+}
+
+
+class V2(Sessions):
+    name = "v2"
+    takes_batches = True
+    losses: ClassVar[dict[str, str]] = {
+        "diff without text": "a diff that names files and shows no text becomes a line of words in version 1",
+        "message replaced": "a message that takes back what was said is shown again as a new one in version 1",
+        "tool name cleared": "version 1 cannot take the name of a tool call back",
+        "boolean option": "a client of version 1 that did not say it can show switches is shown none",
+        "notices": "a client of version 1 that did not say it takes notices gets none it would show",
+        "compaction": "a client of version 1 that did not say it takes compactions gets none it would show",
+        "subagents": "a client of version 1 that did not say it takes subagents gets none it would show",
+        "plan without entries": "a plan in a file or in Markdown needs a client that said it takes plan updates",
+        "permission option": "an option that is neither yes nor no to version 1 is not offered there",
+        "permission outcome": "an outcome version 1 does not know is no approval: it becomes cancelled",
+        "session list": "an agent that cannot list sessions lists those of the connection",
+        "sse server": "version 2 has no MCP servers over SSE; one is passed on as a kind nobody knows",
+    }
+    to_agent: ClassVar[dict[str, Call]] = {
+        "initialize": Call(inward="greeted", outward="greet"),
+        "authenticate": Call(name="auth/login"),
+        "logout": Call(name="auth/logout"),
+        "session/new": Call(inward="opened", outward="open"),
+        "session/resume": Call(inward="resumed", outward="resume"),
+        "session/load": Call(name=_OURS + "session/load", outward="load"),
+        "session/fork": Call(inward="forked", outward="fork"),
+        "session/list": Call(inward="listed"),
+        "session/close": Call(inward="closed", outward="close"),
+        "session/prompt": Call(inward="prompted", outward="prompt"),
+        "session/set_mode": Call(name=_OURS + "session/set_mode", outward="set_mode"),
+        "session/set_config_option": Call(inward="option_set", outward="set_option"),
+        "session/status": Call(result=Fields(carried=("state",))),
+        "_dragoman/tool_call/cancel": Call(name="tool_call/cancel", inward="tool_cancelled"),
+        "_dragoman/terminal/cancel": Call(name="terminal/cancel", inward="terminal_cancelled"),
+    }
+    to_client: ClassVar[dict[str, Call]] = {
+        "session/request_permission": Call(PERMISSION, OUTCOME, outward="ask_permission"),
+        "elicitation/create": Call(ELICITATION, outward="ask_form"),
+        "fs/read_text_file": Call(name=_OURS + "fs/read_text_file"),
+        "fs/write_text_file": Call(name=_OURS + "fs/write_text_file"),
+        "terminal/create": Call(name=_OURS + "terminal/create"),
+        "terminal/output": Call(name=_OURS + "terminal/output"),
+        "terminal/wait_for_exit": Call(name=_OURS + "terminal/wait_for_exit"),
+        "terminal/kill": Call(name=_OURS + "terminal/kill"),
+        "terminal/release": Call(name=_OURS + "terminal/release"),
+    }
+
+    _is_greeted = False
+
+    # The handshake
+
+    def greeted(self, params: Message) -> Flow:
+        """A client of version 2 greets our agent."""
+        requested = _version(params)
+        if requested < VERSION:
+            about = {"requested": requested, "supported": [VERSION]}
+            raise Fault(UNSUPPORTED, "Unsupported protocol version", about)
+        offers = params.get("capabilities")
+        offers = offers if isinstance(offers, dict) else {}
+        self.client_offers, self.is_kindred = client_inward(offers), original(offers) is not None
+        asked = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
+        asked |= {
+            name: params[here] for name, here in (("clientInfo", "info"), ("_meta", "_meta")) if here in params
+        }
+        result = self.told_by_us((yield Ask("initialize", asked)))
+        self.agent_offers = result.get("agentCapabilities") or {}
+        self._is_greeted = True
+        said = {
+            "protocolVersion": VERSION,
+            "info": result.get("agentInfo") or UNKNOWN,
+            "capabilities": agent_outward(self.agent_offers),
+            "authMethods": LOGINS.outward(result.get("authMethods") or [], self),
+        }
+        return {**said, "_meta": result["_meta"]} if "_meta" in result else said
+
+    def greet(self, params: Message) -> Flow:
+        """Our client greets an agent of version 2, or one that turns out to speak version 1."""
+        _version(params)
+        offers = params.get("clientCapabilities")
+        self.client_offers = offers if isinstance(offers, dict) else {}
+        said = {
+            "protocolVersion": VERSION,
+            "info": info_of(params.get("clientInfo")),
+            "capabilities": client_outward(self.client_offers),
+        }
+        said |= {"_meta": params["_meta"]} if "_meta" in params else {}
+        answer = yield Ask("initialize", said, to_peer=True)
+        result = self.told_by_peer(answer)
+        if not is_welcome(result):
+            again = yield Ask("initialize", params, to_peer=True)  # it knows nothing yet of what we lend
+            self.is_idle = True
+            return {**(again.get("result") or result), "protocolVersion": 1}
+        logins = LOGINS.inward(result.get("authMethods") or [], self)
+        offers = result.get("capabilities") or {}
+        self.agent_offers = agent_inward(offers, bool(logins))
+        self.is_kindred, self._is_greeted = original(offers) is not None, True
+        heard = {"protocolVersion": 1, "agentCapabilities": self.agent_offers, "authMethods": logins}
+        heard |= {
+            name: result[here] for name, here in (("agentInfo", "info"), ("_meta", "_meta")) if here in result
+        }
+        return heard
+
+    # Calls
+
+    def _call(self, message: Message, method: str, from_peer: bool) -> None:
+        """As any call, but for those that version 2 no longer has, and those that are not offered."""
+        if not self._is_greeted and method != "initialize":
+            self._send(not from_peer, message)  # to be refused
+        elif (from_peer and self._is_gone(method)) or (not from_peer and self._is_missing(method)):
+            error = {"code": -32601, "message": "Method not found", "data": {"method": method}}
+            self._fail(from_peer, message["id"], error)
+        else:
+            super()._call(message, method, from_peer)
+
+    def _is_gone(self, method: str) -> bool:
+        return method not in self._theirs and (method in self.to_agent or method in self.to_client)
+
+    def _is_missing(self, method: str) -> bool:
+        return method in _OFFERED and self.peer == "agent" and not offered(self.agent_offers, *_OFFERED[method])
+
+    # What one of version 1 can only answer as an extension
+
+    def tool_cancelled(self, params: Message) -> Flow:
+        return (yield from self._extended("_dragoman/tool_call/cancel", params, "tool call"))
+
+    def terminal_cancelled(self, params: Message) -> Flow:
+        return (yield from self._extended("_dragoman/terminal/cancel", params, "terminal"))
+
+    def _extended(self, method: str, params: Message, what: str) -> Flow:
+        answer = yield Ask(method, params)
+        if (answer.get("error") or {}).get("code") == -32601:
+            raise Fault(-32602, f"Invalid params: this {what} cannot be cancelled")
+        return self.told_by_us(answer)
+
+
+def _version(params: Message) -> int:
+    """The version somebody asks for."""
+    version = params.get("protocolVersion")
+    if isinstance(version, bool) or not isinstance(version, int | float):
+        version = -1
+    if not 0 <= version < 2**16 or version != int(version):
+        raise Fault(-32602, "Invalid params: protocolVersion is an integer from 0 to 65535")
+    return int(version)

@@ -1,0 +1,330 @@
+"""The life of a prompt, and the updates and questions that come while the agent works on it."""
+
+from typing import Any
+
+from ..engine.pieces import Piece
+from ..engine.shapes import CARRIED, MESSAGE_ID
+from ..engine.translator import Ask, Fault, Flow, Kept, Message, Peer, Start, Surroundings, Tell, Translator
+from .handshake import original, with_original
+from .permissions import CANCELLED, ELICITATION, OUTCOME, permission_outward
+from .replay import begun_anew
+from .session_state import USER, Talk, Turn
+from .shapes import PROMPT, tool_inward
+from .updates import (
+    carrier,
+    contents_inward,
+    new_message_id,
+    piece_in,
+    piece_out,
+    update_inward,
+    update_outward,
+)
+
+CANCELLED_CODE = -32800
+
+
+class Await(Ask):
+    """A flow waits until `fulfil` is called for the turn that stands here for the params."""
+
+
+class Question(Ask):
+    """The user of a client is asked something; `session_id` is the session that waits for it, if one does."""
+
+    session_id: str
+
+    def __new__(cls, method: str, params: Message, session_id: str) -> "Question":
+        asked = super().__new__(cls, method, params, to_peer=True)
+        asked.session_id = session_id
+        return asked
+
+
+PERMISSION_CALL, FORM_CALL = "session/request_permission", "elicitation/create"
+WITHDRAWN = {
+    PERMISSION_CALL: CANCELLED,
+    FORM_CALL: {"action": "cancel"},
+}  # what a question ends as that nobody answers
+
+
+class Turns(Translator):
+    """Prompts from one version to the other."""
+
+    def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
+        super().__init__(peer, surroundings)
+        self.talks = Kept()  # session id -> Talk
+        self.is_kindred = False  # the peer has version 1 inside, as we do
+        self._awaiting: dict[Turn, Any] = {}  # the flow that waits for a turn to go on
+        self._turn_of: dict[Any, Turn] = {}  # the turn a flow is about
+        self._questions: dict[tuple[bool, str], tuple[str, str]] = {}  # the user's: their session and method
+        self._last_asked = ""
+        self._since = self.surroundings.now()
+
+    def talk(self, session_id: Any) -> Talk:
+        found = self.talks.get(session_id)
+        if found is None:
+            self.talks[session_id] = found = Talk(str(session_id))
+        return found
+
+    def new_id(self, kind: str) -> str:
+        """An id that a later connection to the same session does not give again."""
+        return f"{super().new_id(kind)}-{self._since}"
+
+    # An agent of ours, a client of version 2
+
+    def prompted(self, params: Message) -> Flow:
+        """Answer when the prompt has its place: at once, or when the turn before it is over."""
+        talk = self.talk(params["sessionId"])
+        if not params["prompt"]:
+            raise Fault(-32602, "Invalid params: an empty prompt")
+        turn = Turn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
+        talk.turns.append(turn)
+        asked = _without_original(params) if original(params) else params
+        if not self.is_kindred:
+            asked = {**asked, "_meta": {**(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
+        yield Start(self._work(turn, talk, PROMPT.inward(asked, self)))
+        turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
+        if talk.turns[0] is not turn or not talk.is_open:
+            refusal = yield Await("", turn)
+            if refusal is not None:
+                raise Fault.of(refusal)
+        for message in self._inserted(turn):
+            yield Tell(message, to_peer=True)
+        return {"messageId": turn.message_id}
+
+    def _inserted(self, turn: Turn) -> list[Message]:
+        turn.is_accepted = True
+        self.talk(turn.session_id).voice = ("", "")
+        echo = {"sessionUpdate": "user_message", "messageId": turn.message_id, "content": turn.content}
+        return [self._state(turn.session_id, {"state": "running"}), _update(turn.session_id, echo)]
+
+    def _work(self, turn: Turn, talk: Talk, params: Message) -> Flow:
+        """Have our agent answer the prompt, and report how it ended."""
+        answer = yield Ask("session/prompt", params)
+        refusal = None if turn.is_accepted else _refusal(answer)
+        if not turn.is_accepted:
+            self.fulfil(turn, refusal)
+        talk.turns.remove(turn)
+        if refusal is None:
+            yield Tell(self._state(talk.session_id, _idle(answer)), to_peer=True)
+        if talk.turns and not any(turn.is_accepted for turn in talk.turns):
+            self.fulfil(talk.turns[0], None)
+
+    def _state(self, session_id: str, state: Message) -> Message:
+        return _update(session_id, {"sessionUpdate": "state_update", **state})
+
+    def ask_permission(self, params: Message) -> Flow:
+        """Ask the user for permission on the agent's behalf."""
+        talk = self.talk(params["sessionId"])
+        answer = yield from self._ask_user(PERMISSION_CALL, permission_outward(params, talk, self), talk)
+        return OUTCOME.inward(self.told_by_peer(answer), self)
+
+    def ask_form(self, params: Message) -> Flow:
+        """Have the user fill in a form, or visit a page, on the agent's behalf."""
+        talk = self.talk(params["sessionId"]) if "sessionId" in params else self._talk_of(params["requestId"])
+        if talk is not None and "requestId" in params:  # a prompt, which the client has had answered already
+            params = {name: member for name, member in params.items() if name != "requestId"}
+            params["sessionId"] = talk.session_id
+        return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), talk)))
+
+    def _ask_user(self, method: str, params: Message, talk: Talk | None) -> Flow:
+        """Ask the user, and say that the turn waits for them."""
+        working = talk is not None and bool(talk.turns)
+        if talk is not None and working:
+            yield Tell(self._state(talk.session_id, {"state": "requires_action"}), to_peer=True)
+        answer = yield Question(method, params, talk.session_id if talk else "")
+        if talk is not None and working and talk.turns and not self._asked_in(talk):
+            yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
+        return answer
+
+    def _talk_of(self, request_id: Any) -> Talk | None:
+        """The session of a prompt, by the id its request has at our agent."""
+        found = (turn for talk in self.talks.values() for turn in talk.turns)
+        asked = (turn for turn in found if turn.taking_back[1].get("params") == {"requestId": request_id})
+        return next((self.talk(turn.session_id) for turn in asked), None)
+
+    def _asked_in(self, talk: Talk) -> list[tuple[bool, str]]:
+        """The questions of a session that the user has not answered yet."""
+        asked = self._questions.items()
+        return [key for key, (id, _) in asked if id == talk.session_id and key in self._asking]
+
+    def _withdraw(self, talk: Talk) -> None:
+        """The client cancelled: it need not answer what it was asked, and our agent waits for an answer."""
+        for key in self._asked_in(talk):
+            running, (_, method) = self._asking.pop(key), self._questions[key]
+            self._send(True, {"method": "$/cancel_request", "params": {"requestId": key[1]}})
+            self._carry_on(running, {"result": WITHDRAWN[method]})
+
+    # A client of ours, an agent of version 2
+
+    def prompt(self, params: Message) -> Flow:
+        """Answer when the session is idle again."""
+        talk = self.talk(params["sessionId"])
+        said = PROMPT.outward(params, self)
+        if said["prompt"] == []:
+            said = with_original({**said, "prompt": [{"type": "text", "text": ""}]}, {"prompt": []})
+        turn = Turn(talk.session_id, said["prompt"])
+        turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
+        talk.turns.append(turn)
+        try:
+            answer = yield Ask("session/prompt", said, to_peer=True)
+            if turn.is_cancelled and (answer.get("error") or {}).get("code") == CANCELLED_CODE:
+                return {"stopReason": "cancelled"}
+            result = self.told_by_peer(answer) or {}
+            turn.is_accepted = True
+            turn.message_id = result.get("messageId") or turn.message_id
+            talk.echoes[turn.message_id] = True
+            if turn.is_taken_back:  # too late to take it back as a request
+                yield Tell(turn.taking_back[1], to_peer=True)
+            if turn.outcome is None:
+                turn.outcome = yield Await("", turn)
+            if "error" in turn.outcome:
+                raise Fault.of(turn.outcome["error"])
+            return turn.outcome["result"]
+        finally:
+            talk.turns.remove(turn)
+
+    def _take_state(self, update: Message, talk: Talk) -> list[Message]:
+        """A change of state: what it means for our prompts, and what version 1 has no word for."""
+        state, had_turns = update["state"], bool(talk.turns)
+        if state in ("running", "requires_action"):
+            for turn in talk.turns:
+                turn.has_run = True
+        elif state == "idle":
+            self._end_turns(update, talk)
+        was_busy, talk.is_busy = talk.is_busy, state in ("running", "requires_action")
+        on_its_own = not had_turns and (talk.is_busy or was_busy)
+        tells_more = update.get("background") is not None or state not in ("running", "idle", "requires_action")
+        return [carrier(update, self)] if on_its_own or tells_more else []
+
+    def _end_turns(self, update: Message, talk: Talk) -> None:
+        reason = update.get("stopReason")
+        accepted = [turn for turn in talk.turns if turn.is_accepted and (turn.has_run or reason is not None)]
+        waiting = [turn for turn in talk.turns if not turn.is_accepted and turn.has_run]
+        for turn in accepted or waiting[:1]:
+            turn.outcome = _outcome(update)
+            self.fulfil(turn, turn.outcome)
+
+    def end_turns(self, talk: Talk, turns: list[Turn]) -> None:
+        """The session is closed: nobody will say any more how the turns it had ended."""
+        for turn in turns:
+            if turn in talk.turns and turn.outcome is None:
+                turn.outcome = {"result": {"stopReason": "cancelled"}}
+                self.fulfil(turn, turn.outcome)
+        if not talk.turns and self.talks.get(talk.session_id) is talk:  # else it was opened again meanwhile
+            self.talks.pop(talk.session_id, None)
+
+    def shown_tool(self, session_id: Any, call: Message) -> Message:
+        """The tool call a question is about, as version 1 shows it."""
+        found = tool_inward(call, self)
+        if isinstance(found.get("content"), list):
+            found["content"] = contents_inward(found["content"], self.talk(session_id), self)
+        return found
+
+    # What passes
+
+    def piece_inward(self, piece: Piece, frame: bytes) -> bytes | None:
+        return piece_in(piece, self.talk(piece.session_id), frame)
+
+    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+        talk = self.talk(piece.session_id)
+        return None if talk.is_muted or talk.begun is not None else piece_out(piece, talk, self, frame)
+
+    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method == "session/update":
+            talk, update = self.talk(params["sessionId"]), params["update"]
+            if update.get("sessionUpdate") == "state_update":
+                found = self._take_state(update, talk)
+            else:
+                found = update_inward(update, talk, self)
+            return [(method, {**params, "update": one}) for one in found]
+        if method == "session/cancel" and self.peer == "client":
+            self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
+            self._withdraw(self.talk(params["sessionId"]))
+            return []
+        return super().note_inward(method, params)
+
+    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+        if method == "session/update":
+            talk, update = self.talk(params["sessionId"]), params["update"]
+            found = [] if talk.is_muted else begun_anew(update_outward(update, talk, self), talk)
+            return [(method, {**params, "update": one}) for one in found]
+        if method == "session/cancel":
+            for turn in self.talk(params["sessionId"]).turns:
+                turn.is_cancelled = True
+        return super().note_outward(method, params)
+
+    # What the engine lacks: flows that wait for something to happen
+
+    def fulfil(self, turn: Turn, value: Any) -> None:
+        """Let the flow that waits for a turn go on."""
+        if running := self._awaiting.pop(turn, None):
+            self._carry_on(running, value)
+
+    def _ask(self, running: Any, step: Ask) -> None:
+        if isinstance(step, Await):
+            self._awaiting[step.params] = running
+            self._turn_of[running] = step.params
+            return
+        super()._ask(running, step)
+        self._last_asked = running.asked[1]
+        if step.method == "session/prompt" and step.to_peer:
+            self._turn_of[running] = self.talk(step.params["sessionId"]).turns[-1]
+        if isinstance(step, Question):
+            self._questions = {key: of for key, of in self._questions.items() if key in self._asking}
+            self._questions[running.asked] = (step.session_id, step.method)
+
+    def _finish(self, running: Any, outcome: Message) -> None:
+        self._turn_of.pop(running, None)
+        super()._finish(running, outcome)
+
+    def _cancel(self, message: Message, from_peer: bool) -> None:
+        running = self._to_cancel(message, from_peer)
+        turn = self._turn_of.get(running)
+        is_first = turn is not None and not turn.is_taken_back
+        if turn is not None:
+            turn.is_taken_back = turn.is_cancelled = True
+        if turn is None or turn not in self._awaiting:
+            super()._cancel(message, from_peer)
+        elif is_first:
+            self._send(*turn.taking_back)
+
+    def id_of(self, id: Any) -> Any:
+        """The id a request has at the side it came from, given the one a flow gave it."""
+        for (_, asked), running in self._asking.items():
+            if asked == id and running.is_call:
+                return running.id
+        return id
+
+
+def _without_original(params: Message) -> Message:
+    """The prompt as version 1 had it, which may be empty."""
+    meta = {name: member for name, member in params["_meta"].items() if name != CARRIED}
+    plain = {**params, **(original(params) or {}), "_meta": meta}
+    return plain if meta else {name: member for name, member in plain.items() if name != "_meta"}
+
+
+def _update(session_id: str, update: Message) -> Message:
+    return {"method": "session/update", "params": {"sessionId": session_id, "update": update}}
+
+
+def _idle(answer: Message) -> Message:
+    """How our agent ended a turn, as a state."""
+    if "error" in answer:
+        return {"state": "idle", "stopReason": "error", "error": answer["error"]}
+    return {"state": "idle", **(answer.get("result") or {})}
+
+
+def _outcome(update: Message) -> Message:
+    """How an agent of version 2 ended its turns, as the answer to a prompt."""
+    if update.get("stopReason") == "error":
+        return {"error": update.get("error") or {"code": -32603, "message": "The agent reports an error"}}
+    said = {name: update[name] for name in ("usage", "_meta") if update.get(name) is not None}
+    reason = "end_turn" if update.get("stopReason") is None else update["stopReason"]
+    return {"result": {"stopReason": reason, **said}}
+
+
+def _refusal(answer: Message) -> Message | None:
+    """Why a prompt never came to have its place; None if it has after all."""
+    if "error" in answer:
+        return Fault.of(answer["error"]).error
+    is_cancelled = (answer.get("result") or {}).get("stopReason") == "cancelled"
+    return {"code": CANCELLED_CODE, "message": "Request cancelled"} if is_cancelled else None

@@ -1,0 +1,376 @@
+"""Session updates, version 2 to version 1 and back, one function a variant.
+
+What has no place in version 1 travels as a `session_info_update` that changes nothing, with the update in `_meta`.
+An update that becomes several carries the whole in the first of them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET
+
+from ..engine.pieces import Piece, written
+from ..engine.shapes import carried, carry
+from ..engine.translator import Message, Translator
+from .handshake import offered
+from .options import changes_inward, options_outward
+from .session_state import MADE_UP_ID, OURS, PROMPT_ID, USER, Said, Talk, Terminal, flat
+from .shapes import (
+    BLOCK,
+    COMMANDS,
+    CONTENT_ITEM,
+    PLAN,
+    PLAN_CONTENT,
+    STATE,
+    diff_inward,
+    keep,
+    parts,
+    tool_inward,
+    tool_outward,
+)
+
+SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
+
+Turning = Callable[[Message, Talk, Any], list[Message]]
+
+
+def update_inward(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    """The updates of version 1 that say what one of version 2 does."""
+    turning = INWARD.get(update.get("sessionUpdate", ""))
+    return turning(update, talk, t) if turning else [update]
+
+
+def update_outward(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    """The updates of version 2 that say what one of version 1 does."""
+    kind = update.get("sessionUpdate", "")
+    if "_meta" in update:
+        _, kept = carried(update, t)
+        if kept.get("part"):
+            return []
+        if "update" in kept:
+            return [kept["update"]]
+        if "appended" in kept:
+            item = _contents_out(update["content"][-1:], t)[0]
+            return [
+                {"sessionUpdate": "tool_call_content_chunk", "toolCallId": update["toolCallId"], "content": item}
+            ]
+    turning = OUTWARD.get(kind)
+    return turning(update, talk, t) if turning else [update]
+
+
+def carrier(update: Message, t: Translator) -> Message:
+    """An update that changes nothing, to carry one that version 1 does not have."""
+    return carry({"sessionUpdate": "session_info_update"}, {"update": update}, t)
+
+
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _chunk_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    id, content = update.get("messageId"), update["content"]
+    if update["sessionUpdate"] == "user_message_chunk" and _is_echo(talk, id, None):
+        return []
+    talk.said_in(id).add(flat(content))
+    heard = {**update, "content": BLOCK.inward(content, t)}
+    if isinstance(id, str) and id.startswith(MADE_UP_ID):
+        del heard["messageId"]
+    return [heard]
+
+
+def piece_in(piece: Piece, talk: Talk, frame: bytes) -> bytes | None:
+    """As `_chunk_in`, of a piece of text."""
+    chunk = piece.update
+    id = chunk.message_id
+    if chunk.session_update == "user_message_chunk" or id is UNSET:
+        return None
+    talk.said_in(id).add(chunk.content.text.encode())
+    if not id.startswith(MADE_UP_ID):
+        return frame
+    chunk.message_id = UNSET
+    return written(piece)
+
+
+def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    """A whole message: what is new of it, or all of it under another id where it takes back what was said."""
+    id, blocks = update["messageId"], update.get("content")
+    if update["sessionUpdate"] == "user_message" and _is_echo(talk, id, blocks):
+        return []
+    known = talk.said.get(id)
+    if "content" not in update or (not blocks and known is None):
+        return [carrier(update, t)]
+    blocks = blocks or []
+    rest = blocks if known is None else known.rest_of(blocks)
+    shown_as = id
+    if rest is None:
+        t.lose("message replaced")
+        rest, shown_as = blocks, t.new_id("message")
+    said = talk.said[id] = Said()
+    for block in blocks:
+        said.add(flat(block))
+    kind = f"{update['sessionUpdate']}_chunk"
+    chunks = [{"sessionUpdate": kind, "messageId": shown_as, "content": BLOCK.inward(block, t)} for block in rest]
+    if not chunks:
+        return [carrier(update, t)]
+    if len(chunks) == 1 and set(update) == {"sessionUpdate", "messageId", "content"} and known is None:
+        return [carry(chunks[0], {"whole": True}, t)]
+    return [carry(chunks[0], {"update": update}, t), *(carry(chunk, {"part": True}, t) for chunk in chunks[1:])]
+
+
+def _is_echo(talk: Talk, id: Any, content: Any) -> bool:
+    """Whether a message of the user only repeats the prompt of a turn that is under way."""
+    if id in talk.echoes:
+        return True
+    for turn in talk.turns:
+        if turn.message_id == id or (turn.message_id is None and content in (None, turn.content)):
+            turn.message_id = id
+            talk.echoes[id] = True
+            return True
+    return False
+
+
+def _chunk_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    kind = update["sessionUpdate"]
+    update, kept = carried(update, t)
+    id = _message_id(kind, update.get("messageId"), talk, t)
+    content = BLOCK.outward(update["content"], t)
+    if kept.get("whole"):
+        kind, content = kind.removesuffix("_chunk"), [content]
+    return [{**update, "sessionUpdate": kind, "messageId": id, "content": content}]
+
+
+def piece_out(piece: Piece, talk: Talk, t: Translator, frame: bytes) -> bytes:
+    """As `_chunk_out`, of a piece of text."""
+    chunk = piece.update
+    id = _message_id(chunk.session_update, chunk.message_id, talk, t)
+    if chunk.message_id is id:
+        return frame
+    chunk.message_id = id
+    return written(piece)
+
+
+def _message_id(kind: str, given: Any, talk: Talk, t: Any) -> str:
+    """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
+    if isinstance(given, str):
+        id = talk.user_message_id(given) if kind == USER else given
+    elif talk.voice[0] == kind:
+        id = talk.voice[1]
+    else:
+        id = new_message_id(kind, talk, t)
+    talk.voice = (kind, id)
+    return id
+
+
+def new_message_id(kind: str, talk: Talk, t: Any) -> str:
+    """An id for a message that has none: told again it gets the same, if all before it was counted."""
+    number = talk.number(kind)
+    if kind == USER and not t.is_kindred:
+        return f"{PROMPT_ID}{t.new_id('user') if number is None else number}"
+    return OURS + t.new_id("message") if number is None else f"{MADE_UP_ID}{kind}-{number}"
+
+
+# ── tool calls ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tool_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    id = update["toolCallId"]
+    found = tool_inward(update, t)
+    is_new = id not in talk.tools
+    if isinstance(found.get("content"), list):
+        found["content"] = talk.tools[id] = contents_inward(found["content"], talk, t)
+    elif is_new:
+        talk.tools[id] = []
+    if not is_new:
+        return [found]
+    found["sessionUpdate"] = "tool_call"
+    if not isinstance(found.get("title"), str):
+        found["title"] = found.get("name") or id
+        found = keep(found, t, **{"+": ["title"]})
+    return [found]
+
+
+def _chunk_of_tool_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    """One more item: version 1 has no word for that, and hears all of them again."""
+    id = update["toolCallId"]
+    more = contents_inward([update["content"]], talk, t)
+    talk.tools[id] = content = [*talk.tools.get(id, ()), *more]
+    said = {"sessionUpdate": "tool_call_update", "toolCallId": id, "content": content}
+    if len(more) == 1 and set(update) == {"sessionUpdate", "toolCallId", "content"}:
+        return [carry(said, {"appended": True}, t)]
+    return [carry(said, {"update": update}, t)]
+
+
+def contents_inward(items: list[Any], talk: Talk, t: Any) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        match item.get("type") if isinstance(item, dict) else None:
+            case "diff":
+                found += diff_inward(item, t)
+            case "terminal" if not t.is_kindred:  # an agent of version 1 has none of its own
+                terminal = talk.terminals.get(item["terminalId"]) or Terminal()
+                talk.terminals[item["terminalId"]] = terminal
+                found += parts(item, [terminal.content], t)
+            case _:
+                found.append(CONTENT_ITEM.inward(item, t))
+    return found
+
+
+def _contents_out(items: list[Any], t: Translator) -> list[Any]:
+    said: list[Any] = tool_outward({"content": items}, t)["content"]
+    return said
+
+
+def _tool_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    talk.voice = ("", "")
+    if update.get("title"):
+        talk.titles[update["toolCallId"]] = update["title"]
+    return [{**tool_outward(update, t), "sessionUpdate": "tool_call_update"}]
+
+
+# ── terminals of the agent ────────────────────────────────────────────────────────────────────────
+
+
+def _terminal_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    id = update["terminalId"]
+    terminal = talk.terminals.get(id)
+    if terminal is None:
+        talk.terminals[id] = terminal = Terminal()
+    if update["sessionUpdate"] == "terminal_update":
+        terminal.update(update)
+    else:
+        terminal.add(update["data"])
+    return [carrier(update, t), *(_shown_again(id, terminal, talk, t) if terminal.is_due() else [])]
+
+
+def _shown_again(id: str, terminal: Terminal, talk: Talk, t: Translator) -> list[Message]:
+    """The tool calls that show a terminal, with what it shows now."""
+    found = []
+    for tool, content in talk.tools.items():
+        items = [carried(item, t)[1].get("item") or {} for item in content]
+        if any(item.get("terminalId") == id for item in items):
+            content = [
+                carry(terminal.content, {"item": item}, t) if item.get("terminalId") == id else shown
+                for item, shown in zip(items, content, strict=True)
+            ]
+            talk.tools[tool] = content
+            said = {"sessionUpdate": "tool_call_update", "toolCallId": tool, "content": content}
+            found.append(carry(said, {"part": True}, t))
+    if found:
+        terminal.shown = len(terminal.text)
+    return found
+
+
+# ── plans, options, the rest ──────────────────────────────────────────────────────────────────────
+
+
+def _plan_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    plan = update["plan"]
+    content = PLAN_CONTENT.inward(plan, t)
+    if plan.get("planId") == PLAN:
+        return [_without({**update, "sessionUpdate": "plan", "entries": content["entries"]}, "plan")]
+    if offered(t.client_offers, "plan"):
+        return [{**update, "plan": content}]
+    if plan.get("type") != "items":
+        t.lose("plan without entries")
+        return [carrier(update, t)]
+    return [carry({"sessionUpdate": "plan", "entries": content["entries"]}, {"update": update}, t)]
+
+
+def _plan_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    talk.voice = ("", "")
+    plan = PLAN_CONTENT.outward({"type": "items", "planId": PLAN, "entries": update["entries"]}, t)
+    return [_without({**update, "sessionUpdate": "plan_update", "plan": plan}, "entries")]
+
+
+def _plan_update_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    talk.voice = ("", "")
+    return [{**update, "plan": PLAN_CONTENT.outward(update["plan"], t)}]
+
+
+def _plan_removed_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    if offered(t.client_offers, "plan"):
+        return [update]
+    return [carry({"sessionUpdate": "plan", "entries": []}, {"update": update}, t)]
+
+
+def _commands_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    return [{**update, "availableCommands": COMMANDS.inward(update["availableCommands"], t)}]
+
+
+def _commands_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    return [{**update, "availableCommands": COMMANDS.outward(update["availableCommands"], t)}]
+
+
+def _options_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    meta = {"_meta": update["_meta"]} if "_meta" in update else {}
+    return changes_inward(talk, update["configOptions"], meta, t)
+
+
+def _options_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    talk.options = update["configOptions"]
+    return [{**update, "configOptions": options_outward(talk, t)}]
+
+
+def _mode_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    mode = update["currentModeId"]
+    talk.modes = {"availableModes": [{"id": mode, "name": mode}], **(talk.modes or {}), "currentModeId": mode}
+    talk.options = [
+        {**option, "currentValue": mode} if option.get("category") == "mode" else option for option in talk.options
+    ]
+    said = {**update, "sessionUpdate": "config_option_update", "configOptions": options_outward(talk, t)}
+    return [_without(said, "currentModeId")]
+
+
+def _subagent_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    if not offered(t.client_offers, "subagents"):
+        t.lose("subagents")
+        return [carrier(update, t)]
+    return [{**update, "state": STATE.inward(update["state"], t)}] if "state" in update else [update]
+
+
+def _subagent_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    return [{**update, "state": STATE.outward(update["state"], t)}] if "state" in update else [update]
+
+
+def _offered(name: str) -> Turning:
+    """An update that a client of version 1 takes only if it said so."""
+
+    def turning(update: Message, talk: Talk, t: Translator) -> list[Message]:
+        if offered(t.client_offers, "session", name):
+            return [update]
+        t.lose(name)
+        return [carrier(update, t)]
+
+    return turning
+
+
+def _without(update: Message, name: str) -> Message:
+    return {key: member for key, member in update.items() if key != name}
+
+
+INWARD: dict[str, Turning] = {
+    **{f"{kind}_chunk": _chunk_in for kind in SPEAKERS.values()},
+    **dict.fromkeys(SPEAKERS.values(), _message_in),
+    "tool_call_update": _tool_in,
+    "tool_call_content_chunk": _chunk_of_tool_in,
+    "terminal_update": _terminal_in,
+    "terminal_output_chunk": _terminal_in,
+    "plan_update": _plan_in,
+    "plan_removed": _plan_removed_in,
+    "available_commands_update": _commands_in,
+    "config_option_update": _options_in,
+    "notice": _offered("notices"),
+    "compaction_update": _offered("compaction"),
+    "compaction_summary_chunk": _offered("compaction"),
+    "subagent_update": _subagent_in,
+}
+OUTWARD: dict[str, Turning] = {
+    **{f"{kind}_chunk": _chunk_out for kind in SPEAKERS.values()},
+    "tool_call": _tool_out,
+    "tool_call_update": _tool_out,
+    "plan": _plan_out,
+    "plan_update": _plan_update_out,
+    "available_commands_update": _commands_out,
+    "config_option_update": _options_out,
+    "current_mode_update": _mode_out,
+    "subagent_update": _subagent_out,
+}

@@ -1,0 +1,1 @@
+"""Who may use a gateway, and how much of it."""

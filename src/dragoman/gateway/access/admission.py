@@ -1,0 +1,141 @@
+"""Who may come in: by a bearer token, a signed one (JWT), or a certificate; and who has tried too often.
+
+What somebody may do stands in what we keep or in what their issuer signed, never in what they say of themselves.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...transports.remote.server.accepted import Request
+from ...transports.remote.server.answers import Refused
+from .throttle import Damping
+from .tokens import PREFIX, Grant, TokenFile, TokenFileError, is_name
+
+SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
+BEARER = "dragoman.bearer."
+KNOWN_BY = 16  # characters of a token that whoever guesses at the rest of it has to know
+CERTIFICATE = "certificate"
+CHALLENGE = {"www-authenticate": "Bearer"}
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Somebody who was let in, and by what.
+
+    Two are the same to a connection whenever they expire: a renewed token is no other person.
+    """
+
+    name: str
+    scopes: tuple[str, ...] = ("use",)
+    via: Hashable = None  # two that differ in this are not the same to a connection
+    expires: float | None = field(default=None, compare=False)
+
+
+class Signed(Protocol):
+    """Checks tokens somebody else signed."""
+
+    async def principal(self, token: str) -> Principal | None: ...
+    async def refresh(self) -> None: ...
+    def still_holds(self, via: Any) -> bool: ...
+
+
+class Admission:
+    """Says who a request is from, or refuses it."""
+
+    def __init__(
+        self,
+        tokens: TokenFile | None = None,
+        signed: Signed | None = None,
+        *,
+        certificates: bool = False,
+        anybody: str | None = None,
+        damping: Damping | None = None,
+        refused: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.tokens, self._signed = tokens, signed
+        self._certificates, self._anybody = certificates, anybody
+        self._damping = damping or Damping()
+        self._refused = refused
+
+    async def __call__(self, request: Request) -> Principal:
+        """The principal a request is from; raises Refused."""
+        token = _token(request)
+        sources = _sources(request, token)
+        if wait := max(map(self._damping.wait, sources)):
+            self._refused("damped")
+            raise Refused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
+        if self._certificates and (named := _named_by_certificate(request)):
+            return named
+        principal = await self._by_token(token) if token else None
+        if principal is None and self._anybody is not None and not token:
+            return Principal(self._anybody, ("use", "admin"))
+        if principal is None:
+            if token:
+                for source in sources:
+                    self._damping.failed(source)
+            self._refused("credential")
+            raise Refused(401, "a valid token is needed", CHALLENGE)
+        return principal
+
+    def still_holds(self, principal: Principal) -> bool:
+        """Whether somebody who was let in still would be."""
+        if principal.expires is not None and time.time() >= principal.expires:
+            return False
+        if isinstance(principal.via, Grant):
+            return self.tokens is not None and self.tokens.still_holds(principal.via)
+        if self._signed is not None and principal.via is not None and principal.via != CERTIFICATE:
+            return self._signed.still_holds(principal.via)
+        return True
+
+    def refresh(self) -> None:
+        """Look at the token file again."""
+        if self.tokens:
+            self.tokens.refresh()
+
+    async def refresh_keys(self) -> None:
+        """Look at the issuer's keys again, where it is time to."""
+        if self._signed:
+            await self._signed.refresh()
+
+    async def _by_token(self, token: str) -> Principal | None:
+        if self.tokens:
+            try:
+                self.tokens.refresh()
+            except TokenFileError as exc:
+                self._refused("token_file")
+                raise Refused(503, "nobody can be let in just now", {"retry-after": "5"}) from exc
+            if grant := self.tokens.grant(token):
+                return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
+        return await self._signed.principal(token) if self._signed else None
+
+
+def _sources(request: Request, token: str) -> list[str]:
+    """Where failures are counted: at an address, and at a token of ours of which many addresses know the beginning.
+
+    Not at the name in a signed token: nobody is to be locked out by others who use it.
+    """
+    address = f"address {request.peer}"
+    return [address, f"token {token[:KNOWN_BY]}"] if token.startswith(PREFIX) else [address]
+
+
+def _token(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip()
+    for name in request.scope.get("subprotocols") or ():
+        if isinstance(name, str) and name.startswith(BEARER):
+            return name.removeprefix(BEARER)
+    return ""
+
+
+def _named_by_certificate(request: Request) -> Principal | None:
+    """Whom a client's certificate names; that it is genuine the TLS layer has seen to."""
+    tls: Mapping[str, object] = (request.scope.get("extensions") or {}).get("tls") or {}
+    certificate: Mapping[str, Any] | None = getattr(tls.get("object"), "getpeercert", dict)()
+    for pairs in (certificate or {}).get("subject", ()):
+        for name, value in pairs:
+            if name == "commonName" and is_name(value):
+                return Principal(value, via=CERTIFICATE)
+    return None

@@ -1,0 +1,187 @@
+"""Tokens that somebody else signed (JWT, as OIDC providers issue them), checked against their public keys.
+
+Only asymmetric algorithms are known here: a public key can then never be taken for a shared secret.  A key is for
+the algorithm it names, or for those of its kind, whatever a token says.  Issuer, audience and expiry have to be
+there and have to be right.  Keys are looked at again and again: one that is gone lets nobody in.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ...errors import Error
+from .admission import Principal
+from .tokens import is_name
+
+log = logging.getLogger("dragoman")
+
+# Which algorithms a kind of key, or a curve, is for.  None of them takes a shared secret.
+ALGORITHMS: Mapping[str, tuple[str, ...]] = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "P-256": ("ES256",),
+    "P-384": ("ES384",),
+    "P-521": ("ES512",),
+    "Ed25519": ("EdDSA",),
+    "Ed448": ("EdDSA",),
+}
+ADMIN = "dragoman.admin"  # in the claim `scope`
+REFRESH = 300.0  # seconds after which the keys at an address are looked at again
+FETCH_EVERY = 30.0  # seconds at least between two looks at an address
+KEPT = 3600.0  # seconds keys count that can no longer be looked at
+FETCH_TIMEOUT = 5.0
+MAX_KEYS = 1024 * 1024  # bytes
+MAX_TOKEN = 16 * 1024
+LEEWAY = 30  # seconds two clocks may differ
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Keys are where the operator said, and nowhere that place points to, over http perhaps."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_DIRECTLY = urllib.request.build_opener(_NoRedirects)
+
+
+class Key(Struct, frozen=True):
+    """A public key of an issuer, and the algorithms it is for."""
+
+    public: Any
+    algorithms: tuple[str, ...]
+    data: bytes  # as its issuer writes it
+
+
+@dataclass(frozen=True)
+class SignedBy:
+    """What let somebody in: a key of an issuer.  Its keys change; whom it names by one is the same by the next."""
+
+    issuer: str
+    key: bytes = field(compare=False)
+
+
+class SignedTokens:
+    """Checks tokens of one issuer; `keys` is where its keys are: a file, or an https URL."""
+
+    def __init__(self, issuer: str, audience: str, keys: str) -> None:
+        try:
+            import jwt
+        except ModuleNotFoundError:
+            raise Error("signed tokens need more: pip install 'dragoman[gateway]'") from None
+        self._jwt: Any = jwt
+        self._issuer, self._audience, self._place = issuer, audience, keys
+        parts = urlsplit(keys)
+        self._is_remote = parts.scheme in ("http", "https")
+        if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise Error("the keys of an issuer are read over https alone")
+        self._keys: Mapping[str, Key] = {}
+        self._seen: tuple[int, ...] = ()  # of a file
+        self._looked = self._read_at = float("-inf")
+        self._looking = asyncio.Lock()
+        if not self._is_remote:
+            self._read()
+
+    async def principal(self, token: str) -> Principal | None:
+        """Whom a token names; None for one that is not good."""
+        if token.count(".") != 2 or len(token) > MAX_TOKEN:
+            return None
+        try:
+            header = self._jwt.get_unverified_header(token)
+            key = await self._key(str(header.get("kid") or ""))
+            if key is None or "crit" in header:
+                return None
+            claims = self._jwt.decode(
+                token,
+                key.public,
+                algorithms=list(key.algorithms),
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except self._jwt.PyJWTError as exc:
+            log.info("a signed token was refused: %s", type(exc).__name__)
+            return None
+        if not is_name(claims["sub"]):
+            log.info("a signed token was refused: its subject is no name")
+            return None
+        scopes = ("use", "admin") if ADMIN in str(claims.get("scope", "")).split() else ("use",)
+        return Principal(claims["sub"], scopes, SignedBy(self._issuer, key.data), float(claims["exp"]) + LEEWAY)
+
+    def still_holds(self, via: SignedBy) -> bool:
+        """Whether the key somebody was let in by still counts."""
+        return time.monotonic() - self._read_at < KEPT and any(key.data == via.key for key in self._keys.values())
+
+    async def refresh(self, wanted: str | None = None) -> None:
+        """Look at the keys again where it is time to, or where one is wanted that is not known."""
+        async with self._looking:
+            if not self._is_due(wanted):
+                return
+            self._looked = time.monotonic()
+            try:
+                await asyncio.to_thread(self._read)
+            except Error as exc:
+                log.error("%s", exc)
+                if not self._is_remote:
+                    self._keys = {}  # whoever took the file away wants nobody let in by it
+
+    def _is_due(self, wanted: str | None) -> bool:
+        if not self._is_remote:
+            return self._stamp() != self._seen
+        age = time.monotonic() - self._read_at
+        is_due = age > REFRESH or (wanted is not None and wanted not in self._keys)
+        return is_due and time.monotonic() - self._looked > FETCH_EVERY
+
+    async def _key(self, name: str) -> Key | None:
+        await self.refresh(name)
+        return self._keys.get(name) if time.monotonic() - self._read_at < KEPT or not self._is_remote else None
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            found = os.stat(self._place)
+        except OSError:
+            return (0,)
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def _read(self) -> None:
+        self._seen = () if self._is_remote else self._stamp()
+        try:
+            if self._is_remote:
+                with _DIRECTLY.open(self._place, timeout=FETCH_TIMEOUT) as response:
+                    data = response.read(MAX_KEYS)
+            else:
+                with open(self._place, "rb") as file:
+                    data = file.read(MAX_KEYS)
+            found = [entry for entry in json.loads(data)["keys"] if _is_for_signing(entry)]
+            keys = {str(entry.get("kid") or ""): self._made(entry) for entry in found}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, self._jwt.PyJWTError) as exc:
+            if isinstance(exc, urllib.error.HTTPError):
+                exc.close()  # it holds the connection
+            raise Error(f"the keys at {self._place} cannot be read: {exc}") from None
+        if len(keys) != len(found):
+            raise Error(f"the keys at {self._place} cannot be read: two of them have the same name")
+        self._keys, self._read_at = keys, time.monotonic()
+
+    def _made(self, entry: Mapping[str, Any]) -> Key:
+        """A key for the algorithm it says it is for, or for those its kind allows."""
+        allowed = ALGORITHMS[entry["crv"] if entry["kty"] != "RSA" else "RSA"]
+        named = entry.get("alg")
+        algorithms = allowed if named is None else tuple(name for name in allowed if name == named)
+        data = json.dumps(entry, sort_keys=True).encode()
+        return Key(self._jwt.PyJWK(dict(entry), algorithms[0] if algorithms else allowed[0]).key, algorithms, data)
+
+
+def _is_for_signing(entry: Mapping[str, Any]) -> bool:
+    """Whether a key is one to check signatures with, of a kind that is known here."""
+    kind = entry.get("crv") if entry.get("kty") != "RSA" else "RSA"
+    return kind in ALGORITHMS and entry.get("use", "sig") == "sig" and "verify" in entry.get("key_ops", ["verify"])

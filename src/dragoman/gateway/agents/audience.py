@@ -1,0 +1,107 @@
+"""The clients that an agent's process was started for, where what it says is about no session.
+
+What the agent asks by itself goes to the client that asked it something last, what it tells goes to all of them.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw
+
+from ...connection import Connection, Request
+from ...errors import Error, InternalError, RpcError
+from ...proxy.relaying import relayed
+from ...rpc import Method
+from ..log.records import changed, optional
+
+REMEMBERED = 256  # pages that people were sent to, by the ids of the questions
+
+NO_CLIENT = {"kind": "no_client"}
+
+
+class Audience:
+    """Of one agent's process; `elicited` says who is told that a page has been dealt with."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Connection, None] = {}
+        self._asking: dict[int, Request] = {}  # what the agent has to answer, and the request of a client behind it
+        self.elicited: dict[str, Callable[[str, Raw], None]] = {}
+
+    def join(self, client: Connection) -> None:
+        self._clients[client] = None
+
+    def leave(self, client: Connection) -> None:
+        self._clients.pop(client, None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the agent has to answer a client."""
+        return bool(self._asking)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def expects(self, id: int, request: Request | None) -> None:
+        """A client's request has gone to the agent under this id."""
+        if request:
+            self._asking[id] = request
+
+    def has(self, id: int) -> None:
+        """The agent has answered a request."""
+        self._asking.pop(id, None)
+
+    async def asked(self, agent: Connection, name: str, params: Raw) -> Raw:
+        """Have a client answer what the agent asks."""
+        found = optional({"params": params}, "params")
+        client = self._current()
+        about = found.get("requestId")
+        if about is not None and (request := self._request(about)):
+            client = request.connection
+            params = changed(found, requestId=client.peer.id_of(request.key))
+        if client is None:
+            raise InternalError("no client of this agent is connected", NO_CLIENT)
+        if (id := found.get("elicitationId")) is not None:
+            self.remember(id, client_teller(client))
+        answer: Raw = await relayed(agent, client, Method(name, Raw, Raw), params)
+        return answer
+
+    def tell(self, name: str, params: Raw) -> None:
+        """Tell every client what the agent tells."""
+        for client in list(self._clients):
+            client_teller(client)(name, params)
+
+    def remember(self, elicitation: Raw, tell: Callable[[str, Raw], None]) -> None:
+        """Somebody is sent to a page; the oldest of many such is forgotten."""
+        self.elicited[bytes(elicitation).decode()] = tell
+        if len(self.elicited) > REMEMBERED:
+            del self.elicited[next(iter(self.elicited))]
+
+    def completed(self, name: str, params: Raw) -> None:
+        """Somebody has dealt with a page: who was asked to is told."""
+        id = optional({"params": params}, "params").get("elicitationId", Raw(b""))
+        tell = self.elicited.pop(bytes(id).decode(), self.tell)
+        tell(name, params)
+
+    def _current(self) -> Connection | None:
+        asking = [request.connection for request in self._asking.values() if request.connection.closed is None]
+        joined = [client for client in self._clients if client.closed is None]
+        return next(reversed(asking or joined), None)
+
+    def _request(self, about: Raw) -> Request | None:
+        try:
+            return self._asking.get(msgspec.json.decode(about, type=int))
+        except msgspec.DecodeError:
+            raise RpcError.of(-32602, "requestId has to be the id of a request that is being answered") from None
+
+
+def client_teller(client: Connection) -> Callable[[str, Raw], None]:
+    """What tells a client something, if it is still there."""
+
+    def tell(name: str, params: Raw) -> None:
+        if client.closed is None:
+            try:
+                client.note(Method(name, Raw, is_request=False), params)
+            except Error:
+                client.hang_up()  # it does not take what it is sent
+
+    return tell

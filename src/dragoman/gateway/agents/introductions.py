@@ -1,0 +1,87 @@
+"""What a client says of itself in `initialize`, and what of that an agent is told.
+
+An agent is told what one client said, except that the host's files and terminals stand in the place of the client's
+where the host lends them.  Clients that would tell an agent the same share its process.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ... import codec
+from ... import schema as s
+from ...agent.agent import PROTOCOL_VERSION
+from ..log.records import raw
+
+OURS = "dragoman"
+METHODS = "methods"  # of our own extensions, which whoever lends a workspace may answer
+
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+class Introduction(Struct, frozen=True):
+    """One client's, or several clients' that say the same; `params` are those of `initialize`, in one spelling."""
+
+    params: str
+
+    @property
+    def offers(self) -> s.ClientCapabilities:
+        asked: s.InitializeRequest = codec.decode(self.params.encode(), s.InitializeRequest)
+        return asked.client_capabilities
+
+    def told(self, lent: s.ClientCapabilities | None) -> Raw:
+        """What an agent is told; `lent` is what the host lends it, None where the client does."""
+        if lent is None:
+            return Raw(self.params.encode())
+        said = msgspec.json.decode(self.params)
+        capabilities = said.setdefault("clientCapabilities", {})
+        host = msgspec.to_builtins(lent)
+        for name in ("fs", "terminal"):
+            capabilities.pop(name, None)
+            capabilities |= {name: host[name]} if name in host else {}
+        if ours := (lent.meta or {}).get(OURS):
+            capabilities["_meta"] = {**(capabilities.get("_meta") or {}), OURS: ours}
+        return raw(said)
+
+
+# Of sessions that are older than introductions.
+BARE = Introduction(_sorted({"protocolVersion": PROTOCOL_VERSION}).decode())
+
+
+def introduced(params: Raw) -> tuple[Introduction, s.ClientCapabilities]:
+    """Read `initialize`: what an agent may be told of it, and what the client offers."""
+    asked = codec.decode(params, s.InitializeRequest)
+    said = msgspec.json.decode(params)
+    said["protocolVersion"] = PROTOCOL_VERSION
+    said.pop("_meta", None)  # it is about one request
+    if isinstance(capabilities := said.get("clientCapabilities"), dict):
+        _without_ours(capabilities)
+    return Introduction(_sorted(said).decode()), asked.client_capabilities
+
+
+def _without_ours(capabilities: dict[str, Any]) -> None:
+    """Take out what a client says to a gateway alone, such as its name."""
+    meta = capabilities.get("_meta")
+    if not isinstance(meta, dict) or OURS not in meta:
+        return
+    methods = _methods(meta.pop(OURS))
+    if methods:
+        meta[OURS] = {METHODS: methods}
+    if not meta:
+        del capabilities["_meta"]
+
+
+def _methods(ours: Any) -> list[Any]:
+    named = ours.get(METHODS) if isinstance(ours, Mapping) else None
+    return named if isinstance(named, list) else []
+
+
+def lends(offers: s.ClientCapabilities, method: str) -> bool:
+    """Whether a client with these capabilities answers a request for its files or terminals."""
+    if method.startswith("_"):
+        return method in _methods((offers.meta or {}).get(OURS))
+    if method.startswith("terminal/"):
+        return offers.terminal
+    return offers.fs.read_text_file if method == "fs/read_text_file" else offers.fs.write_text_file

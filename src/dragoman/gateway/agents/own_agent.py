@@ -1,0 +1,134 @@
+"""The agent's process that a connection has: told what its client said, and asked what is about no session."""
+
+from typing import Any
+
+from msgspec import Raw
+
+from ... import __version__
+from ... import schema as s
+from ...connection import Connection
+from ...errors import RpcError
+from ..access.logins import MAX_FAILURES
+from ..access.principals import PrincipalName
+from ..gateway import Gateway
+from ..log.records import changed, members, optional, session_of, text
+from .introductions import BARE, Introduction
+from .upstream import Upstream
+
+OURS: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+START, CLOSE = "nes/start", "nes/close"
+SUGGESTING = (START, "nes/suggest", CLOSE)  # next edit suggestions, which have sessions of their own
+OF_SUGGESTIONS = ("nes/", "document/")  # how their notifications begin
+
+
+class OwnAgent:
+    """Whichever process that is at the moment; `leave` it when the client is gone."""
+
+    def __init__(self, gateway: Gateway, agent: str, principal: PrincipalName, connection: Connection) -> None:
+        self._gateway, self._agent, self._principal = gateway, agent, principal
+        self._connection = connection
+        self._introduction: Introduction = BARE
+        self._upstream: Upstream | None = None
+        self._failures = 0  # to log in
+        self._suggesting: dict[str, Upstream] = {}  # sessions of next edit suggestions, and where they are
+
+    @property
+    def offers(self) -> s.AgentCapabilities:
+        return self._upstream.offers if self._upstream else s.AgentCapabilities()
+
+    async def greet(self, introduction: Introduction) -> Raw:
+        """The agent's answer to `initialize`, with what the gateway adds to its capabilities."""
+        self._introduction = introduction
+        upstream = await self._gateway.processes.any(self._agent, self._principal, introduction)
+        self._listen_to(upstream)
+        capabilities = _ours_too(optional(upstream.greeting, "agentCapabilities"))
+        return changed(upstream.greeting, agentCapabilities=capabilities)
+
+    async def ask(self, name: str, params: Raw) -> Raw:
+        """Pass on a request that is about no session."""
+        return await (await self._process()).call(name, params)
+
+    async def _process(self) -> Upstream:
+        upstream = await self._gateway.processes.get(self._agent, self._principal, self._introduction)
+        self._listen_to(upstream)
+        return upstream
+
+    async def suggest(self, name: str, params: Raw) -> Raw:
+        """Pass on a request about next edit suggestions, in its place among what is told of documents."""
+        if name == START:
+            upstream, id, result = await self._gateway.finish(_started(await self._process(), params), _stopped)
+            self._suggesting[id] = upstream
+            return result
+        found = optional({"params": params}, "params")
+        id = text(found, "sessionId") or ""
+        upstream = self._suggesting.get(id) or await self._process()
+        result = await upstream.call(name, params)
+        if name == CLOSE:
+            self._suggesting.pop(id, None)
+            upstream.suggesting.discard(id)
+        return result
+
+    def tell(self, name: str, params: Raw) -> None:
+        """Pass on a notification that is about no session, if the agent runs."""
+        session = text(optional({"params": params}, "params"), "sessionId") or ""
+        upstream = self._suggesting.get(session, self._upstream)
+        if upstream and upstream.is_alive:
+            upstream.note(name, params)
+
+    async def log_in(self, params: Raw) -> Raw:
+        """Pass a login on; who fails too often is sent away."""
+        try:
+            result = await self.ask("authenticate", params)
+        except RpcError:
+            self._failures += 1
+            if self._failures >= MAX_FAILURES:
+                self._connection.after_answer(self._connection.hang_up)
+            raise
+        self._gateway.logins.note(self._agent, self._principal, result)
+        self._failures = 0
+        return result
+
+    async def log_out(self, params: Raw) -> Raw:
+        result = await self.ask("logout", params)
+        self._gateway.logins.forget(self._agent, self._principal)
+        return result
+
+    def leave(self) -> None:
+        """Hear no more of it, and have it suggest no more."""
+        self._turn_away()
+        for id, upstream in self._suggesting.items():
+            upstream.stop_suggesting(id)
+        self._suggesting = {}
+
+    def _turn_away(self) -> None:
+        if self._upstream:
+            self._upstream.audience.leave(self._connection)
+
+    def _listen_to(self, upstream: Upstream) -> None:
+        if self._upstream is not upstream:
+            self._turn_away()
+            self._upstream = upstream
+            upstream.audience.join(self._connection)
+
+
+async def _started(upstream: Upstream, params: Raw) -> tuple[Upstream, str, Raw]:
+    """Begin a session of next edit suggestions."""
+    result = await upstream.ask(START, params)
+    id = session_of(members(result))
+    upstream.suggesting.add(id)
+    return upstream, id, result
+
+
+async def _stopped(started: tuple[Upstream, str, Raw]) -> None:
+    upstream, id, _ = started
+    upstream.stop_suggesting(id)
+
+
+def _ours_too(found: dict[str, Raw]) -> Raw:
+    """An agent's capabilities as a client sees them: with what the gateway adds."""
+    return changed(
+        found,
+        {"dragoman": {"gateway": __version__, "attach": {}}},
+        loadSession=True,
+        sessionCapabilities={**optional(found, "sessionCapabilities"), **OURS},
+    )

@@ -1,0 +1,177 @@
+"""The agents' processes: which run, and for whom; started when somebody needs one, ended when nobody does."""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from ...client.connecting import reach
+from ...errors import AgentStartError, InternalError
+from ...host.isolation.isolation import Isolation
+from ...host.terminals.sandbox.sandbox import Sandbox
+from ...transports import Transport
+from ..access.principals import PerPrincipal, PrincipalName
+from ..access.quotas import Limits, draining, exceeded
+from ..access.workspaces import Workspaces
+from ..operations.metrics import Metrics
+from ..operations.workers import Chores, Locks
+from .introductions import Introduction
+from .upstream import Hosted, Upstream
+
+log = logging.getLogger("dragoman")
+
+IDLE = 60.0  # seconds an agent without sessions keeps running
+
+# What a process of a principal serves: an agent's name, what that was told of its clients, a session of its own.
+Served = tuple[str, Introduction, str]
+
+
+class Processes:
+    """All of one gateway's; `chores` are what nobody waits for, `clock` tells how long nobody needed something."""
+
+    def __init__(
+        self,
+        agents: Mapping[str, Hosted],
+        workspaces: Workspaces,
+        limits: Limits,
+        metrics: Metrics,
+        chores: Chores,
+        clock: Callable[[], float],
+    ) -> None:
+        for name, hosted in agents.items():
+            if hosted.isolated and (isinstance(hosted.target, str) or not isinstance(hosted.target, Sequence)):
+                raise ValueError(f"{name} is no command, so it cannot be isolated")
+            if hosted.isolated and workspaces.pattern is None:
+                raise ValueError(f"{name} is to be isolated, but has no workspace to be isolated in")
+            if hosted.isolated and not workspaces.is_per_principal:
+                raise ValueError(f"{name} is to be isolated, so the workspace has to have {{principal}} in it")
+        self.running: PerPrincipal[Served, Upstream] = PerPrincipal()
+        self.is_draining = False
+        self.agents, self._workspaces, self._limits = agents, workspaces, limits
+        self._metrics, self._chores = metrics, chores
+        self._starting: Counter[PrincipalName] = Counter()
+        self._died: PerPrincipal[Served, bool] = (
+            PerPrincipal()
+        )  # whose last process ended in the middle of something
+        self._idle = Idleness(clock)
+        self._locks = Locks()
+        self._isolations: dict[str, Isolation] = {}  # by agent
+        self._sandbox = Sandbox()  # of commands; one for all agents, so that it is tried once
+
+    async def any(self, agent: str, principal: PrincipalName, introduction: Introduction) -> Upstream:
+        """The newest of a principal's agents that was told this of its clients; one is started if none runs."""
+        for (name, told, _), upstream in reversed(self.running.of(principal).items()):
+            if (name, told) == (agent, introduction) and upstream.is_alive:
+                return upstream
+        return await self.get(agent, principal, introduction)
+
+    async def get(
+        self, agent: str, principal: PrincipalName, introduction: Introduction, session: str = ""
+    ) -> Upstream:
+        """A running agent that was told this of its clients, started if need be; a session may have its own."""
+        served = agent, introduction, session if self.agents[agent].process_per == "session" else ""
+        async with self._locks.hold((principal, served)):
+            self._idle.used((principal, served))  # what it is needed for has no party yet
+            found = self.running.find(principal, served)
+            return found if found and found.is_alive else await self._start(principal, served)
+
+    async def _start(self, principal: PrincipalName, served: Served) -> Upstream:
+        agent, introduction, _ = served
+        if self.is_draining:
+            raise draining()
+        await self._make_room(principal)
+        way = self._way_to(agent, principal)
+        hosted = self.agents[agent]
+        upstream = Upstream(agent, hosted, principal, introduction, way, self._ended, self._sandbox)
+        self._starting[principal] += 1
+        try:
+            await upstream.start()
+        except AgentStartError as exc:
+            log.error("the agent %s does not start: %s", agent, exc)
+            raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
+        finally:
+            self._starting -= Counter([principal])  # which forgets those who start none
+        self.running.put(principal, served, upstream)
+        if self._died.drop(principal, served):
+            self._metrics.restarts.add()
+        self._metrics.processes.add(1)
+        return upstream
+
+    async def _make_room(self, principal: PrincipalName) -> None:
+        """Room for one more process, made by ending one that has no session if there is none."""
+        while len(own := self.running.of(principal)) + self._starting[principal] >= self._limits.processes:
+            idle = next((upstream for upstream in own.values() if upstream.is_idle), None)
+            if idle is None:
+                raise exceeded("processes", self._limits.processes)
+            await self._chores.finish(idle.close())
+
+    def _way_to(self, agent: str, principal: PrincipalName) -> AbstractAsyncContextManager[Transport]:
+        """What starts or reaches an agent."""
+        hosted = self.agents[agent]
+        if not hosted.isolated:
+            return reach(hosted.target, cwd=hosted.cwd, env=hosted.env, inherit_env=hosted.env is None)
+        assert isinstance(hosted.target, Sequence)  # as `__init__` has made sure
+        if agent not in self._isolations:
+            self._isolations[agent] = Isolation(hosted.visible, hosted.network)
+        return self._isolations[agent].reach(
+            hosted.target, functools.partial(self._workspaces.root, principal), hosted.env
+        )
+
+    def _ended(self, upstream: Upstream) -> None:
+        for principal, served, found in self.running.entries():
+            if found is upstream:
+                self.running.drop(principal, served)
+                if upstream.parties_lost:
+                    self._died.put(principal, served, True)
+                self._metrics.processes.add(-1)
+                self._chores.start(upstream.close())
+
+    def end(self, agent: str, principal: PrincipalName, session: str) -> None:
+        """End the process of a session that had its own."""
+        for served in [served for served in self._died.of(principal) if served[::2] == (agent, session)]:
+            self._died.drop(principal, served)
+        for served, own in self.running.of(principal).items():
+            if served[::2] == (agent, session):
+                self._chores.start(own.close())
+
+    def tidy(self) -> None:
+        """End what nobody has needed for a while."""
+        running = {(principal, served): upstream for principal, served, upstream in self.running.entries()}
+        for place, upstream in running.items():
+            if self._idle.lasts(place, IDLE, is_idle=not upstream.is_needed):
+                self._chores.start(upstream.close())
+        self._idle.keep(running)
+
+    async def close(self) -> None:
+        """End them all."""
+        await asyncio.gather(*(upstream.close() for _, _, upstream in self.running.entries()))
+        for isolation in self._isolations.values():
+            with contextlib.suppress(OSError):
+                await isolation.close()
+
+
+class Idleness:
+    """Since when nobody has needed something."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: dict[Hashable, float] = {}
+
+    def lasts(self, key: Hashable, most: float, *, is_idle: bool) -> bool:
+        """Whether something has been idle for long, and is now."""
+        if not is_idle:
+            self._since.pop(key, None)
+            return False
+        now = self._clock()
+        return now - self._since.setdefault(key, now) > most
+
+    def used(self, key: Hashable) -> None:
+        """Somebody needs it just now."""
+        self._since.pop(key, None)
+
+    def keep(self, keys: Collection[Hashable]) -> None:
+        """Forget all but these."""
+        self._since = {key: since for key, since in self._since.items() if key in keys}

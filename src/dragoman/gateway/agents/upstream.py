@@ -1,0 +1,493 @@
+"""An agent's process as the gateway holds it: a raw relay, so that what we do not know survives.
+
+One process serves the sessions that one principal's clients with one `Introduction` have opened with one agent, or
+one of them alone.  Files and terminals are lent by a `Host` on this machine, or asked of the client that owns the
+workspace; everything else an agent asks is asked of a session, or of the process's `Audience`.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Literal, Protocol
+
+from msgspec import Raw, Struct
+
+from ... import codec
+from ... import schema as s
+from ...client.connecting import Target
+from ...connection import Connection, Request, being_answered
+from ...errors import (
+    AgentStartError,
+    ConnectionClosed,
+    Error,
+    InternalError,
+    MethodNotFound,
+    RequestCancelled,
+    RpcError,
+)
+from ...host.host import Host
+from ...host.permissions.approvals import ApprovalStore
+from ...host.permissions.engine import Preset
+from ...host.permissions.questions import Question
+from ...host.terminals.sandbox.sandbox import Sandbox
+from ...proxy.relaying import Relayed
+from ...roles import ClientRole
+from ...rpc import Method, Reply
+from ...transports import Transport
+from ...transports.translating import TranslatingTransport
+from ..access.principals import PrincipalName, state_of
+from ..log.records import members, optional, raw, session_of, text
+from ..operations.workers import owned
+from ..sessions.host_questions import answer_of, permission_request
+from .audience import Audience
+from .introductions import Introduction, lends
+from .mcp_servers import MESSAGE, AgentServers, Served
+
+log = logging.getLogger("dragoman")
+
+STRANGERS = 64  # sessions of an agent whose updates are kept though they are not known yet
+STRANGER_UPDATES = 64  # of each
+LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
+PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
+COMPLETED = "elicitation/complete"
+TOOL_CALL = b'"tool_call'  # what an update of a call has in it
+START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
+OPEN_TIMEOUT = 120.0  # to open, load or resume a session
+CLOSE_TIMEOUT = 10.0
+CANCEL_TIMEOUT = 5.0  # to answer a request that was cancelled
+
+
+class Hosted(Struct, frozen=True, kw_only=True):
+    """An agent a gateway offers: what starts it, and who lends it files and terminals.
+
+    `isolated` agents, and their commands, run in a sandbox around their principal's workspace, in which `visible`
+    can be read, too;
+    `passes` names methods of an agent's own that clients may call besides those of the protocol and its extensions,
+    whose names begin with an underscore.
+    """
+
+    target: Target
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None  # where its process is started
+    workspace: Literal["host", "client"] = "host"
+    preset: Preset = "ask"
+    sandbox: bool = False
+    process_per: Literal["principal", "session"] = "principal"
+    isolated: bool = False
+    visible: Sequence[str] = ()
+    network: Sequence[str] = ()  # hosts, or hosts with a port, that isolated agents can connect to
+    passes: Sequence[str] = ()
+    state: str | None = None  # where a host keeps its audit log
+
+
+class Party(Served, Protocol):
+    """A session, as the process behind it sees it."""
+
+    def introduction(self) -> Introduction: ...
+    def opened(self) -> None: ...
+    def heard(self, params: dict[str, Raw]) -> None: ...
+    async def asked(self, method: str, params: dict[str, Raw]) -> Raw: ...
+    async def lent(self, method: str, params: dict[str, Raw]) -> Raw: ...
+    async def requested(self, method: str, params: dict[str, Raw]) -> Raw: ...
+    def told(self, method: str, params: Raw) -> None: ...
+    def lost(self) -> None: ...
+
+
+class Upstream:
+    """A running agent; `start` it, `close` it."""
+
+    def __init__(
+        self,
+        name: str,
+        agent: Hosted,
+        principal: PrincipalName,
+        introduction: Introduction,
+        wire: AbstractAsyncContextManager[Transport],
+        ended: "Callable[[Upstream], None]",
+        sandbox: Sandbox,
+    ) -> None:
+        self._name, self.agent, self._principal, self._wire = name, agent, principal, wire
+        self._sandbox = sandbox
+        self.introduction = introduction
+        self.audience = Audience()
+        self.servers = AgentServers(self)  # of MCP, in clients
+        self.greeting: dict[str, Raw] = {}  # its answer to initialize
+        self.offers = s.AgentCapabilities()
+        self.parties: dict[str, Party] = {}  # by the id the agent gave the session
+        self.suggesting: set[str] = set()  # its sessions of next edit suggestions, which have no party
+        self.parties_lost = 0  # how many sessions it had when it ended
+        self.host: Host | None = None
+        self.connection: Connection
+        self._ended = ended
+        self._opening = 0  # sessions that it is just asked for
+        self._strangers: dict[str, list[dict[str, Raw]]] = {}
+        self._running: asyncio.Task[None] | None = None
+        self._way = AsyncExitStack()
+        self._is_ending = False
+
+    @property
+    def is_alive(self) -> bool:
+        return self._running is not None and not self.connection.closed and not self._is_ending
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it runs and nobody would miss what it does just now."""
+        is_used = self.parties or self.suggesting or self._opening or self.audience.is_waiting
+        return self.is_alive and not is_used
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has a session or somebody to hear it, or is just asked for a session."""
+        return bool(self.parties) or bool(self.audience) or self._opening > 0
+
+    async def start(self) -> None:
+        """Start the process and shake hands; raises AgentStartError when that fails."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                await self._start()
+        except TimeoutError:
+            await self.close()
+            raise AgentStartError("the agent does not answer initialize") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        wire = await self._way.enter_async_context(self._wire)
+        self.connection = Connection(TranslatingTransport(wire, "agent"), quiet=True)
+        if self.agent.workspace == "host":
+            self.host = Host(
+                preset=self.agent.preset,
+                asker=self._ask_for_host,
+                sandbox=self._sandbox if self.agent.sandbox or self.agent.isolated else None,
+                state=self.agent.state,
+                audit=None if self.agent.state else False,
+                store=self._approvals(),
+                agent_name=self._name,
+            )
+            self.host.attach(self.connection)
+        after = self.connection.on_close
+        self.connection.on_close = functools.partial(self._over, after)
+        self.connection.answer_with(
+            Relayed(self._requests(), self._unknown), Relayed(self._notifications(), self._unknown_note)
+        )
+        self._running = owned(self.connection.run(), "agent's process", lambda exc: self.connection.hang_up())
+        told = self.introduction.told(self.host.capabilities() if self.host else None)
+        self._told = codec.decode(told, s.InitializeRequest).client_capabilities
+        self.greeting = members(await self.call("initialize", told))
+        self.offers = codec.decode(raw(optional(self.greeting, "agentCapabilities")), s.AgentCapabilities)
+
+    def _approvals(self) -> ApprovalStore | Literal[False]:
+        """What this principal has allowed for longer, which allows nothing to anybody else."""
+        if self.agent.state is None:
+            return False
+        return ApprovalStore(state_of(self._principal, self.agent.state) / "approvals.json")
+
+    async def close(self) -> None:
+        """End the process."""
+        self._is_ending = True
+        if self._running:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        if self.host:
+            await self.host.take_back()
+            self.host.detach()
+        await self._way.aclose()
+
+    # To the agent
+
+    def ask(self, name: str, params: Raw) -> "asyncio.Future[Raw]":
+        """Ask the agent, at once and in the order of all it is told; to cancel the answer takes the request back.
+
+        The answer raises what the agent answered as it was, or ConnectionClosed when it is gone.
+        """
+        return self._submit(name, params, None)[1]
+
+    def _submit(self, name: str, params: Raw, request: Request | None) -> tuple[int, "asyncio.Future[Raw]"]:
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+
+        def settle(reply: Reply) -> None:
+            if answer.done():
+                return
+            if reply.error is None:
+                answer.set_result(reply.result)
+            else:
+                answer.set_exception(_as_answered(reply.error))
+
+        id = self.connection.submit(Method(name, Raw, Raw), params, settle)
+
+        def over(done: "asyncio.Future[Raw]") -> None:
+            self.audience.has(id)
+            if done.cancelled():
+                self.connection.withdraw(id)
+
+        self.audience.expects(id, request)
+        answer.add_done_callback(over)
+        return id, answer
+
+    async def call(self, name: str, params: Raw) -> Raw:
+        """Ask the agent, for the client that is being answered here, and wait for its answer.
+
+        To be cancelled is to have the agent cancel it, and to wait a little for what it answers then.
+        """
+        request = being_answered()
+        id, answer = self._submit(name, params, request)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            if answer.done() or request is None or request.connection.closed:
+                answer.cancel()
+                raise
+            self.connection.hurry(id)
+        try:
+            async with asyncio.timeout(CANCEL_TIMEOUT):
+                return await answer
+        except TimeoutError:
+            raise RequestCancelled() from None
+
+    async def open(self, name: str, params: Raw, party: Party) -> tuple[str, Raw]:
+        """Ask for a new session; what the agent tells of it right after its answer is not lost."""
+        answer: asyncio.Future[tuple[str, Raw]] = asyncio.get_running_loop().create_future()
+        self.servers.add(party)  # which may be asked before the session has an id
+
+        def settle(reply: Reply) -> None:
+            self.audience.has(reply.id)
+            try:
+                if reply.error:
+                    raise _as_answered(reply.error)
+                id = session_of(members(reply.result))
+                if answer.done():  # nobody wants it any more, and nobody but us knows that it is there
+                    self._forgo(id)
+                    return
+                if id in self.parties:
+                    raise InternalError("the agent gave a new session the id of another one")
+                self.adopt(id, party)
+                party.opened()
+                answer.set_result((id, reply.result))
+            except Exception as exc:
+                if not answer.done():
+                    answer.set_exception(exc)
+
+        self.audience.expects(self.connection.submit(Method(name, Raw, Raw), params, settle), being_answered())
+        try:
+            async with self._in_time(name, OPEN_TIMEOUT):
+                return await answer
+        except BaseException:
+            self.servers.forget(party)
+            raise
+
+    async def reopen(self, name: str, params: Raw) -> Raw:
+        """Ask to load or resume a session."""
+        async with self._in_time(name, OPEN_TIMEOUT):
+            return await self._submit(name, params, being_answered())[1]
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self, name: str, seconds: float) -> AsyncIterator[None]:
+        """An agent that does not answer in time is ended: nobody knows what it still does."""
+        self._opening += 1
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            log.error("an agent did not answer %s in %g s; it is ended", name, seconds)
+            await self.close()
+            why = f"the agent did not answer {name} in {seconds:g} s"
+            raise InternalError(why, {"kind": "agent_timeout"}) from None
+        finally:
+            self._opening -= 1
+
+    def adopt(self, id: str, party: Party) -> None:
+        """From now on a session's messages are this party's."""
+        self.parties[id] = party
+        self.servers.add(party)
+        for update in self._strangers.pop(id, ()):
+            party.heard(update)
+
+    async def release(self, id: str) -> None:
+        """Let a session go: its party hears no more, an agent that can close it is told to, loans are taken back.
+
+        An agent that does not answer to that is ended.
+        """
+        self.forget(id)
+        async with self._reclaiming(id):
+            if self.is_alive and self.offers.session_capabilities.close:
+                try:
+                    async with self._in_time("session/close", CLOSE_TIMEOUT):
+                        await self.ask("session/close", raw({"sessionId": id}))
+                except Error as exc:
+                    log.info("an agent did not close a session: %s", exc)
+
+    def can_give_up(self, id: str) -> bool:
+        """Whether another process of this agent can go on with a session that has begun no others."""
+        party, offers = self.parties.get(id), self.offers.session_capabilities
+        is_alone = [whose for whose in self.parties.values() if whose is party] == [party]
+        is_let_go = bool(offers.close) or len(self.parties) == 1
+        return is_alone and is_let_go and bool(offers.resume or self.offers.load_session)
+
+    def forget(self, id: str) -> None:
+        """Hear no more of a session, nor of those that it has begun."""
+        if party := self.parties.pop(id, None):
+            self.servers.forget(party)
+            for child in [child for child, whose in self.parties.items() if whose is party]:
+                del self.parties[child]
+
+    def _forgo(self, id: str) -> None:
+        """Close a session that nobody has."""
+        if self.offers.session_capabilities.close:
+            self._end("session/close", id)
+
+    def stop_suggesting(self, id: str) -> None:
+        """Close a session of next edit suggestions, which nobody wants any more."""
+        self.suggesting.discard(id)
+        self._end("nes/close", id)
+
+    def _end(self, name: str, id: str) -> None:
+        if not self.connection.closed:
+            self.connection.submit(Method(name, Raw, Raw), raw({"sessionId": id}), lambda reply: None)
+
+    def _reclaiming(self, id: str) -> AbstractAsyncContextManager[None]:
+        return self.host.reclaiming(id) if self.host else contextlib.nullcontext()
+
+    def begin_turn(self, id: str) -> None:
+        """A session's next prompt is about to be sent: what was allowed in the last one holds no more."""
+        if self.host:
+            self.host.begin_turn(id)
+
+    def cancel(self, id: str) -> None:
+        """Have the agent stop what it does in a session; what was allowed there is allowed no more."""
+        self.note("session/cancel", raw({"sessionId": id}))
+        if self.host:
+            self.host.withdraw_questions(id)
+
+    def note(self, name: str, params: Raw) -> None:
+        """Tell the agent something; one that does not read is not told."""
+        with contextlib.suppress(Error):
+            self.connection.note(Method(name, Raw, is_request=False), params)
+
+    # From the agent
+
+    def _notifications(self) -> dict[str, Method]:
+        completed = functools.partial(self.audience.completed, COMPLETED)
+        known: dict[str, Callable[[Raw], None]] = {"session/update": self._heard, COMPLETED: completed}
+        known[MESSAGE] = self.servers.tell
+        return {name: _note(name, handler) for name, handler in known.items()}
+
+    def _unknown_note(self, name: str) -> Method:
+        """Whatever else the agent tells: the session it is about, or all clients."""
+
+        def tell(params: Raw) -> None:
+            id = _session_of(params)
+            if id is None:
+                self.audience.tell(name, params)
+            elif party := self.parties.get(id):
+                party.told(name, params)
+
+        return _note(name, tell)
+
+    def _heard(self, params: Raw) -> None:
+        found = members(params)
+        id = session_of(found)
+        if self.host and TOOL_CALL in bytes(found.get("update", b"")):
+            with contextlib.suppress(codec.Invalid):
+                self.host.note_call(codec.decode(params, s.SessionNotification))
+        if party := self.parties.get(id):
+            party.heard(found)
+        elif id in self._strangers or len(self._strangers) < STRANGERS:
+            kept = self._strangers.setdefault(id, [])
+            if len(kept) < STRANGER_UPDATES:
+                kept.append(found)
+
+    def _requests(self) -> dict[str, Method]:
+        lent = {}
+        if self.host:
+            typed, _ = self.host.answers(ClientRole)
+            lent = {name: method for name, method in typed.items() if name.startswith(LENT)}
+        asked = {PERMISSION: self._asked, ELICITATION: self._elicited}
+        return (
+            lent
+            | self.servers.answers()
+            | {name: Method(name, Raw, Raw, handler=handler) for name, handler in asked.items()}
+        )
+
+    async def _asked(self, params: Raw) -> Raw:
+        """Put the agent's own question to people, as it is; the host then takes their yes for what it showed."""
+        found = members(params)
+        answer = await self._party(found).asked(PERMISSION, found)
+        if self.host is None:
+            return answer
+        try:
+            question = codec.decode_params(params, s.RequestPermissionRequest)
+            response = codec.decode(answer, s.RequestPermissionResponse)
+        except codec.Invalid:
+            return answer
+        taken = await self.host.answered(question, response)
+        return answer if taken is response else raw(taken)
+
+    async def _elicited(self, params: Raw) -> Raw:
+        """A question to the user: of a session, or of the request of a client."""
+        found = members(params)
+        if "sessionId" not in found:
+            return await self.audience.asked(self.connection, ELICITATION, params)
+        party = self._party(found)
+        if (id := found.get("elicitationId")) is not None:
+            self.audience.remember(id, party.told)
+        return await party.asked(ELICITATION, found)
+
+    def _unknown(self, name: str) -> Method:
+        """Whatever else the agent asks: of the client that owns the workspace, a session's, or any of its own."""
+
+        async def relay(params: Raw) -> Raw:
+            id = _session_of(params)
+            if name.startswith(LENT):
+                if self.agent.workspace == "host" or not lends(self._told, name):
+                    raise MethodNotFound(data={"method": name})
+                return await self._party(members(params)).lent(name, members(params))
+            if not name.startswith("_"):
+                raise MethodNotFound(data={"method": name})
+            if id is None:
+                return await self.audience.asked(self.connection, name, params)
+            return await self._party(members(params)).requested(name, members(params))
+
+        return Method(name, Raw, Raw, handler=relay)
+
+    def _party(self, found: dict[str, Raw]) -> Party:
+        if (party := self.parties.get(session_of(found))) is None:
+            raise RpcError.of(-32002, "Session not found")
+        return party
+
+    async def _ask_for_host(self, question: Question) -> str | None:
+        """Have the people at a session decide on something the host was asked to do."""
+        party = self.parties.get(question.session_id)
+        if party is None:
+            return None
+        answer = await party.asked(PERMISSION, members(raw(permission_request(question))))
+        return answer_of(answer)
+
+    def _over(self, after: Callable[[], None] | None) -> None:
+        if after:
+            after()
+        parties, self.parties = self.parties, {}
+        self.parties_lost = len(parties)
+        self.servers.over()
+        for party in parties.values():
+            party.lost()
+        self._ended(self)
+
+
+def _as_answered(error: Exception) -> Exception:
+    """An agent's error as a client is told it; one of the wire stays what it is."""
+    if isinstance(error, RpcError):
+        return RpcError.of(error.code, error.message, error.data)
+    return error if isinstance(error, ConnectionClosed) else InternalError(str(error))
+
+
+def _note(name: str, handler: Callable[[Raw], None]) -> Method:
+    return Method(name, Raw, is_request=False, handler=handler)
+
+
+def _session_of(params: Raw) -> str | None:
+    """The session a message is about, whatever it looks like; None for one that is about none."""
+    return text(optional({"params": params}, "params"), "sessionId")

@@ -1,0 +1,194 @@
+"""Sessions of a gateway as lines of JSON, from any engine to any other, every byte as it was.
+
+A session is a line that names it, its card, its records, and a line that seals it; a file holds any number of them.
+"""
+
+import base64
+from collections.abc import AsyncIterator, Iterator
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ...errors import Error
+from ...store.exchange.sealing import START, Seal, Sealing
+from ..operations.retention import forget_session
+from ..sessions.session_record import Card
+from . import logs
+from .engine import Engine, Entry, Origin, Reader, Record
+
+FORMAT = 1
+BATCH = 1024 * 1024  # bytes of records written at a time
+LONGEST = 256 * 1024 * 1024  # bytes of a line; a frame of bytes that are no text takes four thirds of its size
+DAMAGED = b'{"damaged":'
+
+
+class _First(Struct, rename="camel", forbid_unknown_fields=True):
+    dragoman_gateway: int
+    session: str
+
+
+class _Record(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    number: int
+    epoch: int
+    time: float
+    origin: Origin
+    principal: str = ""
+    client: str = ""
+    frame: str | None = None
+    bytes: str | None = None  # in base64, of a frame that is no text
+
+
+_NO_CARD = Raw()
+
+
+class _Line(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    card: Raw = _NO_CARD
+    record: _Record | None = None
+    damaged: int | None = None  # the number of a record that could not be read
+
+
+async def exported(engine: Reader, session: str) -> AsyncIterator[bytes]:
+    """A session as lines; a record that is damaged is named in its place."""
+    fact = await engine.fact("session", session)
+    if fact is None:
+        raise Error(f"there is no session {session}")
+    sealing = Sealing()
+    yield msgspec.json.encode(_First(FORMAT, session))
+    yield sealing.add(msgspec.json.encode(_Line(card=Raw(fact.value))))
+    async for record in logs.records(engine, session):
+        line = _Line(record=_outward(record)) if record.is_whole else _Line(damaged=record.number)
+        yield sealing.add(msgspec.json.encode(line))
+    yield sealing.line()
+
+
+def _outward(record: Record) -> _Record:
+    entry = record.entry
+    said = _Record(record.number, record.epoch, record.time, entry.origin, entry.principal, entry.client)
+    try:
+        said.frame = entry.frame.decode()
+    except UnicodeDecodeError:
+        said.bytes = base64.b64encode(entry.frame).decode()
+    return said
+
+
+async def imported(engine: Engine, file: BinaryIO) -> AsyncIterator[str]:
+    """Take in all sessions of a file, or none and an error that says why; gives their ids.
+
+    The file is read twice: nothing is written before all of it is known to be whole.
+    """
+    start = file.tell()
+    ids = [line.session for _, line in _read(file) if isinstance(line, _First)]
+    if not ids:
+        raise Error("there is no exported session in it")
+    for id in ids:
+        if ids.count(id) > 1 or await engine.fact("session", id):
+            raise Error(f"there is a session {id} already; nothing was taken")
+    file.seek(start)
+    taking: _Taking | None = None
+    try:
+        for _, line in _read(file):
+            match line:
+                case _First():
+                    taking = await _Taking(engine, line.session).begun()
+                case _Line() if taking:
+                    await taking.take(line)
+                case Seal() if taking:
+                    await taking.finish()
+                    yield taking.session
+    except BaseException:
+        for id in ids:
+            await forget_session(engine, id)
+        raise
+
+
+class _Taking:
+    """One session on its way in."""
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self.session = session
+        self._engine = engine
+        self._card = b""
+        self._last = self._size = 0
+        self._records: list[Record] = []
+
+    async def begun(self) -> "_Taking":
+        if await self._engine.last(self.session):  # left by an import that was cut short
+            await self._engine.forget(self.session)
+        return self
+
+    async def take(self, line: _Line) -> None:
+        if line.card:
+            self._card = bytes(line.card)
+        elif line.record is not None:
+            self._add(_inward(line.record))
+        elif line.damaged is not None:
+            frame = logs.damage_frame(self.session, line.damaged)
+            self._add(Record(line.damaged, 0, 0.0, Entry("gateway", frame)))
+        if self._size > BATCH:
+            await self._write()
+
+    def _add(self, record: Record) -> None:
+        self._records.append(record)
+        self._size += len(record.entry.frame)
+
+    async def _write(self) -> None:
+        if self._records:
+            await logs.adopt(self._engine, self.session, self._records, self._last)
+            self._last, self._size, self._records = self._records[-1].number, 0, []
+
+    async def finish(self) -> None:
+        """Write what is left, and only then who has a part in it: from now on the session is there."""
+        await self._write()
+        card = msgspec.json.decode(self._card, type=Card)
+        for principal in (card.principal, *card.roles):
+            await self._engine.put_fact("seat", f"{principal}\n{self.session}", b"")
+        await self._engine.put_fact("session", self.session, self._card)
+
+
+def _inward(said: _Record) -> Record:
+    frame = said.frame.encode() if said.frame is not None else base64.b64decode(said.bytes or "", validate=True)
+    return Record(said.number, said.epoch, said.time, Entry(said.origin, frame, said.principal, said.client))
+
+
+def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | Seal]]:
+    """The lines of an export; raises at the first that is wrong."""
+    sealing: Sealing | None = None
+    expected = 0
+    for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
+        line = whole.rstrip(b"\r\n")
+        try:
+            if sealing is None:
+                first = msgspec.json.decode(line, type=_First)
+                if first.dragoman_gateway > FORMAT:
+                    raise ValueError(f"it is of a newer version ({first.dragoman_gateway})")
+                sealing, expected = Sealing(), 0
+                yield number, first
+            elif line.startswith(START):
+                if msgspec.json.decode(line, type=Seal) != sealing.seal():
+                    raise ValueError("the session before it is not whole")
+                yield number, sealing.seal()
+                sealing = None
+            else:
+                said = msgspec.json.decode(sealing.add(line), type=_Line)
+                _check(said, expected)
+                expected += 1
+                yield number, said
+        except ValueError as exc:  # msgspec's are
+            raise Error(f"line {number} is none of an exported session: {exc}; nothing was taken") from None
+    if sealing is not None:
+        raise Error("the end of the last session is missing; nothing was taken")
+
+
+def _check(line: _Line, expected: int) -> None:
+    """Raise for what no export says: first the card, then records without a gap."""
+    if expected == 0:
+        if not line.card:
+            raise ValueError("its card is missing")
+        msgspec.json.decode(line.card, type=Card)
+        return
+    number = line.record.number if line.record else line.damaged
+    if number != expected:
+        raise ValueError(f"record {expected} is missing")
+    if line.record:
+        _inward(line.record)

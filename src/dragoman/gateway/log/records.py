@@ -1,0 +1,164 @@
+"""What a session's log holds, and messages as bytes of which a gateway changes a member or two.
+
+An update is kept as the very frame clients are sent.  What only the gateway has to remember (prompts and how they
+ended, questions and their answers) stands between them, and no client is ever shown it.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ...envelope import NULL
+from ...errors import InvalidParams, RpcError
+
+SEQ = "dragoman.seq"  # in the `_meta` of an update: its number in the session's log
+AFTER = "dragoman.after"  # of session/resume: the last number the client has seen
+PROMPT = "dragoman.prompt"  # of session/prompt: what tells it from any other, also when it is sent again
+
+_UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":'
+_encode = msgspec.json.Encoder().encode
+_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+# Messages
+
+
+def members(params: Raw) -> dict[str, Raw]:
+    """The members of an object, each as it was written."""
+    try:
+        return _read_members(params)
+    except msgspec.DecodeError:
+        raise InvalidParams("the parameters have to be an object") from None
+
+
+def optional(found: dict[str, Raw], name: str) -> dict[str, Raw]:
+    """The members of a member; none when it is missing, null or anything but an object."""
+    try:
+        return _read_members(found.get(name, b"{}"))
+    except msgspec.DecodeError:
+        return {}
+
+
+def text(found: dict[str, Raw], name: str) -> str | None:
+    """A member that has to be a string, if it is there."""
+    if name not in found:
+        return None
+    try:
+        return msgspec.json.decode(found[name], type=str)
+    except msgspec.DecodeError:
+        raise InvalidParams(f"{name} has to be a string") from None
+
+
+def session_of(found: dict[str, Raw]) -> str:
+    """The session that a message is about."""
+    if (session := text(found, "sessionId")) is None:
+        raise InvalidParams("sessionId is missing")
+    return session
+
+
+def meta(found: dict[str, Raw]) -> dict[str, Raw]:
+    """The members of `_meta`; none when it is anything but an object."""
+    return optional(found, "_meta")
+
+
+def meta_value(found: dict[str, Raw], name: str) -> Any:
+    """A member of `_meta` as what it says."""
+    return msgspec.json.decode(value) if (value := meta(found).get(name)) is not None else None
+
+
+def changed(found: dict[str, Raw], notes: dict[str, Any] | None = None, **values: Any) -> Raw:
+    """The object with some members replaced and notes added to its `_meta`; all else stays as it was written."""
+    if notes:
+        values["_meta"] = {**meta(found), **notes}
+    return Raw(_encode({**found, **values}))
+
+
+def raw(value: Any) -> Raw:
+    """Anything as the bytes of its JSON."""
+    return Raw(_encode(value))
+
+
+# Updates
+
+
+def update_frame(found: dict[str, Raw], session: str, number: int) -> bytes:
+    """An agent's update as it is kept and sent: with the session's public id, and its number."""
+    return b"%b%b}" % (_UPDATE, changed(found, {SEQ: number}, sessionId=session))
+
+
+def is_update(frame: bytes) -> bool:
+    """Whether clients are sent a record; the others are the gateway's own."""
+    return frame.startswith(_UPDATE)
+
+
+def update_params(frame: bytes) -> Raw | None:
+    """What clients are sent of a record; None for one that is the gateway's own."""
+    return Raw(frame[len(_UPDATE) : -1]) if is_update(frame) else None
+
+
+# What only the gateway remembers
+
+
+class Problem(Struct, omit_defaults=True):
+    """An error as an answer."""
+
+    code: int
+    message: str
+    data: Any = None
+
+    @staticmethod
+    def of(error: RpcError) -> "Problem":
+        return Problem(error.code, error.message, error.data)
+
+    def error(self) -> RpcError:
+        return RpcError.of(self.code, self.message, self.data)
+
+
+class Prompted(Struct, tag_field="dragoman", tag="prompted"):
+    """A prompt was accepted."""
+
+    prompt: str
+
+
+class Ended(Struct, tag_field="dragoman", tag="ended"):
+    """How a prompt ended: there is exactly one of these for each."""
+
+    prompt: str
+    result: Raw = NULL
+    error: Problem | None = None
+    interrupted: bool = False
+
+    @property
+    def outcome(self) -> Literal["interrupted", "failed", "answered"]:
+        return "interrupted" if self.interrupted else "failed" if self.error else "answered"
+
+
+class Asked(Struct, tag_field="dragoman", tag="asked"):
+    """The agent asks whoever may answer."""
+
+    ask: str
+    method: str
+    params: Raw
+
+
+class Answered(Struct, tag_field="dragoman", tag="answered"):
+    """A question has its one answer."""
+
+    ask: str
+    result: Raw = NULL
+    error: Problem | None = None
+    by: str = ""  # the principal; empty when it was nobody
+
+
+Own = Prompted | Ended | Asked | Answered
+
+_read_own = msgspec.json.Decoder(Own).decode
+
+
+def own_frame(record: Own) -> bytes:
+    return _encode(record)
+
+
+def read_own(frame: bytes) -> Own:
+    return _read_own(frame)  # type: ignore[no-any-return]

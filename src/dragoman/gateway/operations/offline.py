@@ -1,0 +1,85 @@
+"""A gateway's directory for who works on it while no gateway does."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from pathlib import Path
+
+from ...errors import Error
+from ..log.database import FILE
+from ..log.sqlite import SqliteEngine, SqliteReader
+from .metrics import Metrics
+from .retention import Expired, Expiry, Retention, forget_session
+
+
+@contextlib.contextmanager
+def only_one(directory: Path) -> Iterator[None]:
+    """Hold the directory: two gateways that write the same logs would both be wrong."""
+    fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Error(f"another gateway uses {directory}; stop it, or give this one another --state") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextlib.asynccontextmanager
+async def stopped(directory: Path, *, is_made: bool = False) -> AsyncIterator[SqliteEngine]:
+    """The engine of a gateway that does not run."""
+    if is_made:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        _check(directory)
+    with only_one(directory):
+        engine = SqliteEngine(directory, "power")
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+
+@contextlib.asynccontextmanager
+async def reading(directory: Path) -> AsyncIterator[SqliteReader]:
+    """What a gateway keeps, to be read, whether it runs or not."""
+    _check(directory)
+    reader = SqliteReader(directory)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
+def _check(directory: Path) -> None:
+    if not (directory / FILE).exists():
+        raise Error(f"there is no gateway's log in {directory}; name its directory with --state")
+
+
+async def expire(
+    directory: Path, retention: Retention, principal: str | None, *, is_dry: bool
+) -> AsyncGenerator[Expired, None]:
+    """Delete what is beyond a retention; gives what went, or would go."""
+    async with stopped(directory) as engine:
+
+        async def delete(session: str, _: float) -> bool:
+            await forget_session(engine, session)
+            return True
+
+        expiry = Expiry(engine, Retention(), (), delete, Metrics())
+        if not is_dry:
+            await expiry.clear_away()
+        async for one in expiry.expire(retention, principal, is_dry=is_dry):
+            yield one
+
+
+def retention_of(days: float | None, sessions: int | None, size: int | None) -> Retention:
+    """A retention as the command line says it."""
+    return Retention(seconds=None if days is None else days * 86400, sessions=sessions, bytes=size)
+
+
+def day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))

@@ -1,0 +1,178 @@
+"""Which kept sessions are deleted, and why: by age, by number and by size, for each principal on its own."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Iterable
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..log import summary
+from ..log.engine import Damaged, Engine
+from ..sessions.session_record import Card
+from .metrics import Metrics
+from .workers import owned
+
+log = logging.getLogger("dragoman")
+
+SOON, EVERY = 5.0, 60.0  # seconds until what is kept is looked at, and between two looks
+PAGE = 500  # sessions looked at in one go
+Reason = Literal["age", "count", "bytes"]
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """How much is kept of each principal's sessions; None sets no limit.  What was used last is kept first."""
+
+    seconds: float | None = None  # since a session was last used
+    sessions: int | None = None
+    bytes: int | None = None  # of all their logs together
+
+    def __bool__(self) -> bool:
+        return any(limit is not None for limit in (self.seconds, self.sessions, self.bytes))
+
+
+class Kept(Struct, frozen=True):
+    """A session as far as its deletion is concerned."""
+
+    session: str
+    principal: str
+    updated: float
+    bytes: int
+    is_open: bool = False  # it counts, and stays
+
+
+class Expired(Struct, frozen=True):
+    """A session that is to be deleted, as it was when that was decided."""
+
+    session: str
+    principal: str
+    updated: float
+    bytes: int
+    reason: Reason
+
+
+def expired(kept: Iterable[Kept], retention: Retention, now: float) -> list[Expired]:
+    """The sessions beyond what is kept, the one used longest ago first."""
+    by_principal: dict[str, list[Kept]] = {}
+    for one in kept:
+        by_principal.setdefault(one.principal, []).append(one)
+    found = [one for own in by_principal.values() for one in _expired_of_one(own, retention, now)]
+    return sorted(found, key=lambda one: (one.updated, one.session))
+
+
+def _expired_of_one(own: list[Kept], retention: Retention, now: float) -> Iterable[Expired]:
+    count = size = 0
+    # Open ones first: they stay, so what they take up is taken from the others.
+    for one in sorted(own, key=lambda one: (not one.is_open, -one.updated, one.session)):
+        if not one.is_open and (reason := _reason(one, retention, now, count, size)):
+            yield Expired(one.session, one.principal, one.updated, one.bytes, reason)
+        else:
+            count += 1
+            size += one.bytes
+
+
+def _reason(one: Kept, retention: Retention, now: float, count: int, size: int) -> Reason | None:
+    if retention.seconds is not None and now - one.updated > retention.seconds:
+        return "age"
+    if retention.sessions is not None and count >= retention.sessions:
+        return "count"
+    if retention.bytes is not None and size + one.bytes > retention.bytes:
+        return "bytes"
+    return None
+
+
+async def kept_sessions(
+    engine: Engine, is_open: Container[str], principal: str | None = None
+) -> AsyncIterator[Kept]:
+    """All sessions there are, or those of one principal, a page at a time."""
+    after = ""
+    while page := await engine.facts("session", after=after, limit=PAGE):
+        for id, fact in page.items():
+            after = id
+            card = msgspec.json.decode(fact.value, type=Card)
+            if principal in (None, card.principal):
+                yield Kept(id, card.principal, card.updated, card.bytes, id in is_open)
+
+
+async def forget_session(engine: Engine, id: str) -> None:
+    """Delete all that is kept of a session: who has a part in it, what is known of it, its log.
+
+    It may be cut short at any moment; `Engine.doomed` names it then, and calling this again finishes it.
+    """
+    await engine.doom(id)  # whatever happens now, somebody will finish it
+    for principal in await _parties(engine, id):
+        await engine.drop_fact("seat", f"{principal}\n{id}")
+    for kind in ("session", *summary.KINDS):
+        await engine.drop_fact(kind, id)
+    await engine.forget(id)
+
+
+async def _parties(engine: Engine, id: str) -> Iterable[str]:
+    """Who has a part in a session: its card says so, and where that is damaged, what else is known."""
+    try:
+        fact = await engine.fact("session", id)
+    except Damaged:
+        seats = [key.partition("\n") for key in await engine.facts("seat")]
+        return [principal for principal, _, session in seats if session == id]
+    if fact is None:
+        return ()
+    card = msgspec.json.decode(fact.value, type=Card)
+    return (card.principal, *card.roles)
+
+
+class Expiry:
+    """Deletes what is beyond the retention, now and then; `delete` is given a session and when it was last used."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        retention: Retention,
+        is_open: Container[str],
+        delete: Callable[[str, float], Awaitable[bool]],
+        metrics: Metrics,
+    ) -> None:
+        self.retention = retention
+        self._engine, self._is_open, self._delete, self._metrics = engine, is_open, delete, metrics
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, _: object = None) -> None:
+        """Look again and again; a round that fails is followed by others."""
+        self._task = owned(self._run(), "retention", self.begin)
+
+    async def end(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        pause = SOON
+        while True:
+            await asyncio.sleep(pause)
+            await self.clear_away()
+            pause = EVERY
+
+    async def clear_away(self) -> None:
+        """Finish deletions that were cut short, and delete what is beyond the retention."""
+        for id in await self._engine.doomed():
+            await forget_session(self._engine, id)
+        if self.retention and (gone := [one async for one in self.expire(self.retention)]):
+            log.info("%d sessions beyond the retention were deleted", len(gone))
+
+    async def make_room(self, principal: str) -> None:
+        """Delete what is beyond the retention of one principal."""
+        if self.retention:
+            async for _ in self.expire(self.retention, principal):
+                pass
+
+    async def expire(
+        self, retention: Retention, principal: str | None = None, *, is_dry: bool = False
+    ) -> AsyncGenerator[Expired, None]:
+        """Delete what is beyond a retention, of everybody or of one principal; gives what went, or would go."""
+        kept = [one async for one in kept_sessions(self._engine, self._is_open, principal)]
+        for one in expired(kept, retention, time.time()):
+            if is_dry or await self._delete(one.session, one.updated):
+                if not is_dry:
+                    self._metrics.expired.add(1, one.reason)
+                yield one

@@ -1,0 +1,1 @@
+"""Hosted sessions: their viewers, turns, questions and history."""

@@ -1,0 +1,230 @@
+"""The agent behind a session, whichever process it is: started, told of the session again, and asked."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ... import schema as s
+from ...errors import ConnectionClosed, Error, InvalidParams, RpcError
+from ...foundation.places import Place
+from ...transcript import Message, ToolCallEntry, Transcript
+from ..access.workspaces import directories_of
+from ..agents.upstream import Party, Upstream
+from ..log.logs import records
+from ..log.records import changed, members, optional, raw, update_params
+from .history import History
+from .services import Desk
+from .session_record import Card
+
+log = logging.getLogger("dragoman")
+
+PRIMER = 32 * 1024  # characters of an earlier conversation told to an agent that has forgotten it
+STORY = 10_000  # records looked through for them
+
+
+Ready = tuple[Upstream, str, Sequence[Any]]  # an agent, what it calls the session, what it has to be reminded of
+
+
+class Link:
+    """Leads from one session, which is a `Party`, to its agent."""
+
+    def __init__(self, id: str, card: Card, party: Party, history: History, desk: Desk) -> None:
+        self._id, self._card, self._party, self._history, self._desk = id, card, party, history, desk
+        self.upstream: Upstream | None = None
+        self.is_swallowing = False  # the agent tells what is in the log already
+        self._primer: list[Any] = []
+        self._linking = asyncio.Lock()
+        self._stays_with: Upstream | None = None  # no other process of the agent's takes the session
+
+    @property
+    def is_up(self) -> bool:
+        """Whether an agent has the session open."""
+        return self.upstream is not None and self.upstream.is_alive
+
+    async def open(self, upstream: Upstream) -> Raw:
+        """Have an agent open the session; gives what it answers."""
+        with self._places(upstream) as places:
+            id, result = await upstream.open("session/new", raw(self._party.servers.told()), self._party)
+            await self._use(upstream, id, places)
+        return result
+
+    async def ready(self, *, may_move: bool = False) -> Ready:
+        """The agent, started and told of the session again if need be; and what it has to be reminded of.
+
+        With `may_move`, which is for when it has nothing to do in the session, that may go to a process that knows
+        the clients who are there now.
+        """
+        async with self._linking:
+            if may_move and self.upstream and self._is_to_move(self.upstream):
+                await self._move(self.upstream)
+            upstream = self.upstream
+            if upstream is None or not upstream.is_alive:
+                upstream = await self._process()
+                if not await self._is_gone_on_with(upstream):
+                    await self.open(upstream)
+                    self._primer = await self._reminder()
+                await self._desk.save_card(self._id, self._card)
+            return upstream, self._card.upstream, self._primer
+
+    def _is_to_move(self, upstream: Upstream) -> bool:
+        """Whether nobody is here any more of whom a process was told, and the session can go on in another one."""
+        if not upstream.is_alive or upstream is self._stays_with:
+            return False
+        if self._party.introduction() == upstream.introduction:
+            return False
+        return upstream.can_give_up(self._card.upstream)
+
+    async def _move(self, upstream: Upstream) -> None:
+        """Have the session closed in one process and gone on with in another; it stays where that is refused."""
+        told, id = self._card.introduction, self._card.upstream
+        try:
+            other = await self._process()
+        except Error as exc:  # there is no room for one more, or it does not start
+            log.info("a session stays with its agent's process: %s", exc)
+            self._card.introduction = told
+            return
+        self.upstream = None
+        await upstream.release(id)
+        if not await self._is_gone_on_with(other):
+            self._card.introduction, self._stays_with = told, upstream
+            await self._is_gone_on_with(upstream)
+        elif not upstream.offers.session_capabilities.close:
+            await self._desk.finish(upstream.close())
+
+    async def about(self, name: str, found: dict[str, Raw]) -> Raw:
+        """Ask the agent something about the session without opening it there."""
+        upstream = self.upstream
+        if upstream is None or not upstream.is_alive:
+            upstream = await self._process()
+        return await upstream.call(name, changed(found, sessionId=self._card.upstream))
+
+    async def fork(self, party: Party) -> tuple[Upstream, str, Raw]:
+        """Have the agent open a copy of the session, which is another party's."""
+        upstream, id, _ = await self.ready()
+        return upstream, *await upstream.open("session/fork", changed(party.servers.told(), sessionId=id), party)
+
+    async def adopt(self, upstream: Upstream, id: str) -> None:
+        """Go on with a session that an agent has opened already."""
+        with self._places(upstream) as places:
+            await self._use(upstream, id, places)
+
+    async def _process(self) -> Upstream:
+        card = self._card
+        card.introduction = self._party.introduction()
+        return await self._desk.processes.get(card.agent, card.principal, card.introduction, self._id)
+
+    def reminded(self) -> None:
+        """The agent has been told what it had to be reminded of."""
+        self._primer = []
+
+    async def forward(self, name: str, found: dict[str, Raw]) -> Raw:
+        """Ask the agent something about this session."""
+        upstream, id, _ = await self.ready()
+        return await upstream.call(name, changed(found, sessionId=id))
+
+    def tell(self, name: str, found: dict[str, Raw]) -> None:
+        """Tell the agent something about this session, if it has it open."""
+        if self.upstream and self.upstream.is_alive:
+            self.upstream.note(name, changed(found, sessionId=self._card.upstream))
+
+    async def close(self, *, is_told: bool) -> None:
+        """Let the agent go, and tell it so unless it ends anyway."""
+        upstream, self.upstream = self.upstream, None
+        if upstream and is_told:
+            await upstream.release(self._card.upstream)
+        elif upstream:
+            upstream.forget(self._card.upstream)
+
+    async def _is_gone_on_with(self, upstream: Upstream) -> bool:
+        """Have an agent that can resume or load the session do so; false for one that cannot, or has forgotten."""
+        id, offers = self._card.upstream, upstream.offers
+        way = "session/resume" if offers.session_capabilities.resume else "session/load"
+        if not id or not (offers.session_capabilities.resume or offers.load_session):
+            return False
+        with self._places(upstream) as places:
+            upstream.adopt(id, self._party)
+            self.is_swallowing = True
+            try:
+                result = await upstream.reopen(way, changed(self._party.servers.told(), sessionId=id))
+            except RpcError as exc:
+                log.info("an agent cannot go on with a session: %s", exc)
+                upstream.forget(id)
+                return False
+            except BaseException:
+                upstream.forget(id)
+                raise
+            finally:
+                self.is_swallowing = False
+            await self._use(upstream, id, places)
+        self._tell_options(optional({"result": result}, "result"))
+        return True
+
+    def _tell_options(self, answer: dict[str, Raw]) -> None:
+        """Tell the clients which options the session has in this process, where others are known so far."""
+        known, options = members(self._card.state).get("configOptions"), answer.get("configOptions")
+        if options is not None and msgspec.json.decode(options) != msgspec.json.decode(known or b"null"):
+            update = raw({"sessionUpdate": "config_option_update", "configOptions": options})
+            self._party.heard({"sessionId": raw(self._card.upstream), "update": update})
+
+    @contextmanager
+    def _places(self, upstream: Upstream) -> Iterator[Sequence[Place]]:
+        """The session's directories, opened before the agent hears of them; none where its client lends them."""
+        card, workspaces = self._card, self._desk.workspaces
+        with ExitStack() as opened:
+            if not upstream.host:
+                yield ()
+                return
+            cwd, *further = directories_of(members(card.opening))
+            places = [opened.enter_context(workspaces.open(card.principal, cwd, card.cwd))]
+            yield places + [opened.enter_context(workspaces.open(card.principal, path)) for path in further]
+
+    async def _use(self, upstream: Upstream, id: str, places: Sequence[Place]) -> None:
+        """From now on an agent's session is this one; when it cannot be lent what it needs it is let go again."""
+        self.upstream, self._card.upstream = upstream, id
+        try:
+            await self._lend(upstream, places)
+        except BaseException:
+            self.upstream = None
+            self._desk.start(upstream.release(id))
+            raise
+
+    async def _lend(self, upstream: Upstream, places: Sequence[Place]) -> None:
+        if upstream.host is None:
+            return
+        try:
+            await upstream.host.lend_places(self._card.upstream, places)
+        except (RpcError, ConnectionClosed):
+            raise
+        except Error as exc:
+            raise InvalidParams(str(exc)) from None
+
+    async def _reminder(self) -> list[Any]:
+        """What was said so far, the latest of it, for an agent that does not know."""
+        transcript, start = Transcript(), max(0, self._history.durable - STORY)
+        async for record in records(self._desk.engine, self._id, start):
+            if (params := update_params(record.entry.frame)) is not None:
+                transcript.apply(_readable(params))
+        lines = []
+        for entry in transcript.entries:
+            if isinstance(entry, Message) and entry.speaker != "thought":
+                lines.append(f"{entry.speaker}: {entry.text}")
+            elif isinstance(entry, ToolCallEntry):
+                lines.append(f"tool: {entry.title} ({entry.status})")
+        story = "\n".join(lines)[-PRIMER:]
+        return (
+            [{"type": "text", "text": f"(The conversation so far, for you to go on with)\n{story}"}]
+            if story
+            else []
+        )
+
+
+def _readable(params: Raw) -> Any:
+    try:
+        return msgspec.json.decode(params, type=s.SessionNotification).update
+    except msgspec.DecodeError:
+        return s.AgentThoughtChunk(content=s.TextContent(text=""))

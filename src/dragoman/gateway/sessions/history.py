@@ -1,0 +1,117 @@
+"""A session's log as its one writer sees it.
+
+A record has its number as soon as it is added, so an update can carry it.  What is added while some are being
+written goes with the next write.  Nobody is told of a record before it is durable.  A write that fails breaks the
+log: nothing more is added until `mend` says what it really holds.
+"""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Sequence
+
+from ...errors import Error, InternalError
+from ..log import logs
+from ..log.engine import Engine, Entry, Lease, Origin
+from ..operations.metrics import Metrics
+from ..operations.workers import owned
+
+Publish = Callable[[int, Sequence[Entry]], None]
+Told = Callable[[Error | None], None]
+
+
+class History:
+    """Adds to one log; `publish` is called with what has become durable, `broke` if that can no longer be."""
+
+    def __init__(
+        self, engine: Engine, lease: Lease, last: int, metrics: Metrics, publish: Publish, broke: Callable[[], None]
+    ) -> None:
+        self.last = self.durable = last
+        self.broken: Error | None = None
+        self.waiting = 0  # bytes that are not durable yet
+        self._engine, self._lease, self._metrics = engine, lease, metrics
+        self._publish, self._broke = publish, broke
+        self._added: list[Entry] = []
+        self._waiters: list[tuple[int, int, Told]] = []  # a heap: who waits for the lowest number comes first
+        self._count = itertools.count()
+        self._writer: asyncio.Task[None] | None = None
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease
+
+    def add(self, origin: Origin, make: Callable[[int], bytes], principal: str = "", client: str = "") -> int:
+        """Add a record, made with its number, which is given back; it is written soon."""
+        if self.broken:
+            raise self.broken
+        number = self.last + 1
+        frame = make(number)
+        self.last = number
+        self._added.append(Entry(origin, frame, principal, client))
+        self.waiting += len(frame)
+        if self._writer is None:
+            self._writer = owned(self._write(), "session log", self._break)
+        return number
+
+    def then(self, number: int, tell: Told) -> None:
+        """Call `tell` once a record is durable, with nothing, or with what keeps it from that."""
+        if number <= self.durable or self.broken:
+            tell(None if number <= self.durable else self.broken)
+        else:
+            heapq.heappush(self._waiters, (number, next(self._count), tell))
+
+    async def settled(self, number: int | None = None) -> None:
+        """Wait until a record, by default the last, is durable; raises what keeps it from that."""
+        settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(broken: Error | None) -> None:
+            if not settled.done():
+                settled.set_exception(broken) if broken else settled.set_result(None)
+
+        self.then(self.last if number is None else number, tell)
+        await settled
+
+    async def close(self) -> None:
+        """Let what was added become durable."""
+        if self._writer:
+            await asyncio.wait([self._writer])
+
+    def found(self, entries: Sequence[Entry]) -> None:
+        """A log that broke holds more than was acknowledged: tell what it holds."""
+        first, self.durable = self.durable + 1, self.durable + len(entries)
+        self.last = self.durable
+        if entries:
+            self._publish(first, entries)
+
+    def mend(self, lease: Lease, last: int) -> None:
+        """Go on after a break, behind the last record the log has."""
+        self._lease, self.last, self.durable, self.broken, self.waiting = lease, last, last, None, 0
+
+    async def _write(self) -> None:
+        while self._added:
+            entries, self._added = self._added, []
+            began = time.perf_counter()
+            try:
+                await logs.append(self._engine, self._lease, entries, self.durable)
+            except Error as exc:
+                self._break(exc)
+                return
+            self._metrics.append_seconds.observe(time.perf_counter() - began)
+            self._metrics.appended.add(len(entries))
+            self.waiting -= sum(len(entry.frame) for entry in entries)
+            first, self.durable = self.durable + 1, self.durable + len(entries)
+            self._publish(first, entries)
+            self._wake()
+        self._writer = None
+
+    def _break(self, why: Exception) -> None:
+        self.broken = why if isinstance(why, Error) else InternalError(f"the log failed: {type(why).__name__}")
+        self._writer, self._added = None, []
+        self._broke()
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters and (self.broken or self._waiters[0][0] <= self.durable):
+            number, _, tell = heapq.heappop(self._waiters)
+            tell(None if number <= self.durable else self.broken)

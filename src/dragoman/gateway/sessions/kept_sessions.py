@@ -1,0 +1,141 @@
+"""Sessions as what is kept: listed, named, archived, forked and deleted, whether they are open or not.
+
+Each part asks the agent where it is the agent's to say, and keeps what that answers beside the session's log.
+"""
+
+import contextlib
+import math
+from datetime import UTC, datetime
+from typing import Protocol
+
+from msgspec import Raw
+
+from ... import schema as s
+from ...errors import InvalidParams, InvalidRequest, ResourceNotFound
+from ..access.principals import PrincipalName
+from ..gateway import PAGE, Gateway
+from ..log.records import members, raw, session_of, text
+from .hosted_session import Shared
+from .session_record import Listed
+from .viewer import Role, Visitor
+
+ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
+
+
+class Keeper(Visitor, Protocol):
+    """The client's connection, as this needs it."""
+
+    gateway: Gateway
+    agent: str
+
+    @property
+    def name(self) -> PrincipalName: ...
+    async def must_be(self, id: str, needed: Role) -> None: ...
+    async def having(self, found: dict[str, Raw], needed: Role) -> Shared: ...
+    def forked(self, shared: Shared, result: Raw) -> Raw: ...
+
+
+class KeptSessions:
+    """What a client may do with the sessions that are kept."""
+
+    def __init__(self, client: Keeper) -> None:
+        self._client, self._gateway = client, client.gateway
+
+    async def list(self, asked: s.ListSessionsRequest) -> Raw:
+        place = _place(asked.cursor)
+        if (wanted := ARCHIVED.get(asked.archived or "exclude")) is None:
+            raise InvalidParams(f"archived is one of {', '.join(ARCHIVED)}")
+        found = [
+            (id, card)
+            for id, card in await self._gateway.listed(self._client.name)
+            if card.agent == self._client.agent
+            and asked.cwd in (None, card.cwd)
+            and card.archived in wanted
+            and (-card.updated, id) > place
+        ]
+        more = {"nextCursor": _cursor(*found[PAGE - 1])} if len(found) > PAGE else {}
+        return raw({"sessions": [_shown(id, card) for id, card in found[:PAGE]], **more})
+
+    async def delete(self, params: Raw) -> Raw:
+        """Forget a session for good; one that is not there, or is not this client's, is forgotten already."""
+        id = session_of(members(params))
+        with contextlib.suppress(ResourceNotFound):
+            await self._client.must_be(id, "admin")
+            await self._gateway.delete(id)
+        return raw({})
+
+    async def status(self, params: Raw) -> Raw:
+        """Whether a session is open, which the agent says of one that it has open."""
+        found = members(params)
+        id = session_of(found)
+        await self._gateway.known(id, self._client.name)
+        shared = self._gateway.live.get(id)
+        if shared is None:
+            return raw({"status": "saved"})
+        return await shared.link.about("session/status", found) if shared.link.is_up else raw({"status": "open"})
+
+    async def set_title(self, params: Raw) -> Raw:
+        found = members(params)
+        shared = await self._client.having(found, "editor")
+        result = await shared.link.forward("session/set_title", found)
+        shared.card.title = text(members(result), "title")
+        await self._gateway.save_card(shared.id, shared.card)
+        return result
+
+    async def archive(self, params: Raw) -> Raw:
+        """Put a session away: it is closed, and listed only where archived ones are asked for."""
+        shared, result = await self._put("session/archive", params, is_archived=True)
+        await self._gateway.close(shared)
+        return result
+
+    async def unarchive(self, params: Raw) -> Raw:
+        was_open = session_of(members(params)) in self._gateway.live
+        shared, result = await self._put("session/unarchive", params, is_archived=False)
+        if not was_open:
+            await self._gateway.close(shared)
+        return result
+
+    async def _put(self, name: str, params: Raw, *, is_archived: bool) -> tuple[Shared, Raw]:
+        found = members(params)
+        shared = await self._client.having(found, "admin")
+        result = raw({})
+        with contextlib.suppress(
+            ResourceNotFound
+        ):  # an agent that has forgotten the session has nothing to put away
+            result = await shared.link.about(name, found)
+        shared.card.archived = is_archived
+        await self._gateway.save_card(shared.id, shared.card)
+        return shared, result
+
+    async def fork(self, params: Raw) -> Raw:
+        """Open a copy of a session, with its whole history."""
+        found = members(params)
+        source = await self._client.having(found, "admin")
+        if source.card.principal != self._client.name:  # the copy is in the owner's process
+            raise InvalidRequest("only its owner forks a session", {"kind": "role", "needed": "owner"})
+        return self._client.forked(*await self._gateway.fork(source, found, self._client))
+
+
+def _shown(id: str, card: Listed) -> dict[str, object]:
+    moment = datetime.fromtimestamp(card.updated, UTC).isoformat().replace("+00:00", "Z")
+    further: dict[str, object] = {"archived": True} if card.archived else {}
+    further |= {"title": card.title} if card.title is not None else {}
+    if directories := members(card.opening).get("additionalDirectories"):
+        further["additionalDirectories"] = directories
+    return {"sessionId": id, "cwd": card.cwd, "updatedAt": moment, **further}
+
+
+def _cursor(id: str, card: Listed) -> str:
+    """Where a page of a list ends: behind a session as it was then, so that none is skipped when others move."""
+    return f"{card.updated!r} {id}"
+
+
+def _place(cursor: str | None) -> tuple[float, str]:
+    """Where the next page begins, as the list is sorted."""
+    if cursor is None:
+        return -math.inf, ""
+    try:
+        updated, id = cursor.split(" ")
+        return -float(updated), id
+    except ValueError:
+        raise InvalidParams("not a cursor of ours") from None

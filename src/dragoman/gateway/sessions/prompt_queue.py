@@ -1,0 +1,388 @@
+"""The prompts of one session: first come, first served, one at a time, each with exactly one outcome.
+
+A prompt is known by a key, its client's or ours.  One that is sent again never runs again: whoever sends it gets
+the outcome of the first.  A turn belongs to the session, not to the connection it came over: who hangs up cancels
+nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ...errors import (
+    AGENT_STOPPED,
+    ConnectionClosed,
+    Error,
+    InternalError,
+    InvalidParams,
+    ResourceNotFound,
+    RpcError,
+)
+from ..access.quotas import draining, exceeded
+from ..agents.upstream import Upstream
+from ..log.records import PROMPT, Ended, Problem, Prompted, changed, meta_value, own_frame, raw, update_frame
+from ..log.summary import Summary
+from ..operations.tracing import TRACE, describe, onward, span
+from ..operations.workers import owned
+from .agent_link import Link, Ready
+from .history import History
+from .outcomes import Outcomes, Turn, interruption
+from .questions import Asks
+from .services import Desk
+from .viewer import Visitor
+
+log = logging.getLogger("dragoman")
+
+MAX_KEY = 200
+CANCELLED = raw({"stopReason": "cancelled"})
+CLOSING = 5.0  # seconds a turn has to end when its session is closed
+
+
+class Turns:
+    """Takes prompts and runs them in order; `link` leads to the agent, `moved` is called when the queue has."""
+
+    def __init__(
+        self,
+        session: str,
+        history: History,
+        summary: Summary,
+        asks: Asks,
+        desk: Desk,
+        *,
+        link: Link,
+        moved: Callable[[], None],
+    ) -> None:
+        self.running: Turn | None = None
+        self.outcomes = Outcomes(session, history, desk.engine, desk.metrics)
+        self._session, self._history, self._summary, self._asks = session, history, summary, asks
+        self._desk, self._limits, self._metrics = desk, desk.limits, desk.metrics
+        self._link, self._moved = link, moved
+        self._queue: deque[Turn] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._starting: asyncio.Future[Ready] | None = None  # the agent, before a turn has it
+        self._upstream: tuple[Upstream, str] | None = None  # where the running turn is known
+        self._is_closed = False
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.outcomes.open) or self.running is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the turn that runs is to end: nobody is asked anything on its behalf."""
+        return self.running is not None and self.running.cancelled.is_set()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the turn that runs has its outcome already: nothing that is still said of it is heard."""
+        return self.running is not None and self.running.is_ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session is being closed and no turn runs any more: nothing more is heard."""
+        return self._is_closed and self.running is None
+
+    def is_of(self, visitor: Visitor) -> bool:
+        """Whether the turn that runs was asked for by this client."""
+        running = self.running
+        return running is not None and (running.principal, running.client) == (visitor.name, visitor.client)
+
+    @property
+    def waiting(self) -> list[Turn]:
+        return list(self._queue)
+
+    def prompt(self, key: str, found: dict[str, Raw], visitor: Visitor) -> "asyncio.Future[tuple[int, Ended]]":
+        """Have a prompt answered: where its outcome stands in the log, and what it is."""
+        if turn := self.outcomes.open.get(key):
+            return turn.outcome
+        if (number := self._summary.ended.get(key)) is not None:
+            return owned(self.outcomes.read(number), "outcome", lambda exc: None)
+        return self._accept(key, found, visitor).outcome
+
+    def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> Turn:
+        if self._is_closed:
+            raise ResourceNotFound("Session not found", {"sessionId": self._session})
+        if self._desk.is_draining:
+            raise draining()
+        if len(self._queue) >= self._limits.queue:
+            raise exceeded("queue", self._limits.queue)
+        _content(found)
+        prompted = Prompted(key)
+        turn = Turn(key, found, visitor)
+        turn.number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
+        self.outcomes.open[key] = turn
+        self._queue.append(turn)
+        self._moved()
+        self._go_on()
+        return turn
+
+    # Cancelling
+
+    def cancel(self, visitor: Visitor) -> None:
+        """Cancel the turn that runs, and what this client has waiting."""
+        for turn in list(self._queue):
+            if (turn.principal, turn.client) == (visitor.name, visitor.client):
+                self._drop(turn)
+        if self.running:
+            self._stop(self.running)
+
+    def cancel_all(self) -> None:
+        """Cancel what runs and what waits."""
+        for turn in list(self._queue):
+            self._drop(turn)
+        if self.running:
+            self._stop(self.running)
+
+    def cancel_one(self, key: str) -> bool:
+        """Cancel one prompt, waiting or running; false when there is none."""
+        turn = self.outcomes.open.get(key)
+        if turn is None:
+            return False
+        if turn is self.running:
+            self._stop(turn)
+        else:
+            self._drop(turn)
+        return True
+
+    def _drop(self, turn: Turn, ended: Ended | None = None) -> None:
+        if turn in self._queue:  # else it has just ended
+            self._queue.remove(turn)
+            self.outcomes.end(turn, ended or Ended(turn.key, CANCELLED))
+            self._moved()
+
+    def _stop(self, turn: Turn) -> None:
+        turn.cancelled.set()
+        self._asks.cancel_all()
+        if self._upstream:
+            upstream, id = self._upstream
+            upstream.cancel(id)
+
+    # The end
+
+    async def finished(self) -> None:
+        """Wait until no prompt runs or waits."""
+        await self.outcomes.all_told()
+
+    async def close(self, *, is_last: bool) -> None:
+        """End what runs and what waits: cancelled with its session, interrupted with the gateway (`is_last`)."""
+        self._is_closed = True
+        if not is_last:
+            self.cancel_all()
+            if self._worker:
+                await asyncio.wait([self._worker], timeout=CLOSING)
+        for turn in list(self._queue):
+            self._drop(turn, _cut_short(turn))
+        if self._worker:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+        if self._starting:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        await self.outcomes.all_told()
+
+    async def settle_broken(self) -> None:
+        """The log has broken: nothing more is run, and every prompt is told its outcome."""
+        self._queue.clear()
+        if self.running:
+            self._stop(self.running)
+        await self.outcomes.settle_broken()
+
+    # Running
+
+    def _go_on(self) -> None:
+        if self._worker is None and self._queue:
+            self._worker = owned(self._work(), "turns", self._died)
+
+    def _died(self, exc: Exception) -> None:
+        """Give the turn that was running its outcome, and go on with the others."""
+        turn, self.running, self._upstream, self._worker = self.running, None, None, None
+        if turn:
+            self.outcomes.end(turn, Ended(turn.key, error=_failure(exc)))
+        self._go_on()
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                self.running = turn = self._queue.popleft()
+                self._moved()
+                with span("turn", {"dragoman.session": self._session}, _trace(turn.found)):
+                    ended = await self._run(turn)
+                    describe(outcome=ended.outcome)
+                self.running = None
+                self.outcomes.end(turn, ended)
+        except asyncio.CancelledError:  # the session or the gateway ends in the middle of a turn
+            if self.running:
+                await self._wind_up()
+                self.outcomes.end(self.running, _cut_short(self.running))
+            self.running = None
+            raise
+        self._worker = None
+        self._moved()
+
+    async def _run(self, turn: Turn) -> Ended:
+        try:
+            return Ended(turn.key, await self._ask_agent(turn))
+        except ConnectionClosed as exc:
+            await self._wind_up()
+            why = str(exc).partition("; its stderr")[0]
+            return Ended(turn.key, error=interruption(why), interrupted=True)
+        except RpcError as exc:
+            return Ended(turn.key, error=Problem.of(exc))
+        except Error as exc:  # the agent does not start, the log cannot be written
+            return Ended(turn.key, error=Problem.of(InternalError(str(exc))))
+        except Exception as exc:
+            log.exception("a turn of session %s failed", self._session)
+            await self._wind_up()
+            return Ended(turn.key, error=_failure(exc))
+
+    async def _ask_agent(self, turn: Turn) -> Raw:
+        await self._history.settled(turn.number)
+        if turn.cancelled.is_set():
+            return CANCELLED
+        if (ready := await self._ready(turn)) is None:
+            return CANCELLED
+        upstream, id, primer = ready
+        blocks = _content(turn.found)
+        for block in blocks:
+            update = raw({"sessionUpdate": "user_message_chunk", "content": block})
+            self._tell("client", {"sessionId": raw(""), "update": update}, turn.principal, turn.client)
+        await self._history.settled()
+        if turn.cancelled.is_set():  # the agent never knows of it
+            return CANCELLED
+        found = {**turn.found, "prompt": raw([*primer, *blocks])} if primer else turn.found
+        self._link.reminded()
+        return await self._answered(turn, upstream, id, changed(found, onward(), sessionId=id))
+
+    async def _ready(self, turn: Turn) -> Ready | None:
+        """The agent; None when the turn is cancelled before, while the agent goes on to start for the next one."""
+        if self._starting is None or self._starting.done():  # how it went then does not count by now
+            self._starting = asyncio.ensure_future(self._link.ready(may_move=True))
+            self._starting.add_done_callback(_look)
+        await _first(self._starting, turn, None)
+        if turn.cancelled.is_set():
+            return None
+        started, self._starting = self._starting, None
+        return started.result()
+
+    async def _answered(self, turn: Turn, upstream: Upstream, id: str, params: Raw) -> Raw:
+        """What the agent answers to a prompt; an agent that does not stop when it is told to is ended."""
+        upstream.begin_turn(id)
+        asking = upstream.ask("session/prompt", params)
+        self._upstream = upstream, id  # from here on to cancel is to tell the agent
+        try:
+            await _first(asking, turn, self._limits.turn_seconds)
+            is_late = not turn.cancelled.is_set()
+            if not asking.done():
+                if is_late:
+                    self._stop(turn)
+                await asyncio.wait([asking], timeout=self._limits.cancel_seconds)
+                if not asking.done():
+                    log.error("an agent did not stop in %g s; it is ended", self._limits.cancel_seconds)
+                    await self._desk.finish(upstream.close())
+                if is_late:
+                    raise exceeded("turn_seconds", self._limits.turn_seconds)
+                if not asking.done() or isinstance(asking.exception(), ConnectionClosed):
+                    await self._wind_up()
+                    return CANCELLED
+            if _has_stopped(asking):  # its process is about to go, and the next prompt is for another one
+                await self._desk.finish(upstream.close())
+                raise ConnectionClosed("the agent stopped")
+            return asking.result()
+        finally:
+            self._upstream = None
+            asking.cancel()
+            _look(asking)  # another outcome may have come first
+
+    async def _wind_up(self) -> None:
+        """The agent is gone in the middle: say so of everything that was under way, and run nothing again."""
+        self._asks.cancel_all()
+        with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
+            await self._history.settled()
+            for failure in self._summary.failures():
+                self._tell("gateway", failure)
+
+    def _tell(self, origin: Any, found: dict[str, Raw], principal: str = "", client: str = "") -> None:
+        self._history.add(origin, lambda number: update_frame(found, self._session, number), principal, client)
+
+    def heard(self) -> None:
+        """The agent has told something of what it does."""
+        if self.running and not self.running.is_answered:
+            self.running.is_answered = True
+            self._metrics.first_update_seconds.observe(time.monotonic() - self.running.began)
+
+
+async def _first(waited_for: "asyncio.Future[Any]", turn: Turn, seconds: float | None) -> None:
+    """Wait until something is done, or the turn is cancelled, or time is over."""
+    stopping = asyncio.ensure_future(turn.cancelled.wait())
+    both: set[asyncio.Future[Any]] = {waited_for, stopping}
+    try:
+        await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+
+
+def _has_stopped(asked: "asyncio.Future[Any]") -> bool:
+    """Whether an agent answered that it was told to stop."""
+    exc = asked.exception()
+    return isinstance(exc, RpcError) and isinstance(exc.data, dict) and exc.data.get("kind") == AGENT_STOPPED
+
+
+def _look(done: "asyncio.Future[Any]") -> None:
+    """Take note of how something went that perhaps nobody waits for any more."""
+    if not done.cancelled():
+        done.exception()
+
+
+def key_of(found: dict[str, Raw], visitor: Visitor) -> str:
+    """What a prompt is known by: what its client calls it, among all that the same principal ever sent."""
+    key = meta_value(found, PROMPT)
+    if key is None:
+        key = secrets.token_hex(12)
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
+        raise InvalidParams(f"{PROMPT} has to be a string of at most {MAX_KEY} characters")
+    return f"{owner(visitor.name)}{key}"
+
+
+def owner(principal: str) -> str:
+    """How the keys of somebody's prompts begin, and nobody else's."""
+    return principal.replace("%", "%25").replace("/", "%2F") + "/"
+
+
+def _cut_short(turn: Turn) -> Ended:
+    """How a turn ends that is ended with its session, by whoever closes that, or with the gateway."""
+    if turn.cancelled.is_set():
+        return Ended(turn.key, CANCELLED)
+    return Ended(turn.key, error=interruption("the gateway stopped"), interrupted=True)
+
+
+def _failure(exc: Exception) -> Problem:
+    """What is told of a turn that failed for a reason of ours; the log has the rest."""
+    return Problem(-32603, f"the gateway failed: {type(exc).__name__}", {"kind": "gateway_failure"})
+
+
+def _trace(found: dict[str, Raw]) -> dict[str, str]:
+    """Which trace of its client's a prompt belongs to."""
+    told = {name: meta_value(found, name) for name in TRACE}
+    return {name: value for name, value in told.items() if isinstance(value, str)}
+
+
+def _content(found: dict[str, Raw]) -> list[Raw]:
+    try:
+        return msgspec.json.decode(found["prompt"], type=list[Raw])
+    except (KeyError, msgspec.DecodeError):
+        raise InvalidParams("prompt has to be a list of content blocks") from None
+
+
+def answer(ended: Ended) -> Raw:
+    """An outcome as the answer to its request; raises it when it is an error."""
+    if ended.error:
+        raise ended.error.error()
+    return ended.result

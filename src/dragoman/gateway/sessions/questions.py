@@ -1,0 +1,192 @@
+"""Questions an agent puts to the people at a session: durable, offered to all who may answer, answered once.
+
+A question is in the log before anybody sees it, and so is its answer before the agent hears it.  Whoever sits down
+later is asked, too.  The first answer counts; the others are told that it was given, and so is who comes too late.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ... import schema as s
+from ...errors import InternalError, MethodNotFound, RequestCancelled, RpcError
+from ...rpc import Reply
+from ..log.records import Answered, Asked, Problem, changed, own_frame, raw
+from ..operations.metrics import Metrics
+from .history import History
+from .viewer import Seat
+
+log = logging.getLogger("dragoman")
+
+PERMISSION = "session/request_permission"
+CANCELLED = {
+    PERMISSION: raw({"outcome": {"outcome": "cancelled"}}),
+    "elicitation/create": raw({"action": "cancel"}),
+}
+RESOLVED = "_dragoman/permission_resolved"
+
+
+class Ask:
+    """One question, until it has its answer."""
+
+    def __init__(self, id: str, method: str, params: Raw, number: int) -> None:
+        self.id, self.method, self.params = id, method, params
+        self.number = number  # where in the log it stands
+        self.answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self.is_durable = False  # before that nobody is asked
+        self.refused: set[Seat] = set()  # who cannot answer such a thing
+        self.answered_at = 0  # where in the log its answer stands
+        self.began = time.monotonic()
+
+
+class _Options(Struct, rename="camel"):
+    option_id: str
+
+
+class _Offer(Struct):
+    options: list[_Options] = []
+
+
+class Asks:
+    """The open questions of one session; while `is_stopping`, its turn is to end and nobody is asked anything."""
+
+    def __init__(
+        self,
+        session: str,
+        history: History,
+        seats: Callable[[], Iterable[Seat]],
+        metrics: Metrics,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._session, self._history, self._seats, self._metrics = session, history, seats, metrics
+        self._is_stopping = is_stopping
+        self._open: dict[str, Ask] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def put(self, method: str, found: dict[str, Raw]) -> Raw:
+        """Ask, and wait for somebody's answer; raises what they answered instead.
+
+        `found` are the params, with the session as clients know it.
+        """
+        if self._is_stopping():
+            return CANCELLED[method]
+        id = secrets.token_hex(8)
+        params = changed(found, {"dragoman.ask": id})
+        asked = Asked(id, method, params)
+        number = self._history.add("agent", lambda _: own_frame(asked))
+        ask = self._open[id] = Ask(id, method, params, number)  # from now on to cancel is to answer it
+        try:
+            await self._history.settled(number)
+            ask.is_durable = True
+            for seat in self._seats():
+                self._offer(ask, seat)
+            if ask.refused:
+                self._give_up(ask, MethodNotFound(data={"method": method}))
+            answered = await ask.answer
+        except BaseException:  # the agent no longer wants to know, or is gone, or the log takes no more
+            self._cancel(ask)
+            raise
+        await self._history.settled(ask.answered_at)
+        if answered.error:
+            raise answered.error.error()
+        return answered.result
+
+    def offer_all(self, seat: Seat) -> None:
+        """Put every open question to somebody who has just come, or may answer from now on."""
+        for ask in list(self._open.values()):
+            self._offer(ask, seat)
+
+    def take_away(self, seat: Seat) -> None:
+        """Ask somebody no longer who may not answer any more."""
+        for ask in list(self._open.values()):
+            seat.withdraw(ask.id)
+            if ask.refused:
+                self._give_up(ask, None)
+
+    def cancel_all(self) -> None:
+        """Answer everything: nobody will."""
+        for ask in list(self._open.values()):
+            self._cancel(ask)
+
+    def _offer(self, ask: Ask, seat: Seat) -> None:
+        if not seat.may_edit or not ask.is_durable or ask.id not in self._open:
+            return
+        if seat.fit.takes(ask.method, ask.params):
+            seat.after(ask.number, lambda: self._put_to(ask, seat))
+        else:
+            ask.refused.add(seat)
+
+    def _put_to(self, ask: Ask, seat: Seat) -> None:
+        """Ask somebody who has been told all that was told before the question, if it is still open."""
+        if seat.may_edit and ask.id in self._open:
+            seat.put(ask.id, ask.method, ask.params, lambda reply: self._replied(ask, seat, reply))
+
+    def _replied(self, ask: Ask, seat: Seat, reply: Reply) -> None:
+        if ask.id not in self._open:
+            if reply.error is None:
+                seat.notify(RESOLVED, {"ask": ask.id, "late": True})
+            return
+        seat.asks.pop(ask.id, None)
+        if not seat.may_edit:
+            return  # it was asked when it still might answer
+        error, fits = reply.error, False
+        if error is None:
+            try:
+                fits = _fits(ask, reply.result)
+            except msgspec.DecodeError as exc:
+                log.info("an answer does not fit its question: %s", exc)
+                error = InternalError("the answer does not fit the question")
+        if fits:
+            self._settle(ask, Answered(ask.id, reply.result, by=seat.visitor.name), seat)
+        elif isinstance(error, RpcError | None) and not isinstance(error, RequestCancelled):
+            ask.refused.add(seat)  # who is cancelled in the middle has not answered, but is about to leave
+            self._give_up(ask, error)
+
+    def _give_up(self, ask: Ask, error: RpcError | None) -> None:
+        """When nobody who is here can answer such a question, the agent is told so."""
+        able = {seat for seat in self._seats() if seat.may_edit}
+        if able <= ask.refused:
+            if error:
+                self._settle(ask, Answered(ask.id, error=Problem.of(error)))
+            else:  # what nobody offered is chosen by nobody
+                self._cancel(ask)
+
+    def _cancel(self, ask: Ask) -> None:
+        self._settle(ask, Answered(ask.id, CANCELLED[ask.method]))
+
+    def _settle(self, ask: Ask, answered: Answered, by: Seat | None = None) -> None:
+        if self._open.pop(ask.id, None) is None:
+            return
+        if not self._history.broken:
+            origin = by.visitor if by else None
+            ask.answered_at = self._history.add(
+                "client" if origin else "gateway",
+                lambda _: own_frame(answered),
+                origin.name if origin else "",
+                origin.client if origin else "",
+            )
+        self._metrics.permission_seconds.observe(time.monotonic() - ask.began)
+        if not ask.answer.done():
+            ask.answer.set_result(answered)
+        for seat in self._seats():
+            if seat is not by:
+                seat.withdraw(ask.id)
+                seat.notify(RESOLVED, {"ask": ask.id, "by": answered.by})
+
+
+def _fits(ask: Ask, result: Raw) -> bool:
+    """Whether an answer is one that was offered: a permission nobody offered is none."""
+    if ask.method != PERMISSION:
+        return True
+    outcome = msgspec.json.decode(result, type=s.RequestPermissionResponse).outcome
+    if isinstance(outcome, s.SelectedPermissionOutcome):
+        offered = msgspec.json.decode(ask.params, type=_Offer).options
+        return outcome.option_id in {option.option_id for option in offered}
+    return isinstance(outcome, s.CancelledPermissionOutcome)

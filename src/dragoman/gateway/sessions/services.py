@@ -1,0 +1,38 @@
+"""What a session needs of the gateway it is at."""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ..access.quotas import Limits
+from ..access.workspaces import Workspaces
+from ..agents.processes import Processes
+from ..log.engine import Engine
+from ..operations.metrics import Metrics
+from .session_record import Card
+
+if TYPE_CHECKING:
+    from .hosted_session import Shared
+
+
+T = TypeVar("T")
+
+
+class Desk(Protocol):
+    engine: Engine
+    limits: Limits
+    metrics: Metrics
+    processes: Processes
+    workspaces: Workspaces
+    is_draining: bool  # nothing new is begun
+
+    async def save_card(self, id: str, card: Card) -> None:
+        """Keep what is known of a session besides its log."""
+
+    def let_go(self, shared: "Shared") -> None:
+        """Close a session that is somebody else's by now."""
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done to its end, also when whoever waits for it is cancelled."""
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Have something done that nobody waits for."""

@@ -1,0 +1,65 @@
+"""What is kept of a session besides its log."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ...errors import InvalidParams
+from ..access.principals import PrincipalName
+from ..agents.introductions import BARE, Introduction
+from ..log.records import meta_value
+from .viewer import Role
+
+DETACHED = "dragoman.detached"  # of session/new: what becomes of prompts while nobody is there
+
+
+class Detached(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+    """What becomes of a session's prompts while nobody is at it: by default they go on."""
+
+    cancel_after: float | None = None  # seconds
+    unless_asking: bool = False  # not while a question waits for somebody to come
+
+    def asked_for(self, found: dict[str, Raw]) -> "Detached":
+        """This, or what the client that opens a session wants instead."""
+        asked: Any = meta_value(found, DETACHED)
+        if asked is None:
+            return self
+        try:
+            return msgspec.convert(asked, Detached)
+        except msgspec.ValidationError as exc:
+            raise InvalidParams(f"{DETACHED}: {exc}") from None
+
+
+class Card(Struct, omit_defaults=True):
+    """Whose a session is, where, with which agent, and what a client that loads it is told."""
+
+    agent: str
+    principal: PrincipalName
+    cwd: str
+    opening: Raw  # what it was opened with, to be opened again
+    state: Raw = Raw(b"{}")  # what the agent answered: modes, options
+    upstream: str = ""  # what the agent calls it
+    created: float = 0.0
+    updated: float = 0.0
+    title: str | None = None
+    roles: dict[str, Role] = {}  # of others than the owner
+    detached: Detached = Detached()
+    bytes: int = 0  # of its log
+    introduction: Introduction = BARE  # what its agent was told of its clients
+    archived: bool = False
+
+    def role_of(self, principal: str) -> Role | None:
+        return "admin" if principal == self.principal else self.roles.get(principal)
+
+
+class Listed(Struct):
+    """As much of a card as a list of sessions shows."""
+
+    agent: str
+    principal: str
+    cwd: str
+    updated: float = 0.0
+    title: str | None = None
+    archived: bool = False
+    opening: Raw = Raw(b"{}")

@@ -1,0 +1,272 @@
+"""One client's place at one session: how far it has been told, and what it is still owed.
+
+A seat reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
+records as they become durable; once its wire is full it is left behind, and reads on from the log when there is
+room.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Raw
+
+from ... import schema as s
+from ...connection import Connection
+from ...errors import Error, InvalidRequest
+from ...rpc import Method, Reply
+from ..access.quotas import Limits
+from ..agents.introductions import Introduction
+from ..log.engine import Engine, Entry
+from ..log.logs import records
+from ..log.records import Ended, raw, read_own, update_params
+from ..operations.workers import owned
+from .fitting import Fit
+from .history import History
+
+if TYPE_CHECKING:
+    from ..agents.mcp_servers import ClientServers
+
+log = logging.getLogger("dragoman")
+
+Role = Literal["viewer", "editor", "admin"]
+RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
+
+MAX_WAITERS = 10_000  # of one seat, for records that it has not been told
+
+UPDATE = Method("session/update", Raw, is_request=False)
+
+
+def may(role: Role | None, needed: Role) -> bool:
+    return role is not None and RANK[role] >= RANK[needed]
+
+
+def check_role(role: Role | None, needed: Role) -> None:
+    if not may(role, needed):
+        raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
+
+
+def lesser(one: Role, other: Role) -> Role:
+    return min(one, other, key=RANK.__getitem__)
+
+
+class Visitor(Protocol):
+    """A client that is connected, as its seats see it."""
+
+    connection: Connection
+    client: str  # what tells this client from others of the same principal, also when it comes back
+    knows_us: bool  # whether it wants to hear what only we say
+    introduction: Introduction
+    servers: "ClientServers"  # of MCP, which it has itself
+    offers: s.ClientCapabilities
+
+    @property
+    def name(self) -> str:
+        """The principal."""
+
+    def lends(self, method: str) -> bool:
+        """Whether it answers requests for its files or terminals."""
+
+    def left(self, session: str, seat: "Seat") -> None:
+        """A seat of its is no more."""
+
+
+class Seat:
+    """Tells one client what happens in one session."""
+
+    def __init__(
+        self,
+        session: str,
+        history: History,
+        engine: Engine,
+        visitor: Visitor,
+        role: Role,
+        *,
+        most: Role = "admin",
+        after: int,
+        fit: Fit,
+        limits: Limits,
+        evict: "Callable[[Seat], None]",
+        echo_until: int = 0,
+    ) -> None:
+        self.session, self.visitor = session, visitor
+        self._own = bytes(raw({"sessionId": session}))[1:-1]  # in each update that is not of another session
+        self.most = most  # it wants to be no more than this, whatever its principal is
+        self.role = role
+        self.cursor = after
+        self.fit = fit  # what the client can take
+        self.asks: dict[str, int] = {}  # questions put to this client, by the id of the request
+        self._history, self._engine = history, engine
+        self._limits = limits
+        self._evict = evict
+        self._echo_until = echo_until  # up to here a client is also told what it said itself
+        self._pump: asyncio.Task[None] | None = None
+        self._is_open = False
+        self._kept_up = math.inf  # when it last had been told everything
+        self._warned = -math.inf  # when it was last told that it lags
+        self._left = False
+        self.owed: dict[str, Callable[[Ended], None]] = {}  # by prompt, what gives this client its outcome
+        self._waiters: list[tuple[int, Callable[[], None]]] = []  # what is done once a record has been told
+
+    @property
+    def role(self) -> Role:
+        """What it may do here."""
+        return self._role
+
+    @role.setter
+    def role(self, role: Role) -> None:
+        self._role = lesser(role, self.most)
+
+    @property
+    def may_edit(self) -> bool:
+        return may(self.role, "editor")
+
+    def open(self) -> None:
+        """Begin to tell."""
+        if not self._left:
+            self._is_open = True
+            self.catch_up()
+
+    def offer(self, first: int, entries: Sequence[Entry]) -> None:
+        """Records have become durable, the first with this number."""
+        if not self._is_open:
+            return
+        if self._pump is None and self.cursor == first - 1:
+            for number, entry in enumerate(entries, first):
+                if self.visitor.connection.is_full:
+                    break
+                self._tell(number, entry)
+        self.catch_up()
+        self._watch_lag()
+
+    async def reached(self, number: int) -> None:
+        """Wait until the client has been told everything up to a record, or has left."""
+        if self.cursor < number and not self._left:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((number, lambda: None if reached.done() else reached.set_result(None)))
+            await reached
+
+    def notify(self, name: str, params: dict[str, Any]) -> None:
+        """Tell the client what is of the gateway, if it understands."""
+        if self.visitor.knows_us and not self._left:
+            self._note(Method(name, Any, is_request=False), {"sessionId": self.session, **params})
+
+    def after(self, number: int, do: Callable[[], None]) -> None:
+        """Do something once the client has been told everything up to a record, unless it leaves before that."""
+        if self._left:
+            return
+        if self.cursor >= number:
+            do()
+            return
+        self._waiters.append((number, lambda: None if self._left else do()))
+        if len(self._waiters) > MAX_WAITERS:
+            self._lose()
+
+    def pass_on(self, number: int, name: str, params: Raw) -> None:
+        """Tell the client what its agent told behind a record."""
+        method = Method(name, Raw, is_request=False)
+        self.after(number, lambda: self._note(method, params))
+
+    def show(self, params: Raw, *, is_history: bool = False) -> None:
+        """Tell the client an update, as far as it can take it."""
+        if not self.fit.knows_begun and self._own not in bytes(params):
+            return
+        if not self._left and (shown := self.fit.update(params, is_history=is_history)) is not None:
+            self._note(UPDATE, shown)
+
+    def show_alone(self, update: dict[str, Any]) -> None:
+        """Tell this client what no other is told, and no log keeps."""
+        if not self._left:
+            self._note(UPDATE, raw({"sessionId": self.session, "update": update}))
+
+    def put(self, ask: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
+        """Ask the client something."""
+        if ask not in self.asks and not self._left and not self.visitor.connection.closed:
+            self.asks[ask] = self.visitor.connection.submit(Method(method, Raw, Raw), params, settle)
+
+    def withdraw(self, ask: str) -> None:
+        """Tell the client that a question has been answered; what it still says to it is heard, and too late."""
+        id = self.asks.pop(ask, None)
+        if id is not None and not self._left and not self.visitor.connection.closed:
+            self.visitor.connection.hurry(id)
+
+    def leave(self) -> None:
+        """Stop telling."""
+        self._left, self._is_open = True, False
+        self.visitor.left(self.session, self)
+        if self._pump:
+            self._pump.cancel()
+        self._wake()
+
+    def catch_up(self) -> None:
+        """Read on in the log, if there is more."""
+        if self._pump is None and self.cursor < self._history.durable and self._is_open:
+            self._pump = owned(self._read_on(), "catching up", lambda exc: self._lose())
+        elif self.cursor == self._history.durable:
+            self._kept_up = time.monotonic()
+
+    async def _read_on(self) -> None:
+        connection = self.visitor.connection
+        try:
+            while self.cursor < self._history.durable and self._is_open:
+                async with aclosing(records(self._engine, self.session, self.cursor)) as owed:
+                    async for record in owed:
+                        if connection.is_full:
+                            await connection.room()
+                        self._tell(record.number, record.entry)
+            self._kept_up = time.monotonic()
+        except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
+            log.info("a viewer is left behind: %s", exc)
+            self._lose()
+        finally:
+            self._pump = None
+            self._wake()
+
+    def _tell(self, number: int, entry: Entry) -> None:
+        self.cursor = number
+        own = entry.client == self.visitor.client and entry.principal == self.visitor.name
+        if (params := update_params(entry.frame)) is None:
+            self._tell_outcome(entry.frame)
+        elif not (own and number > self._echo_until):
+            self.show(params, is_history=number <= self._echo_until)
+        if self._waiters:
+            self._wake()
+
+    def _tell_outcome(self, frame: bytes) -> None:
+        """Answer a prompt of this client's at its place: after what was told of it, before what comes then."""
+        if self.owed and isinstance(ended := read_own(frame), Ended) and ended.prompt in self.owed:
+            self.owed.pop(ended.prompt)(ended)
+
+    def _note(self, method: Method, params: Any) -> None:
+        try:
+            self.visitor.connection.note(method, params)
+        except Error as exc:
+            log.info("a viewer is gone: %s", exc)
+            self._lose()
+
+    def _lose(self) -> None:
+        """It cannot be told any more; it will come back for the rest."""
+        self._is_open = False
+        self._evict(self)
+
+    def _watch_lag(self) -> None:
+        behind = self._history.durable - self.cursor
+        if behind < self._limits.warn_lag or self._kept_up == math.inf:  # it is still being told what was before
+            return
+        now = time.monotonic()
+        # Told once each time it falls behind, and not again at once where it hovers about the limit.
+        if self._warned < self._kept_up and now - self._warned > self._limits.lag_seconds:
+            self._warned = now
+            self.notify("_dragoman/lagging", {"behind": behind, "most": self._limits.evict_lag})
+        if behind >= self._limits.evict_lag and now - self._kept_up > self._limits.lag_seconds:
+            self._lose()
+
+    def _wake(self) -> None:
+        reached = [waiter for waiter in self._waiters if self.cursor >= waiter[0] or self._left]
+        self._waiters = [waiter for waiter in self._waiters if waiter not in reached]
+        for _, go_on in reached:
+            go_on()

@@ -1,0 +1,284 @@
+"""Files changed: all of them or none, also when the process is killed half way.
+
+What is done, and what the journal has on the disk before the next step begins (`records`):
+
+    1  begun: for each file its directory, its name, and two further names in that directory
+    2  missing directories are made, each of them told; the new contents are written under the first of the names
+    3  prepared: for each file its condition and the digest of its new content
+    4  each new content takes its file's name, and each file to be deleted loses it (`exchanging`); should one not
+       fulfil its condition, it is put back, and so is everything (`settling`)
+    5  done: then all that is left under further names goes, then the record
+
+Killed before 3, no file has been touched, and what lies about is removed.  Killed between 3 and 5, the change is
+finished if every file was exchanged, else it is taken back.  Killed after 5, only leftovers remain.  The next
+workspace that is made does this, before anything else; so does this process, when a step fails.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Sequence
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from ....schema import Diff
+from ...operations import FileDelete, FileWrite
+from ..errors import Refused, answering, refusal
+from ..extensions import EditedFile
+from ..paths import Entry
+from ..reading import digest_at, digest_of, opened, read_chunks
+from ..texts import MAX_TEXT, text_of
+from ..writing import check_writable, write_new
+from .condition import ANYTHING, Condition
+from .exchanging import put, sync_directory, take
+from .journal import Journal, Record
+from .locations import Directories, Identity, Location, location_of
+from .new_directories import make_directories
+from .records import Begun, Content, Done, Line, Made, Names, Prepared, Progress
+from .settling import settle
+
+log = logging.getLogger("dragoman")
+
+
+class Seen(Struct, frozen=True):
+    """What is there to be shown: its digest, None for no file; and its text, None where it is none."""
+
+    digest: str | None
+    text: str | None = None
+
+
+def look_at(dir_fd: int, name: str, encoding: str | None = None) -> Seen:
+    """What has a name in a directory; digest and text are of the same bytes."""
+    try:
+        with opened(name, dir_fd) as file:
+            if os.fstat(file).st_size > MAX_TEXT:
+                return Seen(digest_of(read_chunks(file)))
+            data = b"".join(read_chunks(file))
+    except FileNotFoundError:
+        return Seen(None)
+    try:
+        return Seen(digest_of([data]), text_of(data, encoding))
+    except Refused:
+        return Seen(digest_of([data]))
+
+
+class Edit:
+    """What is to become of one file: new content, or None to delete it."""
+
+    def __init__(
+        self, named: str, entry: Entry, path: str, content: bytes | None, condition: Condition = ANYTHING
+    ) -> None:
+        check_writable(entry)
+        self.named, self.path, self.content = named, path, content
+        self.exists = entry.status is not None
+        self.condition = condition
+        self.location = location_of(entry, path)
+        if content is None and not self.exists:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if self.exists and condition.is_absent:
+            raise Refused(condition.refusal)
+
+    @property
+    def operation(self) -> FileWrite | FileDelete:
+        """What it is, for whoever decides about permissions."""
+        if self.content is None:
+            return FileDelete(path=self.path)
+        return FileWrite(path=self.path, digest=digest_of([self.content]), creates=not self.exists)
+
+    def look(self, encoding: str | None = None) -> Seen:
+        """What is there, to be shown; from here on nothing else is changed."""
+        with Directories() as directories, directories.innermost(self.location) as fd:
+            seen = Seen(None) if fd is None else look_at(fd, self.location.name, encoding)
+        if seen.digest is None and self.content is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        self.condition = self.condition.shown(seen.digest)
+        self.exists = seen.digest is not None
+        return seen
+
+    def diff(self) -> Diff | None:
+        """What changes, to be shown; None where that is no text.  From here on nothing else is changed."""
+        with answering(self.named):
+            seen = self.look()
+        if seen.digest is not None and seen.text is None:
+            return None
+        try:
+            return Diff(path=self.path, old_text=seen.text, new_text=text_of(self.content or b""))
+        except Refused:
+            return None
+
+
+class EditSet:
+    """Edits that have been looked at and not yet made."""
+
+    def __init__(self, edits: Sequence[Edit], journal: Journal, mode: int) -> None:
+        self.edits = tuple(edits)
+        self._journal, self._mode = journal, mode
+        seen: set[str] = set()
+        for edit in edits:
+            if edit.path in seen:
+                raise refusal("conflict", edit.named)
+            seen.add(edit.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def commit(self) -> list[EditedFile]:
+        """Make all the edits, or none; they are on the disk when this returns."""
+        if not self.edits:
+            return []
+        try:
+            record = self._journal.begin()
+        except OSError as exc:
+            raise refusal("no_journal", self.edits[0].named) from exc
+        created = Change(self.edits, self._journal, record, self._mode, pins=True).carry_out()
+        return [
+            EditedFile(
+                path=edit.named,
+                bytes_written=len(edit.content or b""),
+                created=is_new,
+                deleted=edit.content is None,
+            )
+            for edit, is_new in zip(self.edits, created, strict=True)
+        ]
+
+
+def write_one(edit: Edit, journal: Journal, mode: int) -> bool:
+    """Change a single file; true when it was made."""
+    try:
+        record = journal.begin()
+    except OSError as exc:
+        log.warning("what a crash leaves will not be cleared up: %s: %s", journal.directory, exc.strerror)
+        record = None
+    return Change([edit], journal, record, mode, pins=False).carry_out()[0]
+
+
+def make_path(location: Location, journal: Journal) -> bool:
+    """Make a directory and those above it; false when it was there."""
+    names = Names(
+        msgspec.structs.replace(location, missing=(*location.missing, location.name)),
+        journal.edit_name(),
+        journal.edit_name(),
+    )
+    record, progress = journal.begin(), Progress()
+
+    def write(line: Line) -> None:
+        record.write(line)
+        progress.add(line)
+
+    with Directories() as directories:
+        try:
+            write(Begun((names,)))
+            with directories.outermost(names.location) as top:
+                os.close(
+                    make_directories(top, names.location.missing, names.new, lambda *made: write(Made(0, *made)))
+                )
+        except BaseException:
+            settle(progress, directories)
+            record.remove()
+            raise
+    record.remove()
+    return bool(progress.made)
+
+
+class Change:
+    """Edits being made; `record` is None where one file is changed and there is no entry for a journal.
+
+    With `pins`, no file may change from when it was prepared, also where nothing was required of it.
+    """
+
+    def __init__(
+        self, edits: Sequence[Edit], journal: Journal, record: Record | None, mode: int, *, pins: bool
+    ) -> None:
+        self._edits, self._journal, self._record, self._mode = edits, journal, record, mode
+        self._pins = pins
+        self._progress = Progress()
+        self._directories = Directories()
+
+    def carry_out(self) -> list[bool]:
+        """Make all of them, or none; for each whether it made a file."""
+        with self._directories:
+            try:
+                created = self._carry_out()
+            except BaseException:
+                self._settle("a change could not be taken back", has_failed=True)
+                raise
+            self._settle("what was left over from a change could not be removed")
+            return created
+
+    def _carry_out(self) -> list[bool]:
+        name = self._journal.edit_name
+        self._write(Begun(tuple(Names(edit.location, name(), name()) for edit in self._edits)))
+        contents = []
+        for index, edit in enumerate(self._edits):
+            with answering(edit.named):
+                contents.append(self._prepare(index, edit))
+        self._write(Prepared(tuple(contents)), sync=True)
+        created = []
+        for edit, names, content in zip(self._edits, self._progress.files, contents, strict=True):
+            with answering(edit.named):
+                created.append(self._apply(names, content))
+        # Of one file it is clear that all of it was done.
+        self._write(Done(), sync=len(contents) > 1)
+        return created
+
+    def _prepare(self, index: int, edit: Edit) -> Content:
+        names = self._progress.files[index]
+        fd = self._make_directories(index, names)
+        try:
+            condition = edit.condition
+            if condition != ANYTHING or self._pins:
+                condition = condition.shown(digest_at(fd, names.location.name))
+            if edit.content is None:
+                return Content(condition, None)
+            modified = write_new(fd, names.new, [edit.content], names.location.name, self._mode)
+            return Content(condition, digest_of([edit.content]), modified)
+        finally:
+            os.close(fd)
+
+    def _make_directories(self, index: int, names: Names) -> int:
+        def tell(depth: int, identity: Identity) -> None:
+            self._write(Made(index, depth, identity))
+
+        try:
+            with self._directories.outermost(names.location) as top:
+                return make_directories(top, names.location.missing, names.new, tell)
+        except FileNotFoundError as exc:  # it was moved: it is no longer what was allowed
+            raise Refused("changed") from exc
+
+    def _apply(self, names: Names, content: Content) -> bool:
+        with self._directories.innermost(names.location) as fd:
+            if fd is None:
+                raise Refused("changed")
+            try:
+                if content.digest is None:
+                    take(fd, names.aside, names.location.name, content.condition)
+                    created = False
+                else:
+                    created = put(fd, names.new, names.aside, names.location.name, content.condition)
+            except FileNotFoundError as exc:
+                raise Refused("changed") from exc
+            sync_directory(fd)
+            return created
+
+    def _write(self, line: Line, *, sync: bool = False) -> None:
+        if self._record:
+            with answering(self._edits[0].named):
+                self._record.write(line, sync=sync)
+        self._progress.add(line)
+
+    def _settle(self, failure: str, *, has_failed: bool = False) -> None:
+        """Bring it to an end; the record stays if that fails, and the next start tries again."""
+        try:
+            settle(self._progress, self._directories, has_failed=has_failed)
+        except OSError:
+            log.error("%s; the next start will try again", failure, exc_info=True)
+            if self._record:
+                self._record.leave()
+        else:
+            if self._record:
+                self._record.remove()

@@ -1,0 +1,308 @@
+"""The one place where a name of the user's gets another file: exchange, look, put back.
+
+`put` gives a finished file a name, `take` takes a name away from a file.  Both do it first, in one step, and then
+look at the file that had the name: nobody else can put another one in its place any more.  If that file does not
+fulfil the `Condition`, it gets its name back and the change is refused.  There is no gap between looking and doing.
+
+Where names cannot be exchanged (shared folders, some FUSE file systems) there is a second way: the old file is
+renamed away, looked at, and the new one gets the name, if nothing has it by then.  For that moment nothing has the
+name; the journal tells the next start where the old file is.
+
+No file of the user's is ever removed here.  One that can neither stay where it is nor get its name back, because
+somebody has saved another one meanwhile, is kept next to it (`keep_beside`), and the log says so.
+"""
+
+import errno
+import logging
+import os
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .. import linux
+from ..errors import Refused
+from ..paths import MAX_TRIES, status_at
+from ..reading import opened, read_chunks
+from .condition import ANYTHING, Condition
+
+log = logging.getLogger("dragoman")
+
+UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
+PATIENCE = 10.0  # seconds to wait for another process that changes files of the same directory
+
+_NO_LINKS = {*UNSUPPORTED, errno.EMLINK, errno.EXDEV}
+_CLAIM = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_EMPTY = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST = 200  # characters of a name that gets a further part
+
+
+def put(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> bool:
+    """Give the file `new` the name `name`; true when nothing had that name.
+
+    A file that had the name goes by `new` then, or by `aside` where names cannot be exchanged.
+    """
+    with _alone(dir_fd):
+        for _ in range(MAX_TRIES):
+            try:
+                if condition.is_absent:
+                    return _put_new(dir_fd, new, name, condition)
+                return _put_over(dir_fd, new, aside, name, condition)
+            except FileExistsError:  # somebody has just made it
+                continue
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def take(dir_fd: int, aside: str, name: str, condition: Condition) -> None:
+    """Take a name away from a file, which goes by `aside` then; raises FileNotFoundError when nothing has it."""
+    with _alone(dir_fd):
+        rename_new(dir_fd, name, aside)
+        try:
+            _look(dir_fd, aside, condition)
+        except BaseException:
+            give_back(dir_fd, aside, name)
+            raise
+
+
+def _put_new(dir_fd: int, new: str, name: str, condition: Condition) -> bool:
+    try:
+        rename_new(dir_fd, new, name)
+    except FileExistsError:
+        raise Refused(condition.refusal) from None
+    return True
+
+
+def _put_over(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> bool:
+    ours = os.stat(new, dir_fd=dir_fd, follow_symlinks=False)
+    try:
+        linux.exchange(dir_fd, new, name)
+    except FileNotFoundError:  # nothing has the name
+        condition.check(None)
+        rename_new(dir_fd, new, name)
+        return True
+    except OSError as exc:
+        if exc.errno not in UNSUPPORTED:
+            raise
+        return _put_in_two_steps(dir_fd, new, aside, name, condition)
+    try:
+        _look(dir_fd, new, condition)
+    except BaseException:
+        _put_back(dir_fd, new, name, ours)
+        raise
+    return False
+
+
+def _put_in_two_steps(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> bool:
+    if condition == ANYTHING and _linked(dir_fd, name, aside):  # nothing to look at, so no need for a gap
+        os.rename(new, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        return False
+    try:
+        os.rename(name, aside, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except FileNotFoundError:
+        condition.check(None)
+        rename_new(dir_fd, new, name)
+        return True
+    try:
+        _look(dir_fd, aside, condition)
+        rename_new(dir_fd, new, name)
+    except FileExistsError:  # saved at this very moment
+        give_back(dir_fd, aside, name)
+        raise Refused("changed") from None
+    except BaseException:
+        give_back(dir_fd, aside, name)
+        raise
+    return False
+
+
+def _linked(dir_fd: int, name: str, aside: str) -> bool:
+    """Give a regular file a further name; false where that cannot be had."""
+    status = status_at(dir_fd, name)
+    if status is None or not stat.S_ISREG(status.st_mode):
+        return False
+    try:
+        os.link(name, aside, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _look(dir_fd: int, name: str, condition: Condition) -> None:
+    """Check a file that only we know the name of; one that somebody is writing to is not what it was."""
+    try:
+        with opened(name, dir_fd) as file:
+            before = identity(os.fstat(file))
+            condition.check(file)
+            if identity(os.fstat(file)) != before:
+                raise Refused("changed")
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR):  # a link, a socket
+            raise Refused("not_a_file") from exc
+        raise
+
+
+def _put_back(dir_fd: int, taken: str, name: str, ours: os.stat_result) -> None:
+    """Undo an exchange.  Whatever somebody has saved under the name since is newer, and stays."""
+    try:
+        linux.exchange(dir_fd, taken, name)
+    except FileNotFoundError:  # removed meanwhile
+        give_back(dir_fd, taken, name)
+        return
+    out = status_at(dir_fd, taken)
+    if out is not None and identity(out) == identity(ours):
+        return
+    linux.exchange(dir_fd, taken, name)
+    keep_beside(dir_fd, taken, name)
+
+
+def give_back(dir_fd: int, taken: str, name: str) -> None:
+    """Give a file its name again; if another has it by now, keep both."""
+    try:
+        rename_new(dir_fd, taken, name)
+    except FileExistsError:
+        now = status_at(dir_fd, name)
+        if is_same(dir_fd, taken, name):  # it never lost it
+            remove(dir_fd, taken)
+        elif (
+            now and stat.S_ISREG(now.st_mode) and not now.st_size
+        ):  # a name that was claimed by a process since killed
+            _rename_over(
+                dir_fd, taken, name, os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+            )
+        else:
+            keep_beside(dir_fd, taken, name)
+
+
+def is_same(dir_fd: int, one: str, other: str) -> bool:
+    """Whether two names stand for one file."""
+    first, second = status_at(dir_fd, one), status_at(dir_fd, other)
+    return first is not None and second is not None and os.path.samestat(first, second)
+
+
+def keep_beside(dir_fd: int, taken: str, name: str) -> None:
+    """Keep a file of the user's next to the one that has its name now, under a name a person can find."""
+    beside = f"{name[:_LONGEST]}.kept-{secrets.token_hex(4)}"
+    rename_new(dir_fd, taken, beside)
+    log.warning("%s was saved while it was being changed; the version before is kept as %s", name, beside)
+
+
+def identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Differs when a file is another one, or the same one with other content."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def rename_new(dir_fd: int, old: str, new: str) -> None:
+    """Rename a file to a name nothing has; raises FileExistsError when something has it."""
+    try:
+        linux.rename_new(dir_fd, old, new)
+    except OSError as exc:
+        if exc.errno not in UNSUPPORTED:
+            raise
+        _link_new(dir_fd, old, new)
+
+
+def _link_new(dir_fd: int, old: str, new: str) -> None:
+    try:
+        os.link(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        _claim(dir_fd, old, new)
+    else:
+        os.unlink(old, dir_fd=dir_fd)
+
+
+def _claim(dir_fd: int, old: str, new: str) -> None:
+    """The same where there are no hard links either: make an empty file of that name, and rename over it."""
+    os.stat(old, dir_fd=dir_fd, follow_symlinks=False)
+    claim = os.open(new, _CLAIM, 0o600, dir_fd=dir_fd)
+    try:
+        _rename_over(dir_fd, old, new, claim)
+    except OSError:
+        os.unlink(new, dir_fd=dir_fd)
+        raise
+
+
+def _rename_over(dir_fd: int, old: str, new: str, empty: int) -> None:
+    """Rename a file over an empty one, which is open and closed by this; what somebody wrote to it stays."""
+    try:
+        os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        if os.fstat(empty).st_size:
+            _rescue(dir_fd, empty, new)
+    finally:
+        os.close(empty)
+
+
+def _rescue(dir_fd: int, claim: int, name: str) -> None:
+    beside = f"{name[:_LONGEST]}.kept-{secrets.token_hex(4)}"
+    fd = os.open(beside, _CLAIM, 0o600, dir_fd=dir_fd)
+    try:
+        for chunk in read_chunks(claim):
+            os.write(fd, chunk)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    log.warning("%s was written to while it was being made; what was written is kept as %s", name, beside)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@contextmanager
+def _alone(dir_fd: int) -> Iterator[None]:
+    """Keep other workspaces, in this process and in others, from exchanging files of a directory meanwhile.
+
+    Two that put back at once would put back each other's files.
+    """
+    with _ONE_AT_A_TIME:
+        try:
+            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+        except PermissionError:  # one may write to a directory one may not read
+            yield
+            return
+        try:
+            _lock(fd)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _lock(fd: int) -> None:
+    import fcntl  # not everywhere
+
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+        except OSError:  # there are no locks on this file system
+            return
+        time.sleep(0.005)
+
+
+def remove(dir_fd: int, name: str) -> None:
+    """Remove a file, if it is there; a disk that cannot be written to also refuses to remove what is not."""
+    try:
+        os.unlink(name, dir_fd=dir_fd)
+    except OSError:
+        if status_at(dir_fd, name) is not None:
+            raise
+
+
+def sync_directory(dir_fd: int) -> None:
+    """Have a directory's names on the disk, where that can be asked for."""
+    try:
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+    except PermissionError:  # one may write to a directory one may not read
+        return
+    try:
+        os.fsync(fd)
+    except OSError as exc:
+        if exc.errno not in UNSUPPORTED:
+            raise
+    finally:
+        os.close(fd)

@@ -1,0 +1,101 @@
+"""Where a file is or is to be: a directory by its real path and its identity, directories to be made, and a name.
+
+A location holds nothing open, so there can be thousands.  It is opened from the root of the file system on, without
+following a link, and only if the directory is still the one that was there.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from msgspec import Struct
+
+from ....foundation.places import descend, open_unlinked
+from .. import linux
+from ..errors import Refused
+from ..paths import Entry
+
+HELD = 64  # directories that are held open while several files are changed
+
+
+class Identity(Struct, frozen=True):
+    """Tells a directory from another that was made in its entry."""
+
+    inode: int
+    born: int
+
+
+class Location(Struct, frozen=True):
+    directory: str  # that is there
+    identity: Identity
+    missing: tuple[str, ...]  # directories to be made in it
+    name: str
+
+
+def location_of(entry: Entry, path: str) -> Location:
+    """Where a entry is; refused when its directory is elsewhere by now."""
+    with entry as fd:
+        if entry.path() != path:
+            raise Refused("changed")
+        top = path.split("/")[: -1 - len(entry.missing)]
+        return Location("/".join(top) or "/", identity_of(fd), entry.missing, entry.name)
+
+
+def identity_of(fd: int) -> Identity:
+    return Identity(os.fstat(fd).st_ino, linux.born(fd))
+
+
+class Directories:
+    """The directories of some locations; so many of them are held open that one moved meanwhile can be put right.
+
+    A context manager that closes them.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, Identity], int] = {}
+
+    @contextmanager
+    def outermost(self, location: Location) -> Iterator[int]:
+        """The directory that was there; raises FileNotFoundError when another has taken its entry."""
+        fd = self._open(location)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def innermost(self, location: Location) -> Iterator[int | None]:
+        """The directory the name is in; None when it is not made, or a link or file has taken its entry."""
+        with self.outermost(location) as top:
+            try:
+                fd = descend(top, location.missing)
+            except OSError as exc:
+                if exc.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                    raise
+                fd = None
+        try:
+            yield fd
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _open(self, location: Location) -> int:
+        key = location.directory, location.identity
+        if key in self._held:
+            return os.dup(self._held[key])
+        fd = open_unlinked(location.directory).fd
+        if identity_of(fd) != location.identity:
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "another directory has taken its place")
+        if len(self._held) < HELD:
+            self._held[key] = os.dup(fd)
+        return fd
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._held:
+            os.close(self._held.popitem()[1])

@@ -1,0 +1,157 @@
+"""A change of files that stopped half way is finished or taken back: by this process, or after a crash by the next.
+
+All files are looked at first, and the decision is one for all of them: if every file was exchanged, the change is
+finished; else it is taken back.  Names come first, leftovers go later, so that it can be stopped and begun again.
+What somebody has saved in the meantime is newer than either version, and stays.
+
+What lies under a further name is removed only if it is ours (the new content, untouched), or if it fulfils the
+condition of the change (the user was shown it and gave it away).  Anything else is a file of the user's that a
+process was about to put back when it was killed: it gets its name again, or is kept next to the one that has it.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from ..errors import Refused
+from ..paths import status_at
+from ..reading import opened
+from .condition import Condition
+from .exchanging import give_back, is_same, keep_beside, put, remove, sync_directory, take
+from .locations import Directories
+from .new_directories import remove_directories
+from .records import Content, Names, Progress
+
+log = logging.getLogger("dragoman")
+
+
+class _Found(Struct, frozen=True):
+    """How far one file has come."""
+
+    state: Literal["untouched", "between", "applied"]  # between: the old file is away, and the new not yet there
+    old: str | None = None  # the further name under which the old file is
+    fulfils: bool = True  # and whether that is what the change was for
+
+
+_Step = Callable[[int], None]
+
+
+def settle(progress: Progress, directories: Directories, *, has_failed: bool = False) -> bool:
+    """Finish a change, or take it back, as must be if it `has_failed`; true when it is finished.
+
+    Raises OSError when a file cannot be reached: what was done until then can be done again.
+    """
+    steps: list[tuple[Names, _Step]] = []
+    is_finished = progress.done
+    if progress.contents is not None:
+        files = list(zip(progress.files, progress.contents, strict=True))
+        if not progress.done:
+            found = [_look(names, content, directories) for names, content in files]
+            is_finished = not has_failed and all(file.state == "applied" and file.fulfils for file in found)
+            if not is_finished:
+                steps += (
+                    (names, _taking_back(names, content, file))
+                    for (names, content), file in reversed(list(zip(files, found, strict=True)))
+                )
+        steps += ((names, _clearing(names, content)) for names, content in files)
+    else:
+        steps += ((names, _removing(names.new)) for names in progress.files)
+    _take(steps, directories)
+    if not is_finished:
+        _remove_made(progress, directories)
+    return is_finished
+
+
+def _take(steps: list[tuple[Names, _Step]], directories: Directories) -> None:
+    """Take every step, also when one fails; then say so."""
+    failure: OSError | None = None
+    for names, step in steps:
+        try:
+            with directories.innermost(names.location) as fd:
+                if fd is not None:
+                    step(fd)
+                    sync_directory(fd)
+        except OSError as exc:
+            failure = failure or exc
+    if failure:
+        raise failure
+
+
+def _look(names: Names, content: Content, directories: Directories) -> _Found:
+    with directories.innermost(names.location) as fd:
+        return _Found("untouched") if fd is None else _state(fd, names, content)
+
+
+def _state(fd: int, names: Names, content: Content) -> _Found:
+    for further in (names.new, names.aside):
+        if is_same(fd, further, names.location.name):  # a file renamed by a hard link, which still has both names
+            remove(fd, further)
+    is_new_there = content.digest is not None and _fulfils(fd, names.new, content.ours)
+    if status_at(fd, names.aside) is not None:
+        old = names.aside
+    elif not is_new_there and status_at(fd, names.new) is not None:  # exchanged
+        old = names.new
+    elif is_new_there or (content.digest is None and status_at(fd, names.location.name) is not None):
+        return _Found("untouched")
+    else:
+        return _Found("applied")
+    return _Found("between" if is_new_there else "applied", old, _fulfils(fd, old, content.condition))
+
+
+def _fulfils(fd: int, name: str, condition: Condition) -> bool:
+    """Whether a file is there and fulfils a condition."""
+    try:
+        with opened(name, fd) as file:
+            condition.check(file)
+    except (FileNotFoundError, Refused):
+        return False
+    return True
+
+
+def _taking_back(names: Names, content: Content, found: _Found) -> _Step:
+    name = names.location.name
+
+    def take_back(fd: int) -> None:
+        if found.state == "untouched":
+            return
+        if found.old and (found.state == "between" or content.digest is None):
+            give_back(fd, found.old, name)
+            return
+        try:
+            if found.old:
+                put(fd, found.old, names.aside if found.old == names.new else names.new, name, content.ours)
+            elif content.digest is not None:
+                take(fd, names.new, name, content.ours)
+        except (Refused, FileNotFoundError):
+            log.warning("%s was changed by somebody else and is left as it is", name)
+
+    return take_back
+
+
+def _clearing(names: Names, content: Content) -> _Step:
+    def clear(fd: int) -> None:
+        for left in (names.new, names.aside):
+            if status_at(fd, left) is None:
+                continue
+            is_ours = content.digest is not None and _fulfils(fd, left, content.ours)
+            if is_ours or _fulfils(fd, left, content.condition):
+                remove(fd, left)
+            else:
+                keep_beside(fd, left, names.location.name)
+
+    return clear
+
+
+def _removing(name: str) -> _Step:
+    return lambda fd: remove(fd, name)
+
+
+def _remove_made(progress: Progress, directories: Directories) -> None:
+    for index, names in reversed(list(enumerate(progress.files))):
+        if not names.location.missing:
+            continue
+        with directories.outermost(names.location) as top:
+            remove_directories(top, names.location.missing, names.new, progress.made.get(index, {}))
+            sync_directory(top)

@@ -1,0 +1,1 @@
+"""Agents in sandboxes, and what is checked before one starts."""

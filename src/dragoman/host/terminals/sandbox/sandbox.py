@@ -1,0 +1,254 @@
+"""Commands in a sandbox of bubblewrap: they write in the workspace and nowhere else, and see little besides.
+
+Inside there is the system, read-only; the workspace, of which protected paths cannot be changed, nor made where
+they do not exist; an empty home, /tmp and /run; no other processes, no network unless it is allowed, no privileges,
+and no system call that `seccomp.py` forbids.  Landlock says the same of files once more, where the kernel has it
+(`landlock.py`): one mistake in the mounts is not the end.  Everything dies with the sandbox, daemons included.  It
+never runs as root: a host that is root becomes the user who owns the workspace.
+
+`Sandbox.check` tries to get out of it, once (`trial.py`).  Unless every attempt fails, nothing runs.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from ....errors import InternalError, InvalidParams
+from ....foundation.places import Path, Place, is_beneath, name_of, open_unlinked
+from ....foundation.programs import find_program, is_inside
+from ...isolation.boundaries import Writable, overlap, own_things
+from ...isolation.linked_files import HardLinks, Linked, separate
+from ..keeper.commands import MOST_DESCRIPTORS
+from . import covers, landlock
+from .bubblewrap import HOME, SYSTEM, Plan, Unprotectable, Wrapped, runs_from_memory
+from .seccomp import is_known_machine
+
+log = logging.getLogger("dragoman")
+
+NO_WORKSPACE = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run")  # nor what contains one of them
+SPARE_DESCRIPTORS = 10  # for the command's streams, its directory and what describes the sandbox
+PROGRAMS = ("bwrap", "setpriv", "setsid")
+NEEDED = ("--bind-fd", "--disable-userns", "--size", "--seccomp")
+
+
+class SandboxUnavailable(InternalError):
+    """Commands are to run in a sandbox, and there is none that holds; so none runs."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"commands run in a sandbox only, and {reason}", {"kind": "sandbox_unavailable"})
+
+
+class Sandbox:
+    """What a command may see and change besides the workspace; nothing by default."""
+
+    def __init__(
+        self,
+        *,
+        network: bool = False,
+        read_only: Iterable[Path] = (),
+        protected: Iterable[str] | None = None,
+        user: tuple[int, int] | None = None,
+        hard_links: HardLinks = "break",
+    ) -> None:
+        """`read_only`: more to see, such as a toolchain in somebody's home; links are followed here and now.
+
+        `protected`: paths below the workspace that cannot be changed, by default those that `covers.py` knows and
+        finds; `user`: who a host that is root becomes; `hard_links`: what becomes of files in the workspace that
+        have another name outside: "break" copies them, "refuse" runs nothing, "keep" lets commands change them.
+        """
+        self.network, self.user, self.hard_links = network, user, hard_links
+        self.read_only = tuple(os.path.join(os.getcwd(), os.fspath(path)) for path in read_only)
+        self._visible = {path: os.path.realpath(path) for path in self.read_only}
+        self.programs = {
+            name: find_program(name) for name in PROGRAMS
+        }  # once: what has these names later is not run
+        self._looks = protected is None
+        self.protected = tuple(sorted(map(os.path.normpath, covers.ALWAYS if protected is None else protected)))
+        self.landlock = landlock.version()  # 0: none
+        self._checking = asyncio.Lock()
+        self._escapes: list[str] | None = None  # what the trial has found; None before there was one
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """In what the environment inside differs from the host's."""
+        return {"HOME": HOME, "TMPDIR": "/tmp"}
+
+    async def check(self, roots: Sequence[Place] = ()) -> None:
+        """Try, once, to get out; raises SandboxUnavailable unless that fails in every way.
+
+        `roots` are where commands will write: nothing that lies there is run outside of the sandbox.
+        """
+        paths = [_where(root) for root in roots]
+        for name, program in self.programs.items():
+            if program and any(is_inside(program, path) for path in paths):
+                raise SandboxUnavailable(f"{name} lies in the workspace; take its directory off the PATH")
+        if why := overlap(map(Writable, paths), self.read_only, own_things()):
+            raise SandboxUnavailable(why)
+        async with self._checking:
+            if self._escapes is None:
+                if missing := await asyncio.to_thread(_missing, self.programs["bwrap"]):
+                    raise SandboxUnavailable(missing)
+                self._escapes = await self._tried()
+                log.info("%s", landlock.described(self.landlock))
+        if self._escapes:
+            raise SandboxUnavailable(f"this one does not hold: {'; '.join(self._escapes)}")
+
+    async def survey(self, roots: Sequence[Place]) -> dict[str, Sequence[str]]:
+        """What else there is to protect below each of some roots: what is found there, for `wrap`."""
+        if not self._looks:
+            return {}
+        try:
+            return {
+                _where(root): await asyncio.to_thread(covers.existing, root.working_directory) for root in roots
+            }
+        except covers.Endless as exc:
+            raise SandboxUnavailable(str(exc)) from exc
+
+    async def separate(self, roots: Sequence[Place]) -> None:
+        """Make files that have hard links outside of the workspace files of their own; refuse if that fails."""
+        uid = os.geteuid() or (self.user or (os.fstat(roots[0].fd).st_uid,))[0]
+        try:
+            await asyncio.to_thread(separate, roots, uid, self.hard_links)
+        except Linked as exc:
+            raise SandboxUnavailable(f'{exc}; change that, or allow it with hard_links="keep"') from exc
+
+    async def _tried(self) -> list[str]:
+        from .trial import Untried, attempts  # which needs a sandbox
+
+        try:
+            return await attempts(self)
+        except Untried as exc:  # which the next command may not meet
+            raise SandboxUnavailable(f"this one is not known to hold: {exc}") from exc
+
+    def wrap(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        roots: Sequence[Place],
+        *,
+        interactive: bool = False,
+        limits: Mapping[str, int] = MappingProxyType({}),
+        found: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        shown: Sequence[Place] = (),
+        strays: Mapping[str, Place] = MappingProxyType({}),
+    ) -> Wrapped:
+        """What to run for a command that is to write below these roots and nowhere else; `found` by `survey`.
+
+        `shown` can be read, too; `strays` are mounted at their paths as if by mistake, to see that Landlock does
+        not let them be used.
+        """
+        bwrap = self.programs["bwrap"]
+        if bwrap is None:
+            raise SandboxUnavailable("bubblewrap is not installed (package bubblewrap)")
+        if interactive:
+            argv = [*self._taking_terminal(), *argv]
+        plan = Plan()
+        try:
+            with contextlib.ExitStack() as opened:
+                plan.surround(network=self.network, interactive=interactive)
+                writable = {_where(root): root.fd for root in roots}
+                self._bind(plan, writable, {place.path: place.fd for place in shown}, opened)
+                for path, stray in strays.items():
+                    plan.bind(stray.fd, path, writable=True)
+                self._name(plan, {root.named: root.path for root in roots if root.path in writable})
+                if not any(is_beneath(cwd, root) for root in (*writable, HOME)):
+                    raise InvalidParams(f"{cwd!r} is not in the workspace", {"kind": "cannot_start"})
+                for root, fd in writable.items():
+                    plan.protect(fd, root, sorted({*self.protected, *found.get(root, ())}))
+                if len(plan.wrapped.descriptors) > MOST_DESCRIPTORS - SPARE_DESCRIPTORS:
+                    raise SandboxUnavailable("there are more repositories in the workspace than it can protect")
+                plan.begin(argv, env, cwd, self.landlock, limits)
+                return plan.wrap(self._becoming(next(iter(writable.values()))), bwrap)
+        except BaseException as exc:
+            plan.wrapped.close()
+            if isinstance(exc, Unprotectable):
+                raise SandboxUnavailable(str(exc)) from exc
+            raise
+
+    def _bind(
+        self, plan: Plan, writable: Mapping[str, int], shown: Mapping[str, int], opened: contextlib.ExitStack
+    ) -> None:
+        """Show the workspace and what else is to be seen, what is inside another after it."""
+        for root in writable:
+            if any(is_beneath(path, root) for path in NO_WORKSPACE):
+                raise SandboxUnavailable(f"{root} cannot be written in it")
+        seen = {path: _opened(path, opened) for path in self._visible.values()}
+        for path, fd in sorted({**seen, **shown, **writable}.items(), key=lambda entry: entry[0].count("/")):
+            plan.show(fd, path, writable=path in writable)
+
+    def _name(self, plan: Plan, roots: dict[str, str]) -> None:
+        """Have everything be found under the path that it was named by, too, where that leads through a link."""
+        named = {name_of(path): real for path, real in (self._visible | roots).items()}
+        there = [*SYSTEM, *NO_WORKSPACE, *named.values()]
+        for name, path in sorted(named.items()):
+            if name and not any(is_beneath(name, other) for other in there):
+                plan.link(name, path)
+                there.append(name)
+
+    def _becoming(self, root: int) -> Sequence[str]:
+        """What makes a host that is root somebody else: whoever owns the first root, unless told."""
+        if os.geteuid() != 0:
+            return ()
+        owner = os.fstat(root)
+        uid, gid = self.user or (owner.st_uid, owner.st_gid)
+        if uid == 0:
+            raise SandboxUnavailable(
+                "nothing in it runs as root: give the workspace to another user, or name one with user=(uid, gid)"
+            )
+        setpriv = self.programs["setpriv"]
+        if setpriv is None:
+            raise SandboxUnavailable("setpriv is not installed (package util-linux)")
+        who = [f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", "--pdeathsig=keep"]
+        return [setpriv, *who]
+
+    def _taking_terminal(self) -> Sequence[str]:
+        """What makes a terminal the command's own: were it the sandbox's too, Ctrl-C would end the sandbox."""
+        setsid = self.programs["setsid"]
+        if setsid is None:
+            raise SandboxUnavailable("setsid is not installed (package util-linux)")
+        return [setsid, "--ctty"]
+
+
+def _opened(path: str, opened: contextlib.ExitStack) -> int:
+    """A descriptor of what has a real path, now that a toolchain may have been replaced by a newer one."""
+    try:
+        return opened.enter_context(open_unlinked(path)).fd
+    except OSError as exc:
+        raise SandboxUnavailable(f"{path} cannot be shown in it: {exc.strerror}") from exc
+
+
+def _where(root: Place) -> str:
+    """Where a directory is by now; that is its path inside, too."""
+    try:
+        return root.now()
+    except FileNotFoundError as exc:
+        raise InvalidParams(f"{root.path!r} was deleted", {"kind": "cannot_start"}) from exc
+
+
+def _missing(bwrap: str | None) -> str:
+    """What a sandbox needs and this system has not."""
+    if sys.platform != "linux":
+        return "there is none on this system: it needs Linux"
+    if not is_known_machine():
+        return f"there is no filter of system calls for this machine ({platform.machine()})"
+    if bwrap is None:
+        return "bubblewrap is not installed (package bubblewrap)"
+    if not runs_from_memory():
+        return "programs cannot be run from memory (vm.memfd_noexec is 2, and would have to be 1)"
+    try:
+        known = subprocess.run([bwrap, "--help"], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        return f"bubblewrap cannot be run: {exc}"
+    lacking = [option for option in NEEDED if option not in known]
+    return (
+        f"bubblewrap is too old for {', '.join(lacking)}; it has to be 0.10, or one with its fixes"
+        if lacking
+        else ""
+    )

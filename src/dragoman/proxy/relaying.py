@@ -1,0 +1,320 @@
+"""What passes between two connections, in the order it came.
+
+A `Lane` is one direction.  A message that no handler looks at is passed on at once, while its frame is in hand, so
+that nothing overtakes it.  A request that a handler has not passed on yet, and an answer that it has not given yet,
+hold back what follows of the same session.  A sink that is full holds the source.
+"""
+
+import asyncio
+import functools
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..connection import Connection
+from ..errors import ConnectionClosed, Error, InternalError, RequestCancelled, RpcError
+from ..foundation.owning import own
+from ..rpc import Call, Method, Reply
+
+PATIENCE = 5.0  # seconds for the next in the chain to answer a request that was cancelled
+MAX_WAITING = 4 * 1024 * 1024  # bytes held back behind handlers before the source is held
+MAX_KNOWN = 1000  # methods of which is remembered how they are passed on
+
+
+Opened = Callable[[Raw], None]  # told of a handshake what was answered
+
+
+class _Params(Struct, rename="camel", frozen=True):
+    session_id: str | None = None
+
+
+class _Frame(Struct):
+    params: _Params = _Params()
+
+
+_read_params, _read_frame = msgspec.json.Decoder(_Params).decode, msgspec.json.Decoder(_Frame).decode
+
+
+def session_of(params: Any) -> str | None:
+    """The session that a message is about: of its params, read or raw, or of its whole frame."""
+    try:
+        if isinstance(params, Raw):
+            return _read_params(params).session_id
+        if isinstance(params, bytes):
+            return _read_frame(params).params.session_id
+    except msgspec.DecodeError:
+        return None
+    return getattr(params, "session_id", None)
+
+
+class Pressure:
+    """Holds a source while its sink is full: once, however much arrives meanwhile."""
+
+    def __init__(self, source: Connection, sink: Connection) -> None:
+        self._source, self._sink = source, sink
+        self._is_on = False
+
+    def mind(self) -> None:
+        if self._sink.is_full and not self._is_on:
+            self._is_on = True
+            self._source.hold()
+            own(self._wait(), "making room")
+
+    async def _wait(self) -> None:
+        try:
+            await self._sink.room()
+        except ConnectionClosed:
+            pass  # then nothing is in the way any more
+        finally:
+            self._is_on = False
+            self._source.resume()
+
+
+class Lane:
+    """One direction between two connections."""
+
+    def __init__(self, source: Connection, sink: Connection) -> None:
+        self.source, self.sink = source, sink
+        self.mind_room = Pressure(source, sink).mind
+        self.passed: dict[int, int] = {}  # the id of a request at the sink, and its key at the source
+        self._in_hand: Counter[str | None] = Counter()  # what handlers have not let go yet, by session
+        self._waiting: dict[str | None, deque[tuple[int, Callable[[], None]]]] = {}  # what came behind it
+        self._size = 0  # of what waits
+        self._is_held = False  # for what waits
+
+    def pass_on(self, frame: bytes) -> None:
+        """Send a notification on as it came, in its turn."""
+        if self._in_hand:
+            self.in_turn(session_of(frame), functools.partial(self._forward, frame), len(frame))
+        else:
+            self._forward(frame)
+
+    def note(self, method: Method, params: Any) -> None:
+        """Send a notification that a handler has seen, in the turn of that handler."""
+        self.sink.note(method, params)
+        self.mind_room()
+
+    def _forward(self, frame: bytes) -> None:
+        if not self.sink.closed:
+            self.sink.forward(frame)
+            self.mind_room()
+
+    def original(self, id: object) -> object:
+        """The id under which the source knows a request that the sink knows by another; any other id as it is."""
+        key = self.passed.get(id) if type(id) is int else None
+        return id if key is None else self.source.peer.id_of(key)
+
+    # Turns
+
+    def in_turn(self, session: str | None, step: Callable[[], None], size: int = 0) -> None:
+        """Take a step of a message as soon as nothing before it in its session is in a handler's hand."""
+        if not self._in_hand or not (self._is_blocked(session) or session in self._waiting):
+            step()
+            return
+        self._waiting.setdefault(session, deque()).append((size, step))
+        self._mind_waiting(size)
+
+    def take(self, session: str | None) -> None:
+        """A handler has a message of a session in hand; without a session, one that may be about any."""
+        self._in_hand[session] += 1
+
+    def let_go(self, session: str | None) -> None:
+        self._in_hand[session] -= 1
+        if not self._in_hand[session]:
+            del self._in_hand[session]
+        for waiting in list(self._waiting):
+            self._go_on(waiting)
+
+    def _go_on(self, session: str | None) -> None:
+        steps = self._waiting.get(session)
+        while steps and not self._is_blocked(session):
+            size, step = steps.popleft()
+            self._mind_waiting(-size)
+            step()
+        if not steps and self._waiting.get(session) is steps:
+            self._waiting.pop(session, None)
+
+    def _is_blocked(self, session: str | None) -> bool:
+        return None in self._in_hand or session in self._in_hand
+
+    def _mind_waiting(self, size: int) -> None:
+        self._size += size
+        if (self._size > MAX_WAITING) != self._is_held:
+            self._is_held = not self._is_held
+            (self.source.hold if self._is_held else self.source.resume)()
+
+
+class Passage:
+    """One request on its way to the next in the chain, until its answer is given: no task, no turn of the loop."""
+
+    def __init__(self, lane: Lane, back: Lane, method: Method, call: Call, opened: Opened | None = None) -> None:
+        self._lane, self._back, self._key, self._opened = lane, back, call.key, opened
+        self._session = session_of(call.params)
+        self._id: int | None = None  # under which the next in the chain knows it
+        self._patience: asyncio.TimerHandle | None = None
+        lane.source.passing[call.key] = self.cancel
+        lane.in_turn(self._session, functools.partial(self._go, method, call.params), len(call.params))
+
+    def _go(self, method: Method, params: Raw) -> None:
+        if self._key not in self._lane.source.passing:
+            return  # cancelled before it was its turn
+        try:
+            self._id = self._lane.sink.submit(method, params, self._answered)
+        except Error as exc:
+            self._give(Reply(0, error=exc))
+        else:
+            self._lane.passed[self._id] = self._key
+            self._lane.mind_room()
+
+    def _answered(self, reply: Reply) -> None:
+        self._back.in_turn(self._session, functools.partial(self._give, reply))
+
+    def _give(self, reply: Reply) -> None:
+        if self._patience:
+            self._patience.cancel()
+        if self._id is not None:
+            self._lane.passed.pop(self._id, None)
+        if self._opened and reply.error is None:
+            self._opened(reply.result)
+        self._lane.source.give(self._key, reply.result, _passed_on(reply.error))
+        self._back.mind_room()
+
+    def cancel(self) -> None:
+        """The source no longer wants the answer, or is gone; it is still given one."""
+        if self._id is None:
+            self._give(Reply(0, error=RequestCancelled()))
+        elif self._patience is None:
+            self._lane.sink.hurry(self._id)
+            patience = 0 if self._lane.source.closed else PATIENCE
+            self._patience = asyncio.get_running_loop().call_later(patience, self._give_up)
+
+    def _give_up(self) -> None:
+        assert self._id is not None
+        self._lane.sink.withdraw(self._id)
+        self._give(Reply(0, error=RequestCancelled()))
+
+
+def _passed_on(error: Exception | None) -> RpcError | None:
+    match error:
+        case None:
+            return None
+        case RpcError(code=code, message=message, data=data):
+            return RpcError.of(code, message, data)
+    return InternalError(str(error))
+
+
+class InHand:
+    """A request that a handler has: nothing of its session overtakes it, and nothing overtakes its answer."""
+
+    def __init__(self, lane: Lane, back: Lane, call: Call) -> None:
+        self._lane, self._back, self._call = lane, back, call
+        self._session = session_of(call.params)
+        self._is_passed_on = self._is_answered = self._is_done = False
+        self._id: int | None = None  # under which the next in the chain knows it
+        lane.source.passing[call.key] = self._cancel
+        lane.in_turn(self._session, self._begin)
+
+    def _begin(self) -> None:
+        if self._lane.source.passing.pop(self._call.key, None) is None:
+            return  # cancelled before it was its turn
+        method = self._call.method
+        handler = functools.partial(self._handle, method.handler)
+        self._lane.take(self._session)
+        if not self._lane.source.begin(replace(self._call, method=replace(method, handler=handler))):
+            self._done()
+
+    def _cancel(self) -> None:
+        self._lane.source.give(self._call.key, None, RequestCancelled())
+
+    async def _handle(self, handler: Callable[[Any], Awaitable[Any]] | None, params: Any) -> Any:
+        in_hand.set(self)
+        self._lane.source.after_answer(self._done)
+        assert handler
+        return await handler(params)
+
+    def passed_on(self, method: Method, id: int | None = None) -> None:
+        """The handler has asked the next in the chain for something, or it will not any more."""
+        if not self._is_passed_on and method.name == self._call.method.name:
+            self._is_passed_on, self._id = True, id
+            if id is not None:
+                self._lane.passed[id] = self._call.key
+            self._lane.let_go(self._session)
+
+    def answered(self, method: Method, settle: Callable[[], None]) -> None:
+        """The next in the chain has answered; if it was this request, the handler is told when it is its turn."""
+        if self._is_answered or method.name != self._call.method.name:
+            settle()
+        else:
+            self._back.in_turn(self._session, functools.partial(self._take_answer, settle))
+
+    def _take_answer(self, settle: Callable[[], None]) -> None:
+        if not self._is_done:
+            self._is_answered = True
+            self._back.take(self._session)
+        settle()
+
+    def _done(self) -> None:
+        self._is_done = True
+        self.passed_on(self._call.method)
+        if self._id is not None:
+            self._lane.passed.pop(self._id, None)
+        if self._is_answered:
+            self._back.let_go(self._session)
+
+
+in_hand: ContextVar[InHand | None] = ContextVar("in_hand", default=None)
+
+
+async def relayed(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
+    """Ask the next in the chain; to be cancelled cancels there too, and waits for its answer if it is wanted."""
+    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    hand = in_hand.get()
+
+    def settle(reply: Reply) -> None:
+        if not answer.done():
+            answer.set_result(reply)
+
+    def settle_in_turn(reply: Reply) -> None:
+        if hand:
+            hand.answered(method, functools.partial(settle, reply))
+        else:
+            settle(reply)
+
+    try:
+        id = onward.submit(method, params, settle_in_turn)
+        if hand:
+            hand.passed_on(method, id)
+        try:
+            reply = await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            onward.hurry(id)
+            async with asyncio.timeout(0 if source.closed else PATIENCE):
+                reply = await answer
+    except TimeoutError:
+        onward.withdraw(id)
+        raise RequestCancelled() from None
+    except ConnectionClosed as exc:
+        raise InternalError(str(exc)) from None
+    if error := _passed_on(reply.error):
+        raise error
+    return reply.result
+
+
+class Relayed(dict[str, Method]):
+    """The methods that are answered here, and for every other name one that passes it on."""
+
+    def __init__(self, own: Mapping[str, Method], relay: Callable[[str], Method]) -> None:
+        super().__init__(own)
+        self.relayed = relay
+
+    def get(self, name: str, default: Any = None) -> Method:
+        if (found := super().get(name)) is None:
+            found = self.relayed(name)
+            if len(self) < MAX_KNOWN:
+                self[name] = found
+        return found

@@ -1,0 +1,1 @@
+"""Linters that are not ours: how they are run and what they print."""

@@ -1,0 +1,153 @@
+"""Programs run for a review: argv lists, a time limit, bounded output, and nothing left of them afterwards."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from msgspec import Struct
+
+from ...errors import Error
+from ...foundation.programs import beside_python, find_program, search_path
+from ...host.terminals.children import Child, Keeper, Order, StartError
+from ...host.terminals.environment import environment
+
+TIMEOUT = 120.0  # seconds
+MOST_OUTPUT = 32 * 1024 * 1024  # bytes kept of each stream; what follows is read and dropped
+PIECE = 64 * 1024
+
+
+class CommandError(Error):
+    """A program could not be run to its end; the text says why, in one line."""
+
+
+class Result(Struct, frozen=True):
+    """How a program ended and what it printed."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Commands:
+    """Runs programs; closing it ends those that still run."""
+
+    def __init__(self) -> None:
+        self._keeper = Keeper()
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Result:
+        """Run a program in a directory; raises CommandError when it cannot be started or takes too long."""
+        name = os.path.basename(argv[0])
+        given = {"PATH": search_path(None, cwd), **(env or {})}
+        order = Order(argv=list(argv), env=list(environment(given.items()).items()))
+        run = _Run(self._keeper, order, cwd, stdin)
+        try:
+            async with asyncio.timeout(timeout):
+                return await run.result()
+        except TimeoutError:
+            raise CommandError(f"{name} took longer than {timeout:g} s and was ended") from None
+        except (StartError, OSError) as exc:
+            raise CommandError(f"{name} could not be run: {exc}") from exc
+        finally:
+            await asyncio.shield(run.close())
+
+    async def close(self) -> None:
+        await self._keeper.close()
+
+
+class _Run:
+    """One program, as its keeper tells of it."""
+
+    def __init__(self, keeper: Keeper, order: Order, cwd: str, stdin: bytes) -> None:
+        self._stdout, self._stderr = _Stream(), _Stream()
+        self._code: int | None = None
+        self._ended = asyncio.Event()
+        # A task of its own: whoever gives up while it starts has to know what was started.
+        self._starting = asyncio.ensure_future(self._start(keeper, order, cwd, stdin))
+
+    async def _start(self, keeper: Keeper, order: Order, cwd: str, stdin: bytes) -> Child:
+        with ExitStack() as opened:
+            given = opened.enter_context(tempfile.TemporaryFile())  # a file, for it cannot fill up as a pipe does
+            given.write(stdin)
+            given.seek(0)
+            theirs = [given.fileno()]
+            for kept in (self._stdout, self._stderr):
+                reading, writing = os.pipe()
+                opened.callback(os.close, writing)
+                kept.open(reading)
+                theirs.append(writing)
+            directory = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, directory)
+            return await keeper.start(order, [*theirs, directory], self)
+
+    async def result(self) -> Result:
+        child = await asyncio.shield(self._starting)
+        await self._ended.wait()
+        child.end()  # what it left in the background would hold the pipes open
+        await self._stdout.ended.wait()
+        await self._stderr.ended.wait()
+        return Result(self._code or 0, bytes(self._stdout.data), bytes(self._stderr.data))
+
+    async def close(self) -> None:
+        """End the program and all it has started; nothing is left of it when this returns."""
+        try:
+            child = await self._starting
+            child.end()
+            await child.gone.wait()
+        except (StartError, OSError):  # there is nothing to end
+            pass
+        finally:
+            self._stdout.close()
+            self._stderr.close()
+
+    def exited(self, code: int) -> None:
+        self._code = code
+        self._ended.set()
+
+    def gone(self, left: Sequence[int]) -> None:
+        self._ended.set()
+
+
+class _Stream:
+    """Our end of a pipe, read as far as is kept."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.ended = asyncio.Event()
+        self._fd = -1
+
+    def open(self, fd: int) -> None:
+        self._fd = fd
+        os.set_blocking(fd, False)
+        asyncio.get_running_loop().add_reader(fd, self._read)
+
+    def _read(self) -> None:
+        try:
+            piece = os.read(self._fd, PIECE)
+        except BlockingIOError:
+            return
+        if not piece:
+            self.close()
+        elif len(self.data) < MOST_OUTPUT:
+            self.data += piece
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+        self.ended.set()
+
+
+def program_named(name: str, cwd: str) -> str | None:
+    """Where a program is: beside our own interpreter or on the path, but never in the project under review."""
+    return beside_python(name) or find_program(name, cwd)

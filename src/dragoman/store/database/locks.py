@@ -1,0 +1,101 @@
+"""Locks the kernel keeps: whoever dies lets go, and no number of a dead process can be mistaken for a live one."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import StoreFailure
+
+PATIENCE = 10.0  # seconds to wait for another process to finish its transaction
+_NAPS = 0.0001, 0.002  # seconds between two tries: at first, and at most
+
+
+class Claim:
+    """A file of one's own, locked for as long as this process lives: its name says who holds a session."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        self.name = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._path = directory / self.name
+        self._fd = opened_file(self._path)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        _sweep(directory)
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+        os.close(self._fd)
+
+
+def is_alive(directory: Path, name: str) -> bool:
+    """Whether the process that made a claim still runs."""
+    try:
+        fd = os.open(directory / name, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _sweep(directory: Path) -> None:
+    """Remove the claims of processes that were killed."""
+    for path in directory.iterdir():
+        if not is_alive(directory, path.name):
+            path.unlink(missing_ok=True)
+
+
+class Lock:
+    """One file that processes take turns with; shared, many have it at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = opened_file(path)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Have it for a moment, alone; waits for others, but not for ever."""
+        self._take(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def share(self) -> None:
+        self._take(fcntl.LOCK_SH)
+
+    def alone(self) -> bool:
+        """Have a shared one alone if nobody else shares it; otherwise go on sharing."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            self.share()
+            return False
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _take(self, how: int) -> None:
+        end = time.monotonic() + PATIENCE
+        nap, longest = _NAPS
+        while True:
+            try:
+                return fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise StoreFailure(f"another process does not let go of {self._path}; end it") from None
+                time.sleep(nap)
+                nap = min(2 * nap, longest)
+
+
+def opened_file(path: Path) -> int:
+    """A file of the store, its owner's alone, made if it is not there."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

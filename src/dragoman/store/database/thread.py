@@ -1,0 +1,175 @@
+"""One thread that has a database: what waits together is committed together, and only then is anybody told."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from ...errors import Error
+
+log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
+
+
+class Transactional(Protocol):
+    """A database as its thread sees it."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """All or nothing; within another, a part of it that can be undone by itself."""
+
+    def mend(self, why: Exception) -> bool:
+        """Put right what an error shows to be damaged; false when it shows nothing of the kind."""
+
+    def reopen(self) -> None:
+        """Start again from what is on the disk: after an error nothing in memory is to be believed."""
+
+    def close(self) -> None: ...
+
+
+D = TypeVar("D", bound=Transactional)
+
+
+class _Task(Struct):
+    job: Callable[[Any], Any]
+    tell: Callable[[Any], None]
+    loop: asyncio.AbstractEventLoop
+    shares: bool
+
+
+class DatabaseThread(Generic[D]):
+    """Does what it is given, in order; what shares a transaction is committed with all that waits beside it."""
+
+    def __init__(self, opened: Callable[[], D], name: str, failure: Callable[[str], Error]) -> None:
+        self._opened, self._failure = opened, failure
+        self._db: D | None = None
+        self._is_stale = False  # something failed: start again from the disk
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Callable[[D], T], tell: Callable[[T | Exception], None], *, shares: bool) -> None:
+        """Have something done; `tell` is called in this event loop, with what came of it or what went wrong.
+
+        What `shares` its transaction is refused, if it is, by an error of ours, and the others beside it go on.
+        """
+        self._tasks.put(_Task(job, tell, asyncio.get_running_loop(), shares))
+
+    async def run(self, job: Callable[[D], T], *, shares: bool) -> T:
+        """Have something done and wait for it; it is done as well when nobody waits any more."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.submit(job, functools.partial(_settle, future), shares=shares)
+        return await future
+
+    def close(self) -> None:
+        """Do what is left, close the database and end; blocks."""
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        is_over = False
+        while not is_over:
+            waiting = [self._tasks.get()]
+            while not self._tasks.empty():
+                waiting.append(self._tasks.get())
+            is_over = waiting[-1] is None  # nothing comes after it
+            tasks = [task for task in waiting if task is not None]
+            for shares, some in itertools.groupby(tasks, lambda task: task.shares):
+                if shares:
+                    self._commit(list(some))
+                else:
+                    for task in some:
+                        _tell(task, self._attempt(task.job))
+        self._close()
+
+    def _commit(self, tasks: list[_Task]) -> None:
+        outcomes = self._attempt(lambda db: _together(db, tasks))
+        if isinstance(outcomes, Exception):
+            outcomes = [outcomes] * len(tasks)
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            _tell(task, outcome)
+
+    def _attempt(self, job: Callable[[D], T]) -> T | Exception:
+        """What comes of a job, or the error that says why nothing does."""
+        try:
+            return attempted(self._database(), job)
+        except Error as exc:
+            return exc
+        except Exception as exc:
+            return self._explained(exc)
+
+    def _database(self) -> D:
+        if self._db is None:
+            self._db = self._opened()
+        elif self._is_stale:
+            self._db.reopen()
+        self._is_stale = False
+        return self._db
+
+    def _explained(self, exc: Exception) -> Error:
+        """The error to tell; whatever broke, nothing more is taken before the database was opened anew."""
+        # A full disk undid nothing but the transaction that met it.
+        self._is_stale = getattr(exc, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL
+        if isinstance(exc, sqlite3.Error | OSError):
+            log.error("%s failed: %s", self._thread.name, exc)
+            return self._failure(str(exc))
+        log.error("%s failed", self._thread.name, exc_info=exc)
+        return self._failure(type(exc).__name__)
+
+    def _close(self) -> None:
+        if self._db is not None:
+            try:
+                self._db.close()
+            except Exception as exc:
+                log.error("%s could not be closed: %s", self._thread.name, exc)
+
+
+def attempted(db: D, job: Callable[[D], T]) -> T:
+    """What comes of a job; should the database turn out to be damaged, of another try with what was saved."""
+    try:
+        return job(db)
+    except Error:
+        raise
+    except Exception as exc:
+        if not db.mend(exc):
+            raise
+        return job(db)
+
+
+def _together(db: Transactional, tasks: list[_Task]) -> list[Any]:
+    """What comes of tasks in one transaction; what is refused is undone by itself."""
+    with db.transaction():
+        if len(tasks) == 1:
+            return [tasks[0].job(db)]
+        return [_apart(db, task.job) for task in tasks]
+
+
+def _apart(db: Transactional, job: Callable[[Any], Any]) -> Any:
+    try:
+        with db.transaction():
+            return job(db)
+    except Error as refusal:
+        return refusal
+
+
+def _tell(task: _Task, outcome: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
+        task.loop.call_soon_threadsafe(task.tell, outcome)
+
+
+def _settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

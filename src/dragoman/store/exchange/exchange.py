@@ -1,0 +1,149 @@
+"""Sessions as files: one JSON object a line; the first says what it is, the last that it is whole."""
+
+import collections
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ... import codec
+from ... import schema as s
+from ..database.database import Database
+from ..errors import StoreFailure
+from ..lines import OWN, WHOLE, Head, Prompted, event_of, raw_values, state_line
+from ..records import Damage
+from .sealing import START, Seal, Sealing
+
+FORMAT = 1
+DAMAGED = b'{"damaged":'  # how a line begins that says what is missing in its place
+LONGEST = 64 * 1024 * 1024  # bytes of a line; four times what one update may have
+_NAMES = {OWN: "event", WHOLE: "notification"}
+_MARKS = {name: mark for mark, name in _NAMES.items()} | {"update": b""}
+_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+class _First(Struct, rename="camel"):
+    dragoman_session: int
+    session_id: str
+
+
+def exported(db: Database, id: str) -> Iterator[bytes]:
+    """A session as lines of JSON; what is damaged stays out and is named."""
+    summary = db.found(id)
+    yield msgspec.json.encode(_First(FORMAT, id))
+    sealing = Sealing()
+    yield from map(sealing.add, _all_lines(db, id, summary.head))
+    yield sealing.line()
+
+
+def _all_lines(db: Database, id: str, head: Head) -> Iterator[bytes]:
+    for part in db.lines(id, head.last):
+        if isinstance(part, Damage):
+            yield _damaged(str(part))
+        else:
+            yield from map(_outward, part)
+    states, damages = db.states(id, head)
+    yield from map(_damaged, damages)
+    if states:
+        yield b'{"state":%s}' % codec.encode(raw_values(states))
+
+
+def _damaged(what: str) -> bytes:
+    return DAMAGED + codec.encode(what) + b"}"
+
+
+def _outward(line: bytes) -> bytes:
+    mark = line[:1]
+    return b'{"%s":%s}' % (_NAMES[mark].encode(), line[1:]) if mark in _NAMES else b'{"update":%s}' % line
+
+
+def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
+    """Take a session in, under its own id or another; all of it, or nothing and an error that says why.
+
+    It is read twice and never held in memory, so that whoever else writes waits for the disk and not for a sender.
+    """
+    with readable_twice(source, db.path) as file:
+        start = file.tell()
+        own_id = _read_first(file).session_id
+        collections.deque(_taken(file), maxlen=0)
+        file.seek(start)
+        _read_first(file)
+        return db.adopt(id or own_id, _taken(file))
+
+
+@contextlib.contextmanager
+def readable_twice(source: BinaryIO, directory: Path) -> Iterator[BinaryIO]:
+    """What is read, as a file: a pipe is written down first."""
+    if source.seekable():
+        yield source
+        return
+    with tempfile.TemporaryFile(dir=directory) as file:
+        shutil.copyfileobj(source, file)
+        file.seek(0)
+        yield file
+
+
+def _read_first(file: BinaryIO) -> _First:
+    try:
+        first = msgspec.json.decode(file.readline(LONGEST), type=_First)
+    except msgspec.DecodeError:
+        raise StoreFailure("this is no exported session: its first line does not say so") from None
+    if first.dragoman_session > FORMAT:
+        raise StoreFailure(f"the session was exported by a newer Dragoman (format {first.dragoman_session})")
+    return first
+
+
+def _taken(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a session behind the first of its export; fails at its end when that is not whole."""
+    sealing, last = Sealing(), None
+    for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 2):
+        line = whole.rstrip(b"\r\n")
+        if last is not None:
+            raise StoreFailure(f"line {number}: there is something behind the end; nothing was taken")
+        if len(whole) == LONGEST:
+            raise StoreFailure(f"line {number} is longer than any of a session; nothing was taken")
+        if line.startswith(START):
+            last = _last(number, line)
+            continue
+        if taken := _inward(number, sealing.add(line)):
+            yield taken
+    if last is None or last != sealing.seal():
+        raise StoreFailure(
+            "the exported session is not whole: its end is missing or does not fit; nothing was taken"
+        )
+
+
+def _last(number: int, line: bytes) -> Seal:
+    try:
+        return msgspec.json.decode(line, type=Seal)
+    except msgspec.DecodeError:
+        raise StoreFailure(f"line {number}, the end, is cut off; nothing was taken") from None
+
+
+def _inward(number: int, line: bytes) -> bytes:
+    """A line of a log; nothing for one that says what is missing."""
+    try:
+        codec.check(line)
+        found = _object.decode(line)
+        if "update" in found and len(found) > 1 and not found.keys() & {*_MARKS, "state"} - {"update"}:
+            found = {"notification": Raw(msgspec.json.encode(found))}  # as stores once kept and exported them
+        ((name, value),) = found.items()
+        if name == "damaged":
+            return b""
+        if name == "state":
+            return state_line({key: bytes(part) for key, part in _object.decode(value).items()})
+        taken = _MARKS[name] + bytes(value)
+        members = _object.decode(value)
+        if name == "notification" and ("update" not in members or "sessionId" in members):
+            raise ValueError("no notification without its session id")
+        if isinstance(event := event_of(taken), Prompted):
+            for block in event.prompt:
+                codec.decode(block, s.ContentBlock)
+        return taken
+    except (KeyError, ValueError, codec.Malformed):
+        raise StoreFailure(f"line {number} is none of a session; nothing was taken") from None

@@ -1,0 +1,1 @@
+"""What is saved of a damaged database, and how it is put in place."""

@@ -1,0 +1,267 @@
+"""Where a remote agent is: its URL, the headers every request carries, the socket that leads there."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import random
+import re
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from ...errors import AgentStartError
+from .proxies import open_tunnel, proxy_for
+
+CONNECTION = "acp-connection-id"
+SESSION = "acp-session-id"
+LAST_EVENT = "last-event-id"
+NUMBER = "idempotency-key"  # of a POST between two ends that resume
+GENERATION = "acp-generation"  # of a reader between two ends that resume: the number of the try to read
+
+DIAL_TIMEOUT = 10.0  # seconds for a socket, its TLS and the first answer
+SILENCE = 45.0  # seconds without a sign of life, keep-alives included, after which a wire counts as dropped
+PATIENCE = 60.0  # seconds to try to come back after a drop
+LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
+PING_EVERY = 20.0  # seconds; whoever is silent for twice as long on a WebSocket is gone
+TEMPORARY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another try may do
+LONGEST_PAUSE = 5.0  # seconds between two tries
+SHORTEST_PAUSE = 0.25  # seconds between two tries when somebody is in a hurry
+MAX_RETURNS, RETURN_RATE = 100, 10.0  # times that a wire may come back at once, and in a second, whatever it led to
+
+# Headers that carry a credential, and words in the names of others that do.
+CREDENTIALS = ("authorization", "cookie", "api-key", "apikey", "token", "secret", "password", "credential")
+
+PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+T = TypeVar("T")
+
+
+class Address(Struct, frozen=True):
+    """A URL taken apart."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str  # path and query
+    zone: str = ""  # the network interface that leads to an IPv6 address of the local link; told to nobody else
+
+    @property
+    def is_secure(self) -> bool:
+        return self.scheme in ("wss", "https")
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def shown(self) -> str:
+        """The URL for people: without its query, which may hold a secret."""
+        authority = self.authority.replace("]", f"%25{self.zone}]") if self.zone else self.authority
+        return f"{self.scheme}://{authority}{self.target.partition('?')[0]}"
+
+    @property
+    def node(self) -> str:
+        """The host as the resolver takes it."""
+        return f"{self.host}%{self.zone}" if self.zone else self.host
+
+    @property
+    def is_local(self) -> bool:
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return self.host == "localhost"
+
+
+def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Address, list[tuple[str, str]]]:
+    """A URL as an address and the headers to send there; credentials never go over an open network in the clear.
+
+    Everything is checked here, before any library sees it.  Errors name a header and never quote its value.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as exc:
+        raise AgentStartError(f"this URL cannot be read: {exc}") from None
+    if parts.scheme not in PORTS:
+        raise AgentStartError(f"no transport for {parts.scheme}://: use ws, wss, http or https")
+    if not parts.hostname:
+        raise AgentStartError(f"a {parts.scheme}:// URL needs a host")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not target.isascii() or any(character <= " " for character in target):
+        raise AgentStartError("the path of a URL has to be percent-encoded")
+    host, zone = _read_zone(parts.hostname)
+    address = Address(parts.scheme, _read_host(host), port or PORTS[parts.scheme], target, zone)
+    sent = [_read_header(name, value) for name, value in (headers or {}).items()]
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        sent.append(("authorization", "Basic " + b64encode(pair.encode()).decode()))
+    if not address.is_secure and not address.is_local:
+        for name in (name for name, _ in sent if any(word in name for word in CREDENTIALS)):
+            raise AgentStartError(f"credentials ({name}) are not sent to {address.shown} in the clear; use TLS")
+    return address, sent
+
+
+def _read_zone(host: str) -> tuple[str, str]:
+    """A host without its zone, and the zone: `fe80::1%25eth0` as in URLs, or `fe80::1%eth0` as people write it."""
+    host, mark, zone = host.partition("%")
+    if not mark or ":" not in host:
+        return host + mark + zone, ""
+    zone = zone.removeprefix("25") or zone
+    if zone in (known for index, name in socket.if_nameindex() for known in (str(index), name)):
+        return host, zone
+    raise AgentStartError(f"there is no network interface {zone!r} here, which the address {host} is to be behind")
+
+
+def _read_host(host: str) -> str:
+    """A host as the resolver takes it: in ASCII, without a part that is empty or too long."""
+    if ":" in host or host.replace(".", "").isdigit():
+        return host
+    try:
+        ascii_host = host.encode("idna").decode()
+    except UnicodeError:
+        raise AgentStartError(f"{host!r} is no name of a host") from None
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", ascii_host):
+        raise AgentStartError(f"{host!r} is no name of a host")
+    return ascii_host
+
+
+def _read_header(name: str, value: str) -> tuple[str, str]:
+    """A header as it may be sent; the white space around a value, such as a file's last newline, is left out."""
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise AgentStartError(f"{name!r} is no name of a header")
+    value = value.strip(" \t\r\n")
+    if not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", value):
+        raise AgentStartError(f"the value of the header {name} has a character that headers cannot have")
+    return name.lower(), value
+
+
+async def open_socket(
+    address: Address, tls: ssl.SSLContext | None, protocols: list[str], factory: Callable[[], P]
+) -> P:
+    """A socket to an address, encrypted where its scheme says so; raises OSError when there is none."""
+    loop = asyncio.get_running_loop()
+    options: dict[str, Any] = {}
+    if address.is_secure:
+        options["ssl"] = tls or await asyncio.to_thread(ssl.create_default_context)  # it reads files
+        if protocols:
+            options["ssl"].set_alpn_protocols(protocols)
+        options["server_hostname"] = address.host
+    async with asyncio.timeout(DIAL_TIMEOUT):
+        if (proxy := proxy_for(address)) is None:
+            transport, protocol = await loop.create_connection(factory, address.node, address.port, **options)
+        else:
+            tunnel = await open_tunnel(proxy, address)
+            try:
+                transport, protocol = await loop.create_connection(factory, sock=tunnel, **options)
+            except BaseException:
+                tunnel.close()
+                raise
+    notice_silence(transport)
+    return protocol
+
+
+def notice_silence(transport: asyncio.BaseTransport) -> None:
+    """Have the system give up on a peer that no longer acknowledges what it is sent."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        with contextlib.suppress(OSError):  # not a TCP socket
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE * 1000))
+
+
+def why_unreachable(exc: BaseException) -> str:
+    """What kept us from an address, in a few words."""
+    if isinstance(exc, TimeoutError) and not isinstance(exc, socket.gaierror):
+        return "no answer in time"
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {exc.verify_message}"
+    if isinstance(exc, ssl.SSLError):
+        return f"TLS failed: {exc.reason or exc}"
+    if isinstance(exc, socket.gaierror):
+        return "there is no such host"
+    if isinstance(exc, OSError) and exc.errno:
+        return os.strerror(exc.errno).lower()
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror
+    return str(exc) or type(exc).__name__
+
+
+class Persistence:
+    """Tries to come back after a drop: pauses grow, and patience runs out, as long as they lead to nothing.
+
+    A return led to something when a frame was heard after it, or when it lasted.  Returns have a rate of their own
+    all the same: a server may say one frame after each of them and drop.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self._deadline: float | None = None
+        self._returned_at: float | None = None
+        self._pauses = _pauses()
+        self._returns: float = MAX_RETURNS  # how many more there may be at once,
+        self._counted_at = asyncio.get_running_loop().time()  # as of then
+        self._hurried = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Somebody waits for the next try: make it soon."""
+        self._hurried.set()
+
+    def reward(self) -> None:
+        """It was worth it: something was heard again."""
+        if self._deadline is not None:
+            self._deadline, self._pauses = None, _pauses()
+
+    async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try until it works; when patience is over, raises what the last try raised.
+
+        An attempt raises OSError or TimeoutError for what may pass; anything else is final.
+        """
+        loop = asyncio.get_running_loop()
+        if self._returned_at is not None and loop.time() - self._returned_at > LONGEST_PAUSE:
+            self.reward()
+        if self._deadline is None:
+            self._deadline = loop.time() + self.patience
+        elif loop.time() >= self._deadline:
+            raise ConnectionResetError(0, "it drops every connection before anything is heard")
+        await self._keep_rate()
+        for pause in self._pauses:
+            await self._pause(pause)
+            try:
+                result = await attempt()
+            except (OSError, TimeoutError):
+                if loop.time() >= self._deadline:
+                    raise
+            else:
+                self._returned_at = loop.time()
+                return result
+        raise AssertionError("pauses never end")
+
+    async def _keep_rate(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._returns = min(MAX_RETURNS, self._returns + (now - self._counted_at) * RETURN_RATE) - 1
+        self._counted_at = now
+        if self._returns < 0:
+            await asyncio.sleep(-self._returns / RETURN_RATE)
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, SHORTEST_PAUSE))
+        if seconds > SHORTEST_PAUSE:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds - SHORTEST_PAUSE):
+                    await self._hurried.wait()
+        self._hurried.clear()
+
+
+def _pauses() -> Iterator[float]:
+    """How long to wait before each try: not at all, then longer and longer, never in step with others."""
+    yield 0
+    pause = 0.05
+    while True:
+        yield pause * random.uniform(0.5, 1.5)
+        pause = min(2 * pause, LONGEST_PAUSE)

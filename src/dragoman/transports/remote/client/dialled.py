@@ -1,0 +1,51 @@
+"""What the wires to a server that we dialled have in common: who listens, whether it is held, and why it ended."""
+
+import asyncio
+from collections.abc import Callable
+
+from ....errors import ConnectionClosed
+from ... import LOW_WATER, Hear
+
+
+class DialledTransport:
+    def __init__(self) -> None:
+        self.is_held = False
+        self._room = LOW_WATER  # bytes that may wait when a sender goes on
+        self._hear: Hear | None = None
+        self._ended: Callable[[], None] | None = None
+        self._taken = asyncio.Event()  # something that waited was taken, or the wire is gone
+        self._why: str | None = None  # the wire is gone, once it says so
+
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        self._hear, self._ended = hear, ended
+
+    def hold(self) -> None:
+        self.is_held = True
+        self._pause(True)
+
+    def resume(self) -> None:
+        self.is_held = False
+        self._pause(False)
+
+    def _pause(self, paused: bool) -> None:
+        raise NotImplementedError
+
+    @property
+    def queued(self) -> int:
+        raise NotImplementedError
+
+    async def drain(self) -> None:
+        while self._why is None and self.queued > self._room:
+            self._taken.clear()
+            await self._taken.wait()
+
+    async def why_ended(self) -> Exception:
+        return ConnectionClosed(self._why or "the connection is closed")
+
+    def end(self, why: str) -> None:
+        """It is over; the first reason is the one that counts."""
+        if self._why is None:
+            self._why = why
+            self._taken.set()
+            if self._ended:
+                self._ended()

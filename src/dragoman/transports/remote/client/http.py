@@ -1,0 +1,218 @@
+"""A remote agent over HTTP: every message a POST, what comes back as events on long answers to GETs.
+
+Which form the server speaks shows in its answer to `initialize`: the draft's, with a connection id; that form with
+a log, which survives drops; or one of two older ones, where the answer to a request is the answer to its POST, or
+comes on an event stream that says itself where to post (`http_older`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ....errors import AgentStartError, ConnectionClosed
+from ....framing import MAX_FRAME, Oversize, in_lines
+from ... import Hear
+from .. import libraries as libraries  # first: it says what to install
+from ..addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
+from ..routing import Glance, failure, glance
+from ..sse import Event
+from .dialled import DialledTransport
+from .exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, Reply
+from .link import Link, Version
+from .post import Post, Posts
+
+log = logging.getLogger("dragoman")
+
+SHOWN = 8 * 1024  # bytes of an error's body that are told
+
+
+class Form(Protocol):
+    """How messages go to and fro, once the server has shown it."""
+
+    async def post(self, frame: bytes) -> None:
+        """Send a message; raises ConnectionClosed when the connection is gone."""
+
+    def hold(self, held: bool) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class HttpTransport(DialledTransport):
+    def __init__(self, link: Link, *, resumes: bool, limit: int, patience: float) -> None:
+        super().__init__()
+        self.link, self.limit, self.patience = link, limit, patience
+        self._asks_to_resume = resumes
+        self._form: Form | None = None
+        self._outbox: deque[bytes] = deque()
+        self._size = 0
+        self._more = asyncio.Event()
+        self._sender: asyncio.Task[None] | None = None
+        self._first: Post | None = None  # the one that opened the connection; its answer may go on
+
+    # The wire, as its user sees it
+
+    def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
+        super().listen(hear, ended)
+        self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="posts")
+
+    def _pause(self, paused: bool) -> None:
+        if self._first:
+            self._first.hold(paused)
+        if self._form:
+            self._form.hold(paused)
+
+    def send(self, frames: list[bytes]) -> None:
+        if self._why is None:
+            self._outbox.extend(frames)
+            self._size += sum(map(len, frames))
+            self._more.set()
+
+    @property
+    def queued(self) -> int:
+        return self._size
+
+    async def close(self) -> None:
+        """Post what waits, if the server takes it in time, and say that the connection is over."""
+        if self._sender:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    while self._outbox and self._why is None:
+                        self._taken.clear()
+                        await self._taken.wait()
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+        if self._first:
+            self._first.cancel()
+        self.end("we hung up")
+        if self._form:
+            form, self._form = self._form, None
+            await form.close()
+        await self.link.close()
+
+    # What the form reports
+
+    def heard(self, frames: list[bytes | Oversize]) -> None:
+        if self._hear and self._why is None:
+            told: list[bytes | Oversize] = []
+            for frame in frames:
+                told += [frame] if isinstance(frame, Oversize) else in_lines((frame,))
+            self._hear(told)
+
+    def heard_events(self, events: list[Event]) -> None:
+        """What the answer to a POST holds."""
+        self.heard([event.data for event in events])
+
+    def refused(self, message: Glance, status: int, body: bytes) -> None:
+        """A message was not taken: whoever asked gets an answer all the same."""
+        if _is_answer(body):
+            self.heard([body])
+        elif message.is_request:
+            data = {"status": status, "body": body[:SHOWN].decode(errors="replace")}
+            self.heard([failure(message.id, -32603, f"the server answered with status {status}", data)])
+        else:
+            log.warning("the server refused %s with status %d", message.method or "an answer", status)
+
+    # Sending
+
+    async def _send_all(self) -> None:
+        try:
+            while self._why is None:
+                while self._outbox:
+                    frame = self._outbox[0]
+                    await (self._form.post(frame) if self._form else self._open(frame))
+                    self._outbox.popleft()
+                    self._size -= len(frame)
+                    self._taken.set()
+                self._more.clear()
+                await self._more.wait()
+        except ConnectionClosed as exc:
+            self.end(str(exc))
+        except (OSError, TimeoutError) as exc:
+            self.end(f"{self.link.address.shown} cannot be reached: {why_unreachable(exc)}")
+        except Exception as exc:
+            log.exception("posting to %s failed", self.link.address.shown)
+            self.end(f"posting to {self.link.address.shown} failed: {exc}")
+
+    async def _open(self, frame: bytes) -> None:
+        """Send what comes before there is a connection: `initialize`, whose answer says how to go on."""
+        headers: Headers = [JSON, ACCEPTS, *([(LAST_EVENT, "0")] if self._asks_to_resume else [])]
+        post, reply = await self._ask_first(headers, frame)
+        self._first = post
+        if reply.status in (404, 405) and post.message.method == "initialize":
+            from .older import EventsForm
+
+            post.cancel()
+            self._form = await EventsForm.open(self)
+            await self._form.post(frame)
+        elif not reply.is_good:
+            await post.over()
+            said = post.text[:SHOWN].decode(errors="replace").strip()
+            is_greeting = post.message.method == "initialize"
+            if is_greeting and not _is_answer(
+                post.text
+            ):  # there is no agent for us, as where a WebSocket is refused
+                why = f"{self.link.address.shown} refused us with status {reply.status}"
+                raise ConnectionClosed(f"{why}{said and ': ' + said}")
+            self.refused(post.message, reply.status, post.text)
+        else:
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await post.settled
+            await self._choose_form(post, reply)
+
+    async def _choose_form(self, post: Post, reply: Reply) -> None:
+        if id := reply.get(CONNECTION):
+            from .streams import StreamsForm
+
+            self._form = form = StreamsForm(self, id, resumes=self._asks_to_resume and reply.get(LAST_EVENT) == "0")
+            await form.open()
+        elif post.is_answered and not post.has_failed:
+            from .older import PostsForm
+
+            self._form = PostsForm(self)
+        if not post.is_answered:
+            Posts(self, promises=self._form is not None).settle(post, reply)
+
+    async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
+        """The first POST; where it leaves nothing behind that matters it may be tried again."""
+
+        async def attempt() -> tuple[Post, Reply]:
+            post = Post(self, frame, self.heard_events)
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    await post.send(headers)
+                    return post, await post.reply()
+            except BaseException:
+                post.cancel()
+                raise
+
+        return await Persistence(self.patience if self._asks_to_resume else 0).persist(attempt)
+
+
+def _is_answer(body: bytes) -> bool:
+    """Whether what came with a refusal is the answer of an agent."""
+    return b'"error"' in body and b'"jsonrpc"' in body and glance(body).method is None
+
+
+async def dial_http(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    version: Version | None = None,
+    resumes: bool = True,
+    limit: int = MAX_FRAME,
+    patience: float = PATIENCE,
+) -> HttpTransport:
+    """A wire to the agent behind an http:// or https:// URL; raises AgentStartError when it cannot be reached."""
+    address, sent = read_url(url, headers)
+    link = Link(address, sent, tls, version, limit)
+    try:
+        await link.open()
+    except (OSError, TimeoutError) as exc:
+        await link.close()
+        raise AgentStartError(f"cannot reach {address.shown}: {why_unreachable(exc)}") from None
+    return HttpTransport(link, resumes=resumes, limit=limit, patience=patience)

@@ -1,0 +1,102 @@
+"""Two older forms of HTTP that agents still speak.
+
+`PostsForm`: a request is a POST and its answer the answer to it; nothing else comes from the agent, unless it puts
+it in front of that answer.  `EventsForm`: one event stream, whose first event says where to post.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin, urlsplit
+
+from ....errors import ConnectionClosed
+from ....framing import Oversize
+from ..sse import Event
+from .event_stream import EventStream
+from .exchange import ACCEPTS, JSON
+from .post import Posts
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
+
+log = logging.getLogger("dragoman")
+
+SAFE = "%/:?#[]@!$&'()*+,;=-._~"  # characters of a URL that mean something, or are escaped already
+FIRST_EVENT = 10.0  # seconds for the event that says where to post
+
+
+class PostsForm:
+    """Answers come as answers; a turn's POST stays open until the turn has ended."""
+
+    def __init__(self, wire: "HttpTransport") -> None:
+        self._wire = wire
+        self._posts = Posts(wire, promises=False)
+
+    async def post(self, frame: bytes) -> None:
+        await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events)
+
+    def hold(self, held: bool) -> None:
+        self._posts.hold(held)
+
+    async def close(self) -> None:
+        await self._posts.close()
+
+
+class EventsForm:
+    """Everything comes on one stream, which says where to post."""
+
+    def __init__(self, wire: "HttpTransport") -> None:
+        self._wire = wire
+        self._target: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stream = EventStream(self._heard, wire.limit)
+        self._posts = Posts(wire, promises=True)
+
+    @classmethod
+    async def open(cls, wire: "HttpTransport") -> "EventsForm":
+        form = cls(wire)
+        shown = wire.link.address.shown
+        status = await form._stream.open(wire.link, [("accept", "text/event-stream")])
+        if status != 200:
+            form._stream.close()
+            raise ConnectionClosed(f"{shown} is no agent: it answered with status {status}")
+        form._stream.ended.add_done_callback(lambda _: wire.end("the agent's server has ended the connection"))
+        await asyncio.wait({form._target}, timeout=FIRST_EVENT)
+        if not form._target.done():
+            form._target.set_result(wire.link.address.target)  # it does not say, so it is the same
+        return form
+
+    def _heard(self, events: list[Event]) -> None:
+        frames: list[bytes | Oversize] = []
+        for event in events:
+            if event.kind != b"endpoint":
+                frames.append(event.data)
+            elif isinstance(event.data, bytes) and not self._target.done():
+                self._target.set_result(self._target_in(event.data.decode(errors="replace").strip()))
+        if frames:
+            self._wire.heard(frames)
+
+    def _target_in(self, where: str) -> str:
+        """Where to post; another server than the one we came to is none of its business."""
+        address = self._wire.link.address
+        base = f"{address.scheme}://{address.authority}"
+        try:
+            parts = urlsplit(urljoin(base + address.target, where))
+        except ValueError:
+            log.warning("the agent's server wants messages posted to what is no address")
+            return address.target
+        if f"{parts.scheme}://{parts.netloc}" != base:
+            log.warning("the agent's server wants messages posted elsewhere, which is not done")
+            return address.target
+        return quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=SAFE)
+
+    async def post(self, frame: bytes) -> None:
+        target = self._target.result()
+        await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events, target=target)
+
+    def hold(self, held: bool) -> None:
+        self._posts.hold(held)
+        self._stream.pause(held)
+
+    async def close(self) -> None:
+        await self._posts.close()
+        self._stream.close()

@@ -1,0 +1,324 @@
+"""A message on its way over HTTP: the end of its POST settles it.
+
+It is answered, promised (the answer will come on a stream), to be tried again, or failed with a sentence.  The
+answer may stay open as long as the turn it is about; the next message waits only until this one has arrived.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from ....framing import Oversize
+from ..addresses import SILENCE, why_unreachable
+from ..routing import Glance, failure, glance
+from ..sse import Event
+from .body import Body, Unreadable
+from .exchange import Exchange, Headers, Reply
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
+
+log = logging.getLogger("dragoman")
+
+MAX_POSTS = 256  # requests without an answer at a time, and as many other messages
+ORDERLY = 0.1  # seconds that the next message waits for the answer to this one, once this one has arrived
+BUSY = {429, 503}  # not taken: the same may be sent again
+FIRST_PAUSE, LONGEST_WAIT = 0.25, 10.0  # seconds before a message is sent again, or the next goes before it
+ACCEPTED = 202
+REPEATABLE = ("session/cancel", "$/cancel_request")  # notifications that mean no more when they come twice
+
+Refused = Callable[[Glance, int, bytes], None]
+
+
+class Post:
+    """One message's POST; `hear` is called with what its answer holds, as it comes."""
+
+    def __init__(self, wire: "HttpTransport", frame: bytes, hear: Callable[[list[Event]], None]) -> None:
+        self.message: Glance = glance(frame)
+        self.is_answered = False
+        self.has_failed = False  # it was answered with an error
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # answered, or over
+        self._wire, self._frame, self._hear = wire, frame, hear
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._body = Body(wire.limit, self._heard, wire.link.unfinished, self._give_up)
+        self._exchange: Exchange | None = None
+
+    async def send(
+        self, headers: Headers, target: str | None = None, begun: Callable[["Post"], None] | None = None
+    ) -> None:
+        """Send it, and return when it has arrived; raises OSError when the server cannot be reached."""
+        self._exchange = exchange = await self._wire.link.begin(
+            "POST", headers, self._frame, self._feed, self._finish, target=target
+        )
+        if begun:
+            begun(self)
+        signs: set[asyncio.Future[Any]] = {exchange.sent, exchange.reply}
+        await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+
+    async def reply(self) -> Reply:
+        """The head of the answer; raises OSError when there is none."""
+        assert self._exchange
+        reply = await self._exchange.reply
+        self._wire.link.note(reply)
+        return reply
+
+    async def over(self) -> None:
+        """Wait for the end of the answer; raises OSError when it was cut short."""
+        await asyncio.shield(self._over)
+
+    async def is_over_soon(self) -> bool:
+        """Whether the answer is whole within a moment; one that is open for a turn is not."""
+        if not self.is_over:
+            await asyncio.wait({self._over}, timeout=ORDERLY)
+        return self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is whole, or was cut short."""
+        return self._over.done()
+
+    def hold(self, held: bool) -> None:
+        """Stop or go on reading the answer."""
+        if held:
+            self._body.pause()
+        if self._exchange:
+            self._exchange.pause(held)
+
+    def cancel(self) -> None:
+        if self._exchange:
+            self._exchange.cancel()
+
+    @property
+    def text(self) -> bytes:
+        """How an answer began that holds no messages."""
+        return self._body.text
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the answer was to be JSON and is not."""
+        return self._body.is_broken
+
+    def _feed(self, data: bytes) -> None:
+        assert self._exchange
+        try:
+            self._body.feed(self._exchange.reply.result(), data)
+        except Unreadable as exc:
+            self._finish(exc)
+            self._exchange.cancel()
+
+    def _give_up(self) -> None:
+        self._finish(ConnectionResetError(0, "its answer began and does not end"))
+        self.cancel()
+
+    def _finish(self, exc: Exception | None) -> None:
+        if self._over.done():
+            return
+        self._body.close()
+        if exc is None:
+            assert self._exchange
+            self._body.end(is_good=self._exchange.reply.result().is_good)
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(exc)
+            self._over.exception()  # somebody may not look
+        self._settle()
+
+    def _heard(self, events: list[Event]) -> None:
+        for event in events:
+            if self.message.is_request and self._answers(event.data):
+                self.is_answered = True
+        self._hear(events)
+        if self.is_answered:
+            self._settle()
+
+    def _answers(self, data: bytes | Oversize) -> bool:
+        """Whether a frame is the answer to this message."""
+        found = glance(data)
+        if not found.is_answer or found.id != self.message.id:
+            return False
+        self.has_failed = isinstance(data, bytes) and b'"error"' in data and b'"result"' not in data
+        return True
+
+    def _settle(self) -> None:
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+
+class Posts:
+    """The POSTs under way: each is seen through to its end, in a task of its own."""
+
+    def __init__(self, wire: "HttpTransport", *, promises: bool) -> None:
+        self._wire = wire
+        self._promises = promises  # whether answers also come in another way
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: set[Post] = set()
+
+    def hold(self, held: bool) -> None:
+        """Stop or go on reading answers: what they hold waits in the server."""
+        for post in self._posts:
+            post.hold(held)
+
+    async def deliver(
+        self,
+        frame: bytes,
+        headers: Headers,
+        hear: Callable[[list[Event]], None],
+        *,
+        target: str | None = None,
+        refused: Refused | None = None,
+    ) -> None:
+        """Send a message, and return when the next one may follow: when this one is settled, or has arrived.
+
+        What unblocks an agent never waits behind what blocks it, such as a POST that is answered at a turn's end.
+        """
+        if not self.has_room(glance(frame)):
+            return
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def attempt() -> Post:
+            return Post(self._wire, frame, hear)
+
+        task = self._begin(self._see_through(attempt, headers, target, refused or self._wire.refused, arrived))
+        await asyncio.wait({task, arrived}, timeout=LONGEST_WAIT, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task}, timeout=ORDERLY)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work, name="post")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def has_room(self, message: Glance) -> bool:
+        """Whether another POST may begin; a server that answers none of them is given up."""
+        if len(self._tasks) >= MAX_POSTS and message.is_request:
+            self._wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
+            return False
+        if len(self._tasks) >= 2 * MAX_POSTS:
+            self._wire.end(f"the server has answered none of {len(self._tasks)} messages")
+            return False
+        return True
+
+    async def send(self, post: Post, headers: Headers) -> Reply:
+        """Send a message that may come twice, and return when the server has taken it, or will not.
+
+        The answer is read to its end where that comes soon, and otherwise by `see_out`.  Raises OSError or
+        TimeoutError when the message has to be sent again.
+        """
+        try:
+            async with asyncio.timeout(SILENCE):
+                await post.send(headers)  # held or not: whether the message was taken has to be known
+                reply = await post.reply()
+                if not reply.is_good or await post.is_over_soon():
+                    await post.over()
+        except BaseException:
+            post.cancel()
+            raise
+        if reply.is_good:
+            self._take(post)
+        return reply
+
+    def see_out(self, post: Post, reply: Reply) -> None:
+        """Hear the rest of a good answer, which may go on as long as a turn, and settle its message."""
+        if post.is_over:
+            self.settle(post, reply)
+            self._drop(post)
+            return
+
+        async def hear_out() -> None:
+            try:
+                await post.over()
+            except OSError as exc:
+                self.fail(post, f"the answer was cut short: {why_unreachable(exc)}")
+            else:
+                self.settle(post, reply)
+            finally:
+                self._drop(post)
+
+        self._begin(hear_out())
+
+    def _take(self, post: Post) -> None:
+        self._posts.add(post)
+        post.hold(self._wire.is_held)
+
+    def _drop(self, post: Post) -> None:
+        self._posts.discard(post)
+        post.cancel()
+
+    async def _see_through(
+        self,
+        attempt: Callable[[], Post],
+        headers: Headers,
+        target: str | None,
+        refused: Refused,
+        arrived: "asyncio.Future[None]",
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self._wire.patience, FIRST_PAUSE
+        while True:
+            post = attempt()
+            try:
+                await post.send(headers, target, begun=self._take)
+                if not arrived.done():
+                    arrived.set_result(None)
+                reply = await post.reply()
+                await post.over()
+            except OSError as exc:
+                if not _may_come_twice(post.message) or loop.time() + pause > deadline:
+                    self.fail(post, f"the message was sent, and no answer came: {why_unreachable(exc)}")
+                    return
+                wait = pause
+            except Exception as exc:  # whatever it is, whoever asked gets an answer
+                log.exception("posting to %s failed", self._wire.link.address.shown)
+                self.fail(post, f"the message could not be posted: {exc}")
+                return
+            else:
+                wait = max(pause, retry_after(reply))
+                if reply.status not in BUSY or loop.time() + wait > deadline:
+                    break
+            finally:
+                self._drop(post)
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_WAIT)
+        if not reply.is_good:
+            refused(post.message, reply.status, post.text)
+        else:
+            self.settle(post, reply)
+
+    def settle(self, post: Post, reply: Reply) -> None:
+        """The answer is whole: what it did not answer was promised, or never will be."""
+        if self._promises and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
+            return
+        what = reply.media_type or "nothing"
+        self.fail(post, f"the server answered with status {reply.status} and {what}, which holds no answer")
+
+    def fail(self, post: Post, why: str) -> None:
+        """Answer a request that the server will not."""
+        if post.message.is_request and not post.is_answered:
+            post.is_answered = True
+            self._wire.heard([failure(post.message.id, -32603, why)])
+        elif not post.message.is_request:
+            log.warning("%s may be lost: %s", post.message.method or "an answer", why)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _may_come_twice(message: Glance) -> bool:
+    """Whether a message that may have arrived is sent again: an agent that never hears it would wait for ever."""
+    return message.is_answer or message.method in REPEATABLE
+
+
+def retry_after(reply: Reply) -> float:
+    """The seconds that a server wants us to wait."""
+    told = reply.get("retry-after").strip()
+    if told.isdecimal() and len(told) < 9:
+        return float(told)
+    try:
+        return parsedate_to_datetime(told).timestamp() - time.time()
+    except (TypeError, ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,310 @@
+"""The draft's form of HTTP: a connection id, one event stream for the connection and one for each session.
+
+With a server that keeps a log everything comes on the connection's stream, numbered; it is opened again whenever
+it drops, and says where to go on.  Posts are numbered too, so that one whose answer was lost can be sent again.
+With any other server the end of the connection's stream is the end, and that of a session's fails what waits on it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from ....errors import ConnectionClosed
+from ....framing import Oversize
+from ..addresses import (
+    CONNECTION,
+    GENERATION,
+    LAST_EVENT,
+    LAST_WORDS,
+    NUMBER,
+    SESSION,
+    SILENCE,
+    TEMPORARY,
+    Persistence,
+    why_unreachable,
+)
+from ..replay import OutOfOrder, Receipt, read_number
+from ..routing import Glance, failure, glance
+from ..sse import END, Event
+from .event_stream import EventStream
+from .exchange import ACCEPTS, JSON, Headers, Reply, can_be_named
+from .post import Post, Posts, retry_after
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
+
+log = logging.getLogger("dragoman")
+
+ENDED = "the agent's server has ended the connection"
+GONE = {401, 403, 404, 410}
+SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
+MAX_STREAMS = 64  # event streams opened because the server names a session; more when we ask in one
+MAX_ASKED = 4096  # requests whose session is remembered
+
+
+class StreamsForm:
+    def __init__(self, wire: "HttpTransport", id: str, *, resumes: bool) -> None:
+        self._wire = wire
+        self._id = id
+        self._resumes = resumes
+        self._loop = asyncio.get_running_loop()
+        self._streams: dict[str | None, EventStream] = {}
+        self._following: asyncio.Task[None] | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._posts = Posts(wire, promises=True)
+        self._heard = Receipt()
+        self._generation = 0  # the number of the newest try to read the connection's stream
+        self._persistence = Persistence(wire.patience)
+        self._acknowledging: asyncio.Task[None] | None = None
+        self._posted = 0
+        self._ours: dict[bytes, str] = {}  # requests that wait for an answer, and their sessions
+        self._theirs: dict[bytes, str] = {}  # requests of the agent, and the sessions they were for
+
+    async def open(self) -> None:
+        """Have the connection's stream open."""
+        if self._resumes:
+            self._following = self._loop.create_task(self._follow(), name="events")
+        else:
+            await self._open_stream(None)
+
+    def hold(self, held: bool) -> None:
+        self._posts.hold(held)
+        for stream in self._streams.values():
+            stream.pause(held)
+
+    async def close(self) -> None:
+        for task in (self._following, self._acknowledging, *self._opening):
+            if task:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        await self._posts.close()
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._wire.link.ask("DELETE", [(CONNECTION, self._id)], timeout=LAST_WORDS)
+
+    # Posting
+
+    async def post(self, frame: bytes) -> None:
+        message = glance(frame)
+        session = message.session or (self._theirs.pop(message.id, None) if message.is_answer else None)
+        if session and not self._resumes and not await self._has_stream(session, message):
+            return
+        if session and message.is_request and len(self._ours) < MAX_ASKED:
+            self._ours[message.id] = session
+        headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *_naming(session)]
+        if not self._resumes:
+            await self._deliver(frame, headers, session)
+        elif self._posts.has_room(message):
+            post, reply = await self._post_surely(headers, frame)
+            if reply.is_good:
+                self._posts.see_out(post, reply)
+            else:
+                self._refused(message, session, reply.status, post.text)
+
+    def _hear_answer(self, events: list[Event]) -> None:
+        """Hear what the answer to a POST holds."""
+        if not self._resumes:
+            for event in events:
+                self._look_at(event.data, None)
+        self._wire.heard_events(events)
+
+    async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
+        def refused(message: Glance, status: int, body: bytes) -> None:
+            if status == 404 and session and message.is_request and message.method in OPENING:
+                # Some servers know a session only once they have opened it, and call it unknown until then.
+                again = self._deliver(frame, [pair for pair in headers if pair[0] != SESSION], None)
+                task = self._loop.create_task(again, name="post")
+                self._opening.add(task)
+                task.add_done_callback(self._opening.discard)
+                return
+            try:
+                self._refused(message, session, status, body)
+            except ConnectionClosed as exc:
+                self._wire.end(str(exc))
+
+        await self._posts.deliver(frame, headers, self._hear_answer, refused=refused)
+
+    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
+        """Post until the server has taken it or will not; the number makes sure that it counts once."""
+
+        async def attempt() -> tuple[Post, Reply]:
+            told = str(self._heard.tell())
+            numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
+            post = Post(self._wire, frame, self._hear_answer)
+            reply = await self._posts.send(post, numbered)
+            if reply.status in TEMPORARY and (wait := retry_after(reply)) <= self._wire.patience:
+                await asyncio.sleep(wait)
+                raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
+            return post, reply
+
+        post, reply = await Persistence(self._wire.patience).persist(attempt)
+        self._posted += reply.is_good
+        return post, reply
+
+    def _refused(self, message: Glance, session: str | None, status: int, body: bytes) -> None:
+        unknown_session = status == 404 and session is not None and b"session" in body.lower()
+        if status in GONE and not unknown_session:
+            raise ConnectionClosed(f"{ENDED} (status {status})")
+        self._ours.pop(message.id, None)
+        self._wire.refused(message, status, body)
+
+    # Hearing
+
+    def _hear_events(self, stream: EventStream, session: str | None, events: list[Event]) -> None:
+        frames: list[bytes | Oversize] = []
+        size = 0
+        over = None
+        for event in events:
+            if self._resumes and event.kind == END:
+                over = ENDED if isinstance(event.data, Oversize) else event.data.decode(errors="replace") or ENDED
+                break
+            if self._resumes and not self._is_next(stream, event):
+                continue
+            frames.append(event.data)
+            size += len(event.data) if isinstance(event.data, bytes) else event.data.size
+            if not self._resumes:
+                self._look_at(event.data, session)
+        if frames:
+            self._persistence.reward()
+            due = self._heard.add(size)
+            self._wire.heard(frames)
+            if due and self._resumes and self._acknowledging is None:
+                self._acknowledging = self._loop.create_task(self._acknowledge(), name="acknowledge")
+        if over:
+            self._wire.end(over)
+
+    def _is_next(self, stream: EventStream, event: Event) -> bool:
+        """Whether an event is the next in the log; at a gap the stream is opened again."""
+        try:
+            return self._heard.admit(read_number(event.id or b""))
+        except OutOfOrder as gap:
+            log.info("the events of %s are asked for again: %s", self._wire.link.address.shown, gap)
+            stream.close()
+            return False
+
+    def _look_at(self, frame: bytes | Oversize, session: str | None) -> None:
+        """Note what a frame says about sessions."""
+        message = glance(frame)
+        if message.is_answer:
+            self._ours.pop(message.id, None)
+        elif message.is_request and (of := session or message.session) and len(self._theirs) < MAX_ASKED:
+            self._theirs[message.id] = of
+        opened = message.opened or (message.session if session is None else None)
+        is_unread = opened is not None and opened not in self._streams and can_be_named(opened)
+        if opened and is_unread and len(self._streams) + len(self._opening) < MAX_STREAMS:
+            task = self._loop.create_task(self._open_quietly(opened), name="events")
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _acknowledge(self) -> None:
+        """Tell the server how far we have heard it, apart from the posts, which may have to wait for their turn."""
+        try:
+            headers = [JSON, (CONNECTION, self._id), (LAST_EVENT, str(self._heard.tell()))]
+            with contextlib.suppress(OSError, TimeoutError):  # the next one will say more
+                await self._wire.link.ask("POST", headers, timeout=SILENCE)
+        finally:
+            self._acknowledging = None
+
+    # Streams
+
+    async def _follow(self) -> None:
+        """Keep the connection's stream open."""
+        try:
+            while True:
+                stream = await self._persistence.persist(self._take_up)
+                await stream.ended
+        except (OSError, TimeoutError) as exc:
+            why = f"the connection to {self._wire.link.address.shown} dropped and could not be restored"
+            self._wire.end(f"{why} in {self._wire.patience:g} s: {why_unreachable(exc)}")
+        except ConnectionClosed as exc:
+            self._wire.end(str(exc))
+        except Exception as exc:
+            log.exception("reading from %s failed", self._wire.link.address.shown)
+            self._wire.end(f"reading from {self._wire.link.address.shown} failed: {exc}")
+
+    async def _take_up(self) -> EventStream:
+        self._generation += 1
+        place = [(LAST_EVENT, str(self._heard.tell())), (GENERATION, str(self._generation))]
+        return await self._get(None, [(CONNECTION, self._id), *place])
+
+    async def _get(self, session: str | None, headers: Headers) -> EventStream:
+        """A stream that is open; raises OSError when it may be later, ConnectionClosed when not."""
+        stream = EventStream(lambda events: self._hear_events(stream, session, events), self._wire.limit)
+        status = await stream.open(self._wire.link, [("accept", "text/event-stream"), *headers])
+        if status == 200:
+            self._streams[session] = stream
+            stream.pause(self._wire.is_held)
+            return stream
+        stream.close()
+        if status in TEMPORARY:
+            raise ConnectionRefusedError(0, f"it answered with status {status}")
+        raise StreamRefused(status)
+
+    async def _open_stream(self, session: str | None) -> None:
+        """Open a stream of a server without a log; its end has consequences."""
+        if session is not None and not can_be_named(session):
+            raise StreamRefused(400)
+        stream = await self._get(session, [(CONNECTION, self._id), *_naming(session)])
+        stream.ended.add_done_callback(lambda _: self._stream_ended(session, stream))
+
+    def _stream_ended(self, session: str | None, stream: EventStream) -> None:
+        if self._streams.get(session) is not stream:
+            return
+        del self._streams[session]
+        if session is None:
+            self._wire.end(ENDED)
+        else:  # perhaps the whole server is gone, and its other streams just have not said so yet
+            self._loop.call_later(SETTLING, self._fail_requests, session)
+
+    def _fail_requests(self, session: str) -> None:
+        """Answer what waits on a session's stream that has ended; nothing else will."""
+        if session in self._streams:
+            return
+        for id in [id for id, of in self._ours.items() if of == session]:
+            del self._ours[id]
+            self._wire.heard([failure(id, -32603, "the session's event stream ended before the answer came")])
+
+    async def _open_quietly(self, session: str) -> None:
+        with contextlib.suppress(OSError, TimeoutError, ConnectionClosed):  # it is tried again when it is needed
+            if session not in self._streams:
+                await self._open_stream(session)
+
+    async def _has_stream(self, session: str, message: Glance) -> bool:
+        """See to it that a session's stream is open before something is said that is answered there."""
+        if self._opening:
+            await asyncio.wait(self._opening)
+        if session in self._streams:
+            return True
+        try:
+            await self._open_stream(session)
+        except StreamRefused as exc:
+            if exc.status == 409:
+                self._wire.refused(message, 409, b"the session's event stream is read by somebody else")
+                return False
+            # Some servers do not know a session before it is loaded; its answers come on the connection's stream.
+        except (OSError, TimeoutError) as exc:
+            if message.is_request:
+                why = f"the session's event stream cannot be opened: {why_unreachable(exc)}"
+                self._wire.heard([failure(message.id, -32603, why)])
+                return False
+        return True
+
+
+OPENING = {"session/load", "session/resume", "session/fork"}
+
+
+def _naming(session: str | None) -> Headers:
+    """The header that names a session; without it a message says itself which one it is about."""
+    return [(SESSION, session)] if session and can_be_named(session) else []
+
+
+class StreamRefused(ConnectionClosed):
+    """A server would not open an event stream."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(f"{ENDED} (status {status})")

@@ -1,0 +1,31 @@
+"""The way to an agent behind a URL."""
+
+import ssl
+from collections.abc import Mapping
+
+from ...errors import AgentStartError, MissingExtra
+from .. import Transport
+from .addresses import PATIENCE
+
+
+async def dial(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    patience: float = PATIENCE,
+) -> Transport:
+    """A wire to whatever speaks ACP at a ws://, wss://, http:// or https:// URL.
+
+    After a drop it tries for `patience` seconds to come back.
+    """
+    try:
+        if url.strip().lower().startswith(("ws:", "wss:")):
+            from .client.websocket import dial_websocket
+
+            return await dial_websocket(url, headers=headers, tls=tls, patience=patience)
+        from .client.http import dial_http
+
+        return await dial_http(url, headers=headers, tls=tls, patience=patience)
+    except MissingExtra as exc:
+        raise AgentStartError(f"cannot reach {url.partition('?')[0]}: {exc}") from None

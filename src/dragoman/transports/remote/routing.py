@@ -1,0 +1,90 @@
+"""What has to be known of a frame to send it the right way: read off without looking at the rest."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ... import codec
+from ...envelope import outline
+from ...framing import Oversize
+
+
+class Glance(Struct, frozen=True):
+    """A frame's id, method and session; `opened` is the session an answer says was opened."""
+
+    id: bytes = b""  # as JSON, one spelling for one id; empty for a notification
+    method: str | None = None
+    session: str | None = None
+    opened: str | None = None
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not None and self.id != b""
+
+    @property
+    def is_answer(self) -> bool:
+        return self.method is None and self.id != b""
+
+
+class _Members(Struct):
+    id: Raw = Raw()
+    method: str | None = None
+    params: Raw = Raw()
+    result: Raw = Raw()
+
+
+class _Named(Struct, rename="camel"):
+    session_id: Any = None
+
+
+_read_members = msgspec.json.Decoder(_Members).decode
+_read_named = msgspec.json.Decoder(_Named).decode
+NOTHING = Glance()
+BINARY = "came in a binary frame, and messages are text frames"
+
+
+def glance(frame: bytes | Oversize) -> Glance:
+    """What a frame says of itself; nothing when it is no message.
+
+    One that is large or broken is read as far as it can be: its id is enough for an outcome.
+    """
+    if isinstance(frame, Oversize):
+        return _glance_at_ends(outline(frame))
+    try:
+        members = _read_members(frame)
+    except (codec.Malformed, UnicodeDecodeError, RecursionError):
+        return _glance_at_ends(outline(frame)) if frame.lstrip()[:1] == b"{" else NOTHING
+    return Glance(
+        _one_spelling(bytes(members.id)), members.method, _session_in(members.params), _session_in(members.result)
+    )
+
+
+def _glance_at_ends(seen: dict[str, Any]) -> Glance:
+    id, method = seen.get("id"), seen.get("method")
+    spelled = msgspec.json.encode(id) if isinstance(id, str | int) else b""
+    return Glance(spelled, method if method is None or isinstance(method, str) else "")
+
+
+def _one_spelling(id: bytes) -> bytes:
+    """An id as it is compared: the same character may be written in several ways."""
+    if b"\\" in id:
+        try:
+            return msgspec.json.encode(msgspec.json.decode(id))
+        except (codec.Malformed, UnicodeDecodeError, RecursionError):
+            return id
+    return b"" if id == b"null" else id
+
+
+def _session_in(value: Raw) -> str | None:
+    try:
+        session = _read_named(value).session_id if value else None
+    except (codec.Malformed, UnicodeDecodeError, RecursionError):
+        return None
+    return session if isinstance(session, str) else None
+
+
+def failure(id: bytes, code: int, message: str, data: Any = None) -> bytes:
+    """The frame that answers a request with an error; `id` as it stands in the request, empty for none."""
+    error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id or b"null", msgspec.json.encode(error))

@@ -1,0 +1,1 @@
+"""The server's side of WebSocket and HTTP: an ASGI endpoint, and a small server for it."""

@@ -1,0 +1,327 @@
+"""An agent on the web: one endpoint for WebSocket and Streamable HTTP, for any ASGI server.
+
+`endpoint(app)` is an ASGI application.  Beyond the draft, events carry ids and `Last-Event-ID` resumes a stream; a
+client that asks for it when it connects gets everything on one stream and can take up a dropped connection.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+from collections.abc import Awaitable, Callable, Collection, Hashable
+from typing import TYPE_CHECKING
+
+from ....envelope import NULL, read_envelope
+from ....framing import MAX_FRAME
+from ... import Transport
+from ..addresses import CONNECTION, GENERATION, LAST_EVENT, SESSION
+from ..routing import Glance, failure
+from .accepted import HUNG_UP, AcceptedTransport, Request
+from .answers import EVENTS, Receive, Refused, Scope, Send, converse, refuse, respond, stream_events
+from .requests import acknowledge, invalid, is_new, read_message, taken_up
+from .shutdown import when_stopped
+
+if TYPE_CHECKING:
+    from ....agent.apps import App
+
+log = logging.getLogger("dragoman")
+
+GRACE = 180.0  # seconds a client may be away before its connection is ended
+INITIALIZE_TIMEOUT = 30.0
+MAX_ID = 1024
+MAX_CONNECTIONS = 4096
+MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
+
+Serve = Callable[[AcceptedTransport], Awaitable[None]]
+Admit = Callable[[Request], Awaitable[Hashable]]
+
+JSON = "application/json"
+SHUTTING_DOWN = "the server is shutting down"
+
+
+class Endpoint:
+    """The ASGI application; `serve` is run for each client that connects, with the wire to it.
+
+    `admit` says who asks, or raises `Refused`; a connection belongs to whoever opened it, and to anybody else it
+    does not exist.  `origins` are the web pages that may connect; `hosts`, if given, the only names answered to.
+    """
+
+    def __init__(
+        self,
+        serve: Serve,
+        *,
+        admit: Admit | None = None,
+        origins: Collection[str] = (),
+        hosts: Collection[str] | None = None,
+        grace: float = GRACE,
+        limit: int = MAX_FRAME,
+        connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        self.origins, self.hosts = origins, hosts
+        self._serve, self._admit, self._grace = serve, admit, grace
+        self._limit, self._connections = limit, connections
+        self._wires: dict[str, AcceptedTransport] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._bodies = 0  # bytes in the middle of being received
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if scope["type"] not in ("http", "websocket"):
+            raise ValueError(f"an agent is not served over {scope['type']}")
+        request = read_request(scope)
+        try:
+            principal = await self._check(request)
+            if scope["type"] == "websocket":
+                await self._talk(request, principal, receive, send)
+            else:
+                await self._handle(request, principal, receive, send)
+        except Refused as refused:
+            await refuse(scope, send, refused)
+
+    async def close(self) -> None:
+        """End every connection."""
+        for wire in list(self._wires.values()):
+            wire.end(SHUTTING_DOWN)
+        if self._running:
+            await asyncio.wait(self._running)
+
+    # Who asks
+
+    async def _check(self, request: Request) -> Hashable:
+        if self.hosts is not None and request.headers.get("host") not in self.hosts:
+            raise Refused(421, "this server does not go by that name")
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in self.origins:
+            raise Refused(403, "this page may not connect")
+        return await self._admit(request) if self._admit else None
+
+    def _known(self, request: Request, principal: Hashable) -> AcceptedTransport:
+        id = request.headers.get(CONNECTION)
+        if not id:
+            raise Refused(400, "Acp-Connection-Id is missing")
+        if len(id) > MAX_ID:
+            raise Refused(400, "Acp-Connection-Id is too long")
+        wire = self._wires.get(id)
+        if wire is None or wire.principal != principal or wire.is_over:
+            raise Refused(404, "there is no such connection")
+        wire.principal = principal  # by the newest credential: it may expire later
+        wire.seen()
+        return wire
+
+    def _accept(self, request: Request, principal: Hashable, *, is_one: bool) -> AcceptedTransport:
+        """A new connection, and the agent for it."""
+        if len(self._wires) >= self._connections:
+            raise Refused(503, "too many clients are connected", {"retry-after": "5"})
+        resumes = request.headers.get(LAST_EVENT) == "0" and (not is_one or GENERATION in request.headers)
+        wire = AcceptedTransport(
+            os.urandom(16).hex(),
+            request,
+            principal,
+            resumes=resumes,
+            is_one=is_one or resumes,
+            grace=self._grace if resumes or not is_one else 0,
+        )
+        self._wires[wire.id] = wire
+        running = asyncio.create_task(self._run(wire), name="agent")
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return wire
+
+    async def _run(self, wire: AcceptedTransport) -> None:
+        try:
+            with ended_when_stopped(wire):
+                await self._serve(wire)
+        except Exception:
+            log.exception("the agent of a remote client failed")
+        finally:
+            await wire.close()
+            del self._wires[wire.id]
+
+    # HTTP
+
+    async def _handle(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+        match request.method:
+            case "POST":
+                await self._post(request, principal, receive, send)
+            case "GET":
+                await self._stream(request, principal, receive, send)
+            case "DELETE":
+                self._known(request, principal).end("the client ended the connection")
+                await respond(send, 202)
+            case _:
+                raise Refused(405, "only POST, GET and DELETE are used", {"allow": "POST, GET, DELETE"})
+
+    async def _post(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            raise Refused(415, "the body has to be application/json")
+        opens = CONNECTION not in request.headers
+        wire = None if opens else self._known(request, principal)
+        frame = await self._body(request, receive)
+        if wire is not None and not frame:
+            acknowledge(wire, request)
+            await respond(send, 202)
+            return
+        message = read_message(frame)
+        if wire is None:
+            await self._initialize(frame, message, request, principal, send)
+            return
+        if message.method == "initialize":
+            raise invalid(400, message, "the connection is initialized already")
+        named = request.headers.get(SESSION)
+        if named is not None and message.session not in (None, named):
+            raise invalid(400, message, "Acp-Session-Id is not the session of the message")
+        wire.expects(message, named is not None)
+        acknowledge(wire, request)
+        if is_new(wire, request):
+            await wire.accept(frame)
+        await respond(send, 202)
+        wire.streams[None].wake()
+
+    async def _initialize(
+        self, frame: bytes, message: Glance, request: Request, principal: Hashable, send: Send
+    ) -> None:
+        if message.method != "initialize" or not message.is_request:
+            raise invalid(400, message, "the connection has to be initialized first")
+        wire = self._accept(request, principal, is_one=False)
+        wire.answered = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(INITIALIZE_TIMEOUT):
+                await wire.accept(frame)
+                answer = await wire.answered
+        except TimeoutError:
+            wire.end("the agent did not answer initialize")
+            raise Refused(504, "the agent did not answer in time") from None
+        except asyncio.CancelledError:
+            if not wire.is_over:
+                raise
+            body = failure(message.id, -32603, "the agent could not be started")
+            raise Refused(500, "the agent could not be started", body=body) from None
+        if read_envelope(answer).error != NULL:
+            wire.end("the handshake failed")  # the next one begins anew
+            await respond(send, 200, answer)
+        else:
+            resumption = {LAST_EVENT: "0"} if wire.resumes else {}
+            await respond(send, 200, answer, {CONNECTION: wire.id, **resumption})
+
+    async def _body(self, request: Request, receive: Receive) -> bytes:
+        body = bytearray()  # one piece of memory: thousands of small ones stay with the process when they are freed
+        try:
+            while True:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise Refused(499, "the client hung up")
+                part = event.get("body", b"")
+                body += part
+                self._bodies += len(part)
+                if len(body) > self._limit:
+                    raise Refused(413, f"a message may have {self._limit} bytes at most")
+                if self._bodies > MAX_BODIES:
+                    raise Refused(503, "too much is being sent at once", {"retry-after": "1"})
+                if not event.get("more_body"):
+                    return bytes(body)
+        finally:
+            self._bodies -= len(body)
+
+    async def _stream(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            raise Refused(426, "this server does not offer WebSocket here", {"upgrade": "websocket"})
+        accepted = request.headers.get("accept", "")
+        if EVENTS not in accepted and "*/*" not in accepted and "text/*" not in accepted:
+            raise Refused(406, "the answer is text/event-stream")
+        wire = self._known(request, principal)
+        session = None if wire.is_one else request.headers.get(SESSION)
+        if session is not None and len(session) > MAX_ID:
+            raise Refused(400, "Acp-Session-Id is too long")
+        reader = taken_up(wire, session, request)
+        try:
+            is_nudged = not wire.resumes and request.scope.get("http_version") == "2"
+            with ended_when_stopped(wire):
+                await stream_events(wire, reader, receive, send, is_nudged=is_nudged)
+        finally:
+            wire.detach(reader)
+
+    # WebSocket
+
+    async def _talk(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        if CONNECTION in request.headers:
+            wire = self._known(request, principal)
+            if not wire.resumes:
+                raise Refused(404, "there is no such connection")
+            reader = taken_up(wire, None, request)
+        else:
+            wire = self._accept(request, principal, is_one=True)
+            reader = wire.attach(None, 1)
+        headers = [(CONNECTION.encode(), wire.id.encode())]
+        if wire.resumes:
+            headers.append((LAST_EVENT.encode(), b"%d" % wire.heard.tell()))
+            headers.append((GENERATION.encode(), b"%d" % reader.stream.generation))
+        code = 1006
+        silence = asyncio.get_running_loop().call_later(INITIALIZE_TIMEOUT, wire.expect_word)
+        try:
+            await send({"type": "websocket.accept", "headers": headers, "dragoman.batch": True})
+            batches = "dragoman.batch" in (request.scope.get("extensions") or {})
+            with ended_when_stopped(wire):
+                code = await converse(wire, reader, receive, send, batches)
+        finally:
+            silence.cancel()
+            wire.detach(reader)
+            if not wire.resumes or code == HUNG_UP:
+                wire.end("the client hung up")
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            event = await receive()
+            if event["type"] == "lifespan.shutdown":
+                await self.close()
+            await send({"type": event["type"] + ".complete"})
+            if event["type"] == "lifespan.shutdown":
+                return
+
+
+def ended_when_stopped(wire: AcceptedTransport) -> contextlib.AbstractContextManager[None]:
+    """While the block runs, a server that is told to stop ends the connection first."""
+    return when_stopped(functools.partial(wire.end, SHUTTING_DOWN))
+
+
+def endpoint(
+    app: "App",
+    *,
+    admit: Admit | None = None,
+    origins: Collection[str] = (),
+    hosts: Collection[str] | None = None,
+    grace: float = GRACE,
+    limit: int = MAX_FRAME,
+    connections: int = MAX_CONNECTIONS,
+) -> Endpoint:
+    """An agent as an ASGI application: each client that connects gets one of its own."""
+    from ....agent.agent import serve_on
+
+    async def serve(wire: Transport) -> None:
+        await serve_on(app, wire)
+
+    return Endpoint(
+        serve, admit=admit, origins=origins, hosts=hosts, grace=grace, limit=limit, connections=connections
+    )
+
+
+def read_request(scope: Scope) -> Request:
+    """What a request says of itself; a header that is there twice counts once, and not at all where it matters."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        once = name in headers and name in ("host", "origin", CONNECTION, SESSION, LAST_EVENT, "authorization")
+        headers[name] = "" if once else value
+    peer = scope.get("client")
+    return Request(
+        scope.get("method", "GET"),
+        scope["path"],
+        headers,
+        scope.get("query_string", b"").decode("latin-1"),
+        peer[0] if peer else "",
+        scope.get("scheme") in ("https", "wss"),
+        scope,
+    )

@@ -1,0 +1,183 @@
+"""What the server's protocols share: the application, the tasks that run it, one request and its answer.
+
+And what keeps one client from being a burden to the others: sockets are read in small portions, each in its turn;
+what costs the client less than it costs us is counted (`limits`); what is begun has to be finished in time.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any
+
+from .answers import Receive, Scope, Send
+
+log = logging.getLogger("dragoman")
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Pairs = list[tuple[bytes, bytes]]
+
+HEAD_TIMEOUT = 10.0  # seconds for a request's head, and for the first byte
+BODY_TIMEOUT = 20.0  # seconds for a body, and one more for each so many bytes of it:
+SLOWEST = 4096
+BODY_ROOM = 256 * 1024  # bytes of a body that wait before the sender has to
+PORTION = 16 * 1024  # bytes read of one socket before it is the others' turn
+MAX_HELD = 96 * 1024 * 1024  # bytes of messages that are not whole yet, of all clients together
+
+
+class Host:
+    """An application being served, and everything that is open for it."""
+
+    def __init__(self, app: Application, limit: int) -> None:
+        self.app, self.limit = app, limit
+        self.portion = memoryview(bytearray(PORTION))  # every socket is read into it
+        self.held = 0  # bytes of messages that are not whole yet
+        self.sockets: set[asyncio.Transport] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(answering, name="request")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self, patience: float) -> None:
+        """Let answers in the works finish, for a while, and close every socket."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=patience)
+        for transport in list(self.sockets):
+            transport.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=patience)
+        await asyncio.sleep(0)  # sockets are closed in the next round of the loop
+
+
+class InPortions(asyncio.BufferedProtocol):
+    """A socket that is read in small portions, so that no client can keep the loop to itself."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._host.portion
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._host.portion[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        raise NotImplementedError
+
+
+def http_scope(
+    transport: asyncio.Transport, version: str, method: str, target: bytes, headers: Pairs
+) -> dict[str, Any]:
+    """A request as ASGI describes it."""
+    path, _, query = target.partition(b"?")
+    peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": version,
+        "method": method,
+        "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
+        "path": _unquoted(path),
+        "raw_path": path,
+        "query_string": query,
+        "root_path": "",
+        "headers": headers,
+        "client": tuple(peer[:2]) if isinstance(peer, tuple) else None,
+        "server": tuple(own[:2]) if isinstance(own, tuple) else None,
+        "extensions": {"tls": {"object": transport.get_extra_info("ssl_object")}},
+    }
+
+
+def _unquoted(path: bytes) -> str:
+    from urllib.parse import unquote_to_bytes
+
+    return unquote_to_bytes(path).decode(errors="replace") if b"%" in path else path.decode("latin-1")
+
+
+class Body:
+    """A request's body on its way to the application; `too_slow` is called when it does not arrive in time."""
+
+    def __init__(self, took: Callable[[int], None], too_slow: Callable[[], None]) -> None:
+        self.size = 0  # bytes that wait
+        self._took, self._too_slow = took, too_slow
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + BODY_TIMEOUT
+        self._timer = self._loop.call_at(self._deadline, self._look)
+        self._parts: deque[bytes] = deque()
+        self._is_whole = False
+        self._told = False  # the application has been given the end
+        self._gone = False
+        self._changed = asyncio.Event()
+
+    def feed(self, data: bytes) -> None:
+        self._parts.append(data)
+        self.size += len(data)
+        self._deadline += len(data) / SLOWEST
+        self._changed.set()
+
+    def end(self) -> None:
+        self._is_whole = True
+        self._timer.cancel()
+        self._changed.set()
+
+    def lose(self) -> None:
+        """The client is gone."""
+        self._gone = True
+        self._timer.cancel()
+        self._changed.set()
+
+    def _look(self) -> None:
+        """See whether it arrives in time; if we do not take what is there, that is not the client's fault."""
+        now = self._loop.time()
+        if self.size:
+            self._deadline = max(self._deadline, now + BODY_TIMEOUT)
+        if now < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._look)
+        else:
+            self._too_slow()
+
+    @property
+    def is_whole(self) -> bool:
+        return self._is_whole
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        while True:
+            if self._parts or (self._is_whole and not self._told):  # what came whole counts, whoever left since
+                data = b"".join(self._parts)
+                self._parts.clear()
+                self.size = 0
+                self._told = self._is_whole
+                self._took(len(data))
+                return {"type": "http.request", "body": data, "more_body": not self._is_whole}
+            if self._gone:
+                return {"type": "http.disconnect"}
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> bool:
+    """Have the application answer; false when it failed, which is its own fault and not the client's."""
+    if scope.get("method") == "HEAD":
+        send = _head_alone(send)
+    try:
+        await app(scope, receive, send)
+    except (OSError, asyncio.CancelledError):  # the client is gone, or somebody else reads in its place
+        return False
+    except Exception:
+        log.exception("the application failed to answer %s %s", scope.get("method", "GET"), scope["path"])
+        return False
+    return True
+
+
+def _head_alone(send: Send) -> Send:
+    """An answer to HEAD: whatever the application says, no body goes out."""
+
+    async def sending(event: MutableMapping[str, Any]) -> None:
+        await send({**event, "body": b""} if event["type"] == "http.response.body" else event)
+
+    return sending

@@ -1,0 +1,145 @@
+"""Server-sent events: bytes -> events, bounded, and frames -> bytes.
+
+Lines may end in LF, CRLF or CR; an event may have several `data` lines; a character may be cut in two by whatever
+carries it, so everything here is bytes.  Of an event larger than the limit both ends are kept.
+"""
+
+import codecs
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ...framing import HEAD, MAX_FRAME, Bounded, Oversize, one_line
+
+KEEP_ALIVE = b":\n\n"
+END = b"end"  # the kind of the last event of a connection that resumes
+LINE = 16  # bytes that a line counts besides its own: a short one is as much work as a long one
+_BOM = b"\xef\xbb\xbf"
+
+
+class Event(Struct, frozen=True):
+    """One event: what it says, the id it was given, and its kind if it has a name."""
+
+    data: bytes | Oversize
+    id: bytes | None = None
+    kind: bytes = b"message"
+
+
+def write_events(frames: Iterable[bytes], first: int) -> bytes:
+    """Frames as events, numbered from `first`."""
+    return b"".join(
+        [b"id: %d\ndata: %b\n\n" % (number, one_line(frame)) for number, frame in enumerate(frames, first)]
+    )
+
+
+def write_end(why: str) -> bytes:
+    """The event after which nothing comes: the connection is over, and not just a stream of it."""
+    return b"event: %b\ndata: %b\n\n" % (END, one_line(why.encode()))
+
+
+def in_ascii(frame: bytes) -> bytes:
+    """The same JSON without a character that could be cut in two: some clients decode each chunk by itself."""
+    return frame if frame.isascii() else frame.decode(errors="replace").encode("ascii", "dragoman.json")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What no ASCII can say as JSON's escapes, which is UTF-16."""
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
+    return "".join(f"\\u{pair}" for pair in pairs), error.end
+
+
+codecs.register_error("dragoman.json", _escaped)
+
+
+class EventReader:
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._line = Bounded(limit + HEAD)  # without an end yet; a field's name stands before its value
+        self._after_cr = False  # a newline right after a carriage return is nothing
+        self._begun = False
+        # Of the event that has no end yet:
+        self._data = Bounded(limit)
+        self._has_data = False
+        self._extra = 0  # what its lines count besides their bytes
+        self._id: bytes | None = None
+        self._kind = b"message"
+        self.idle = 0  # lines so far that belong to no event: comments, unknown fields, events without data
+
+    @property
+    def unfinished(self) -> int:
+        """How much there is of an event that has no end yet, in bytes or more."""
+        return self._data.size + self._extra + self._line.size
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that `data` completes."""
+        if not self._begun:
+            data = self._without_bom(data)
+        if self._after_cr and data:
+            self._after_cr = False
+            data = data.removeprefix(b"\n")
+        if b"\r" in data:
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        events: list[Event] = []
+        first, *lines = data.split(b"\n")
+        self._line.add(first)
+        if not lines:
+            return events
+        rest = lines.pop()
+        self._end_line(self._line.take(), events)
+        for line in lines:
+            self._end_line(line, events)
+        self._line.add(rest)
+        return events
+
+    def _without_bom(self, data: bytes) -> bytes:
+        """The first bytes may be a mark that says no more than that this is UTF-8."""
+        seen = self._line.take()
+        assert isinstance(seen, bytes)
+        data = seen + data
+        if len(data) < len(_BOM) and _BOM.startswith(data):
+            return data  # too little to tell; it will be put in front of what comes
+        self._begun = True
+        return data.removeprefix(_BOM)
+
+    def _end_line(self, line: bytes | Oversize, events: list[Event]) -> None:
+        if not line:
+            if self._has_data:
+                events.append(Event(self._data.take(), self._id, self._kind))
+            else:
+                self.idle += 1
+            self._forget_event()
+        elif isinstance(line, Oversize):
+            self._end_long_line(line)
+        elif line.startswith(b"data:"):
+            value = line[6:] if line[5:6] == b" " else line[5:]
+            if self._has_data:
+                self._data.add(b"\n" + value)
+                self._extra += LINE
+            else:  # as a rule there is one
+                self._data.add(value)
+                self._has_data = True
+        elif line.startswith(b"id:"):
+            self._id = line[3:].removeprefix(b" ")
+        elif line.startswith(b"event:"):
+            self._kind = line[6:].removeprefix(b" ")
+        elif line == b"data":
+            self._end_line(b"data:", events)
+        else:
+            self.idle += 1
+
+    def _end_long_line(self, line: Oversize) -> None:
+        """Of a line that is longer than any event only data counts: no id or kind is as long."""
+        if line.head.startswith(b"data:"):
+            if self._has_data:
+                self._data.add(b"\n")
+            self._has_data = True
+            value = line.head[5:].removeprefix(b" ")
+            self._data.add_ends(Oversize(value, line.size - (len(line.head) - len(value)), line.tail))
+
+    def _forget_event(self) -> None:
+        self._has_data = False
+        self._extra = 0
+        self._id = None
+        self._kind = b"message"
