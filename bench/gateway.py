@@ -18,9 +18,9 @@ from pathlib import Path
 
 from dragoman import Agent, Client, Turn, connect
 from dragoman import schema as s
-from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import LOCAL_TOKEN, Order, serve
+from dragoman.gateway.serving import LOCAL_TOKEN, ServeOptions, serve
 
 SESSIONS = int(os.environ.get("SESSIONS", "1000"))
 RATE = float(os.environ.get("RATE", "2"))
@@ -53,8 +53,8 @@ class Listener(Client):
 
 
 async def host(state: Path) -> None:
-    limits = Limits(connections_each=CONNECTIONS + 10, sessions=SESSIONS + 10)
-    order = Order(agents={"ticker": Hosted(target=Ticker)}, state=state, limits=limits)
+    limits = Quotas(connections_each=CONNECTIONS + 10, sessions=SESSIONS + 10)
+    order = ServeOptions(agents={"ticker": Hosted(target=Ticker)}, state=state, limits=limits)
     await serve(order, lambda url: print(url, flush=True))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from dragoman.coder.search import finding
-from dragoman.coder.search.messages import Order
+from dragoman.coder.search.messages import SearchRequest
 
 FILES, LINES = 100_000, 30
 finding.PATIENCE = 600.0  # on a busy machine, too, all is to be found
@@ -52,7 +52,7 @@ def installed_ripgrep() -> str:
 
 
 def ours(root: str, pattern: str) -> int:
-    found = asyncio.run(finding.sought(Order(root, root, "", pattern), set))
+    found = asyncio.run(finding.sought(SearchRequest(root, root, "", pattern), set))
     return sum(len(hits.lines) for hits in found.hits)
 
 

@@ -15,7 +15,7 @@ from dragoman.agent.turn import AgentSession
 from dragoman.gateway.attachment import attached
 from dragoman.host import Host
 from dragoman.host.files.extensions import ApplyEditsRequest, WriteEdit
-from dragoman.host.terminals import Limits, Terminals, execution
+from dragoman.host.terminals import TerminalLimits, Terminals, execution
 from dragoman.mcp import connected
 from dragoman.roles import RemoteClient, Wire
 from dragoman.testing import Testy, pair
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.parametrize("way", WAYS)
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    host = Host(preset="allow-all", state=tmp_path / "state", limits=Limits(grace=0.2))
+    host = Host(preset="allow-all", state=tmp_path / "state", limits=TerminalLimits(grace=0.2))
     async with pair(Testy, host):
         with bystanders():
             yield host
@@ -93,7 +93,7 @@ async def test_edit_of_several_files(way: Way, host: Host, tmp_path: Path) -> No
 
 
 async def test_terminals(way: Way) -> None:
-    async with Terminals(limits=Limits(grace=0.2)) as terminals:
+    async with Terminals(limits=TerminalLimits(grace=0.2)) as terminals:
         await terminals.create("s", execution("true", cwd="/"))
         await terminals.close("s")
         with bystanders():

@@ -12,7 +12,7 @@ import pytest
 from gateway.certificates import Authority
 
 from dragoman.foundation import destinations
-from dragoman.foundation.destinations import PUBLIC_ONLY, Refused, connected, find, is_public
+from dragoman.foundation.destinations import PUBLIC_ONLY, DestinationRefused, connected, find, is_public
 
 PUBLIC = "93.184.215.14"
 NAMES: dict[str, list[str]] = {
@@ -93,7 +93,7 @@ BAD = [
 
 @pytest.mark.parametrize("url", BAD)
 def test_a_url_that_leads_to_a_private_place_or_to_two_is_refused(url: str, resolver: list[str]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(DestinationRefused):
         find(url)
     assert all(name in NAMES or "." in name or ":" in name for name in resolver)
 
@@ -119,10 +119,10 @@ def test_a_host_of_this_machine_is_found_where_it_is_named_as_that_and_wanted(
         "http://0.0.0.0/",
         "http://printer.local/",
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(DestinationRefused):
             find(url, schemes, local=True)
     monkeypatch.setenv(PUBLIC_ONLY, "1")
-    with pytest.raises(Refused):
+    with pytest.raises(DestinationRefused):
         find("http://127.0.0.1:8000/", schemes, local=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.foundation.places import Place, open_place, open_unlinked
-from dragoman.host.files.errors import Refused
+from dragoman.host.files.errors import FileRefused
 from dragoman.host.files.paths import open_beneath
 
 
@@ -68,7 +68,7 @@ def opened(root: Path, path: str) -> Place:
 def test_no_link_leads_out_of_a_place(target: str, project: Path) -> None:
     (project / "link").symlink_to(target.format(top=project.parent))
     for path in (f"{project}/link", f"{project}/link/.", f"{project}/link/../other"):
-        with pytest.raises((Refused, OSError)):
+        with pytest.raises((FileRefused, OSError)):
             opened(project, path).close()
 
 

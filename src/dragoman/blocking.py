@@ -45,7 +45,7 @@ def connect(
     headers: Mapping[str, str] | None = None,
     dialect: str | None = None,
     start_timeout: float | None = START_TIMEOUT,
-) -> "Iterator[Client]":
+) -> "Iterator[BlockingClient]":
     """Reach an agent: by its name, a command, a URL, or an agent class in this process.
 
     `permission` answers the agent's permission requests: it gets the request and returns the id of the option it
@@ -78,7 +78,7 @@ def connect(
     try:
         connected = loop.call(reaching.__aenter__())
         try:
-            yield Client(loop, connected)
+            yield BlockingClient(loop, connected)
         finally:
             if not loop.is_forked:
                 loop.call(reaching.__aexit__(None, None, None))
@@ -91,7 +91,7 @@ def _named(target: Target) -> Launch | None:
     return known_agents().get(target) if isinstance(target, str) else None
 
 
-class Client:
+class BlockingClient:
     """Drives an agent; every method waits for the agent's answer."""
 
     def __init__(self, loop: "_LoopThread", client: asynchronous.Client) -> None:
@@ -102,17 +102,21 @@ class Client:
         """Run a coroutine of the asynchronous client, such as `client.run(client.asynchronous.logout())`."""
         return self._loop.call(coroutine)
 
-    def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> "Session":
+    def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> "BlockingSession":
         """Start a conversation in a directory."""
-        return Session(self._loop, self.run(self.asynchronous.new_session(cwd, **options)))
+        return BlockingSession(self._loop, self.run(self.asynchronous.new_session(cwd, **options)))
 
-    def load_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> "Session":
+    def load_session(
+        self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]
+    ) -> "BlockingSession":
         """Bring a conversation back; its history is in the session's `backlog()`."""
-        return Session(self._loop, self.run(self.asynchronous.load_session(session_id, cwd, **options)))
+        return BlockingSession(self._loop, self.run(self.asynchronous.load_session(session_id, cwd, **options)))
 
-    def resume_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> "Session":
+    def resume_session(
+        self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]
+    ) -> "BlockingSession":
         """Go on with a conversation without having its history sent again."""
-        return Session(self._loop, self.run(self.asynchronous.resume_session(session_id, cwd, **options)))
+        return BlockingSession(self._loop, self.run(self.asynchronous.resume_session(session_id, cwd, **options)))
 
     def list_sessions(self, cwd: Path | None = None) -> list[s.SessionInfo]:
         """All conversations the agent knows."""
@@ -123,7 +127,7 @@ class Client:
         self.run(self.asynchronous.authenticate(method_id))
 
 
-class Session:
+class BlockingSession:
     """One conversation with an agent."""
 
     def __init__(self, loop: "_LoopThread", session: AsyncSession) -> None:
@@ -134,13 +138,13 @@ class Session:
     def id(self) -> str:
         return self.asynchronous.id
 
-    def prompt(self, prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]") -> "Prompt":
+    def prompt(self, prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]") -> "BlockingPrompt":
         """Start a turn.  Iterate over its updates, or take its `text` or `response`, which wait for its end."""
 
         async def begin() -> AsyncPrompt:
             return self.asynchronous.prompt(prompt)
 
-        return Prompt(self._loop, self.asynchronous, self._loop.call(begin()))
+        return BlockingPrompt(self._loop, self.asynchronous, self._loop.call(begin()))
 
     def cancel(self) -> None:
         """Cancel the running turn, from any thread."""
@@ -166,7 +170,7 @@ class Session:
         self._loop.call(self.asynchronous.close())
 
 
-class Prompt:
+class BlockingPrompt:
     """A turn under way: iterate over its updates, or take `text` or `response`, which wait for its end."""
 
     def __init__(self, loop: "_LoopThread", session: AsyncSession, prompt: AsyncPrompt) -> None:

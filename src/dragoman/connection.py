@@ -43,7 +43,7 @@ NOISY = 1000  # lines that are no message before the user is warned
 IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
 
 
-class Request(NamedTuple):
+class IncomingRequest(NamedTuple):
     """A request of a peer, which waits for its answer."""
 
     connection: "Connection"
@@ -51,10 +51,10 @@ class Request(NamedTuple):
 
 
 # The request being answered: in its task, and in every task that one starts.
-_answering: ContextVar[Request] = ContextVar("answering")
+_answering: ContextVar[IncomingRequest] = ContextVar("answering")
 
 
-def being_answered() -> Request | None:
+def being_answered() -> IncomingRequest | None:
     """The request that is answered by this task, or by one that has started it; None where none is."""
     found = _answering.get(None)
     return found if found and found.key in found.connection._sizes else None
@@ -144,7 +144,7 @@ class Connection:
         """Have a result given back when it comes, should it come in spite of the cancellation."""
         if id in self._waiting:
             self._waiting[id] = lambda reply: None if reply.error else unwanted(reply.result)
-            self.hurry(id)
+            self.request_cancel(id)
 
     def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
         """Ask without waiting: `settle` is called with the answer, in its order among all that arrives."""
@@ -165,9 +165,9 @@ class Connection:
             self.peer.cancel(id)
             self._flush_soon()
 
-    def hurry(self, id: int) -> None:
+    def request_cancel(self, id: int) -> None:
         """Ask the peer to cancel a call whose answer is still wanted."""
-        self.peer.hurry(id)
+        self.peer.request_cancel(id)
         self._flush_soon()
 
     def note(self, method: Method, params: Any) -> None:
@@ -361,7 +361,7 @@ class Connection:
     async def _answer(self, call: Call) -> None:
         key, peer = call.key, self.peer
         self._begun = key
-        _answering.set(Request(self, key))
+        _answering.set(IncomingRequest(self, key))
         try:
             peer.reply(key, await call.method.handler(call.params))  # type: ignore[misc]
         except asyncio.CancelledError:

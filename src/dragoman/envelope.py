@@ -31,7 +31,7 @@ class Envelope(Struct, gc=False):
 # The envelope's tag puts `"jsonrpc":"2.0"` first on the wire.
 
 
-class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+class RequestFrame(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     id: int
     method: str
     params: Any
@@ -42,20 +42,20 @@ class Notification(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     params: Any
 
 
-class Result(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+class ResultFrame(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     id: RequestId
     result: Any
 
 
-class Error(Struct, omit_defaults=True):
+class ErrorBody(Struct, omit_defaults=True):
     code: int
     message: str
     data: Any = None
 
 
-class Failure(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+class ErrorFrame(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     id: RequestId
-    error: Error
+    error: ErrorBody
 
 
 class CancelParams(Struct, rename="camel"):

@@ -30,11 +30,11 @@ from .envelope import (
     NULL,
     CancelParams,
     Envelope,
-    Error,
-    Failure,
+    ErrorBody,
+    ErrorFrame,
     Notification,
-    Request,
-    Result,
+    RequestFrame,
+    ResultFrame,
     check_sendable,
     complaint,
     in_batch,
@@ -181,7 +181,7 @@ class Peer:
 
     def call(self, method: Method, params: Any) -> int:
         id = self._last_id + 1
-        self._put(Request(id, method.name, params))
+        self._put(RequestFrame(id, method.name, params))
         self._last_id = id
         self._pending[id] = method
         return id
@@ -209,10 +209,10 @@ class Peer:
 
     def cancel(self, id: int) -> None:
         """Tell the peer we no longer want an answer; whatever it still answers is given to nobody."""
-        self.hurry(id)
+        self.request_cancel(id)
         self._pending.pop(id, None)
 
-    def hurry(self, id: int) -> None:
+    def request_cancel(self, id: int) -> None:
         """Tell the peer to cancel a call whose answer we still wait for."""
         if id in self._pending and self.state is not State.CLOSED:
             self._put(Notification(CANCEL, {"requestId": id}))
@@ -223,7 +223,7 @@ class Peer:
             return
         method = owed.method
         try:
-            self._put(Result(owed.id, codec.fitting(result, method.result, method.handler)))
+            self._put(ResultFrame(owed.id, codec.fitting(result, method.result, method.handler)))
         except (TypeError, ValueError, OverflowError, RecursionError) as exc:
             raise LocalProtocolError(f"the result of {method.name} cannot be sent: {exc}") from exc
         del self._owed[key]
@@ -471,7 +471,7 @@ class Peer:
 
     def _refuse(self, id: RequestId, error: RpcError, head: bytes = b"") -> Noise:
         try:
-            self._put(Failure(id, Error(error.code, error.message, error.data)))
+            self._put(ErrorFrame(id, ErrorBody(error.code, error.message, error.data)))
         except (
             TypeError,
             ValueError,
@@ -479,7 +479,7 @@ class Peer:
             RecursionError,
             LocalProtocolError,
         ):  # data like that cannot go
-            self._put(Failure(id, Error(error.code, error.message)))
+            self._put(ErrorFrame(id, ErrorBody(error.code, error.message)))
         return Noise(f"refused: {error}", head)
 
 
@@ -488,7 +488,7 @@ def _failure(method: Method, message: Envelope) -> Exception:
     if message.result != NULL:
         return RemoteProtocolError(f"the answer to {method.name} has both a result and an error")
     try:
-        error = codec.decode(message.error, Error)
+        error = codec.decode(message.error, ErrorBody)
     except codec.Invalid as exc:
         said = brief(bytes(message.error).decode())
         return RemoteProtocolError(f"the answer to {method.name} is no proper error ({exc}): {said}")

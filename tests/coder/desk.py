@@ -10,12 +10,12 @@ from typing import Any
 from dragoman import Session
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel
-from dragoman.coder.context.history import Results, Text
-from dragoman.coder.loop import Limits
+from dragoman.coder.context.history import Results, TextPart
+from dragoman.coder.loop import TurnLimits
 from dragoman.errors import ResourceNotFound
 from dragoman.testing import RecordingClient, pair
 
-QUICK = Limits(delay=0.0, longest_delay=0.0)
+QUICK = TurnLimits(delay=0.0, longest_delay=0.0)
 
 
 class DiskClient(RecordingClient):
@@ -83,7 +83,7 @@ def results(model: ScriptedModel) -> list[tuple[str, str, str]]:
         for message in request.history:
             if isinstance(message, Results):
                 for result in message.results:
-                    words = "\n".join(part.text for part in result.parts if isinstance(part, Text))
+                    words = "\n".join(part.text for part in result.parts if isinstance(part, TextPart))
                     seen[result.id] = (result.name, result.outcome, words)
     return list(seen.values())
 

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman import Session
 from dragoman.coder import Coder
-from dragoman.coder.loop import Limits
+from dragoman.coder.loop import TurnLimits
 from dragoman.testing import RecordingClient, pair
 
 from .desk import QUICK, DiskClient
@@ -26,7 +26,7 @@ async def talking(
     client: Any = None,
     options: dict[str, Any] | None = None,
     deadline: float = 60,
-    limits: Limits = QUICK,
+    limits: TurnLimits = QUICK,
     **coder: Any,
 ) -> AsyncIterator[tuple[Session, RecordingClient, ModelServer]]:
     """A session with a coder whose model is a server on loopback."""

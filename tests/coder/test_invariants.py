@@ -10,7 +10,7 @@ import pytest
 
 from dragoman import Agent, Turn
 from dragoman.coder import ScriptedModel, call, call_with, pause, stop, think
-from dragoman.coder.context.history import Message, Reply, Results
+from dragoman.coder.context.history import Message, ModelReply, Results
 from dragoman.coder.model.port import Busy, ModelError, TooLong
 from dragoman.errors import InternalError, RpcError
 from dragoman.testing import pair
@@ -60,7 +60,7 @@ def step(chance: random.Random) -> Any:
 def check(history: list[Message]) -> None:
     """Every call has its result right after it, and there is no result without a call."""
     for before, after in zip([None, *history], [*history, None], strict=True):
-        owed = [made.id for made in before.calls] if isinstance(before, Reply) else []
+        owed = [made.id for made in before.calls] if isinstance(before, ModelReply) else []
         given = [result.id for result in after.results] if isinstance(after, Results) else []
         assert owed == given
 

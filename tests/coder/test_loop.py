@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call, call_with, pause, stop, think
-from dragoman.coder.context.history import Asked, Reply, Results
-from dragoman.coder.loop import Limits
-from dragoman.coder.model.port import Busy, CallGrew, CallStarted, Event, Finished, ModelError, Request
+from dragoman.coder.context.history import ModelInput, ModelReply, Results
+from dragoman.coder.loop import TurnLimits
+from dragoman.coder.model.port import Busy, CallGrew, CallStarted, Event, Finished, ModelError, ModelRequest
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable
 from dragoman.testing import pair
@@ -122,7 +122,7 @@ async def test_two_calls_under_one_id_are_both_answered(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
 
     class Careless(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
             async for event in super().stream(request):
                 if isinstance(event, CallStarted | CallGrew):
                     event = replace(event, id="same")
@@ -153,7 +153,7 @@ async def test_the_stop_reason_says_why_the_model_stopped(tmp_path: Path, reason
 
 async def test_a_turn_that_asks_the_model_too_often_ends(tmp_path: Path) -> None:
     steps = [call("list_files", pattern=f"*.{i}") for i in range(9)]
-    async with desk(tmp_path, *steps, limits=Limits(requests=3)) as (session, _, model):
+    async with desk(tmp_path, *steps, limits=TurnLimits(requests=3)) as (session, _, model):
         response = await session.prompt("Go")
     assert response.stop_reason == "max_turn_requests"
     assert len(model.requests) == 3
@@ -164,7 +164,7 @@ async def test_an_empty_answer_is_said_to_be_one_and_not_kept(tmp_path: Path) ->
         assert (await session.prompt("Go")).stop_reason == "end_turn"
         assert "The model gave an empty answer." in said(updates(client))
         await session.prompt("Again")
-    assert [type(message) for message in model.requests[-1].history] == [Asked, Asked]
+    assert [type(message) for message in model.requests[-1].history] == [ModelInput, ModelInput]
 
 
 async def test_the_same_call_again_and_again_is_not_made_and_ends_the_turn(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ async def test_after_an_error_the_next_prompt_works(tmp_path: Path) -> None:
         with pytest.raises(InternalError, match="no such model"):
             await session.prompt("Go")
         assert (await session.prompt("Again")).stop_reason == "end_turn"
-    assert [type(message) for message in model.requests[-1].history] == [Asked, Asked]
+    assert [type(message) for message in model.requests[-1].history] == [ModelInput, ModelInput]
 
 
 async def test_an_answer_that_breaks_off_is_asked_for_again_and_leaves_no_open_call(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_an_answer_that_breaks_off_is_asked_for_again_and_leaves_no_open_c
         response = await session.prompt("Go")
     assert response.stop_reason == "end_turn"
     assert [shown["status"] for shown in calls(client).values()] == ["failed"]
-    assert [type(message) for message in model.requests[-1].history] == [Asked]
+    assert [type(message) for message in model.requests[-1].history] == [ModelInput]
 
 
 async def test_a_cancel_while_the_model_speaks_keeps_what_was_said(tmp_path: Path) -> None:
@@ -239,8 +239,8 @@ async def test_a_cancel_while_the_model_speaks_keeps_what_was_said(tmp_path: Pat
         assert (await prompt).stop_reason == "cancelled"
         assert (await session.prompt("Again")).stop_reason == "end_turn"
     asked, reply, again = model.requests[-1].history
-    assert isinstance(asked, Asked) and isinstance(again, Asked)
-    assert reply == Reply("Half a sen")
+    assert isinstance(asked, ModelInput) and isinstance(again, ModelInput)
+    assert reply == ModelReply("Half a sen")
 
 
 async def test_a_cancel_while_a_tool_runs_leaves_a_valid_history_and_no_open_call(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ async def test_a_cancel_while_a_tool_runs_leaves_a_valid_history_and_no_open_cal
         assert {shown["status"] for shown in calls(client).values()} == {"completed", "failed"}
         await session.prompt("Again")
     history = model.requests[-1].history
-    assert [type(message) for message in history] == [Asked, Reply, Results, Asked]
+    assert [type(message) for message in history] == [ModelInput, ModelReply, Results, ModelInput]
     assert isinstance(history[2], Results)
     assert [result.outcome for result in history[2].results] == ["success", "cancelled", "cancelled"]
 
@@ -316,7 +316,7 @@ async def test_a_session_that_ends_while_it_is_being_named_leaves_nothing(tmp_pa
     asked = asyncio.Event()
 
     class Slow(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
             if request.purpose == "title":
                 asked.set()
                 await asyncio.Event().wait()
@@ -332,7 +332,7 @@ async def test_a_session_that_ends_while_it_is_being_named_leaves_nothing(tmp_pa
 
 async def test_a_call_the_model_began_but_did_not_make_does_not_stay_open(tmp_path: Path) -> None:
     class Fickle(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
             if not self.requests:
                 yield CallStarted("never-made", "run_command")
             async for event in super().stream(request):

@@ -15,7 +15,7 @@ from torture.search_trees import compare_with_git, compare_with_naive_search
 from dragoman.coder import call
 from dragoman.coder.search.lines import MAX_FILE, Matcher
 from dragoman.coder.search.literals import finder
-from dragoman.coder.search.messages import Hits, Looked, Order
+from dragoman.coder.search.messages import Hits, Looked, SearchRequest
 from dragoman.coder.search.process import found
 
 from .desk import desk, results
@@ -247,7 +247,7 @@ def test_no_glob_and_no_gitignore_takes_long(tmp_path: Path) -> None:
     (deep / ("a" * 250)).write_text("needle\n")
     (tmp_path / ".gitignore").write_text(f"{'*a' * 60}b\n{'**/a/' * 20}**/b\n{'**/' * 50}b\n")
     for glob in ("**/" * 50 + "x", "**/a/" * 20 + "x", "*a" * 100 + "x"):
-        *hits, looked = found(Order(str(tmp_path), str(tmp_path), glob, "needle"))
+        *hits, looked = found(SearchRequest(str(tmp_path), str(tmp_path), glob, "needle"))
         assert (hits, isinstance(looked, Looked) and looked.others) == ([], 2)
 
 
@@ -316,5 +316,5 @@ def test_an_expression_without_a_word_means_the_same_in_every_line(
 ) -> None:
     for end in ("\n", "\r\n"):  # which are read in two ways
         (tmp_path / "a").write_text("abcd\nx 123\nwxyz de\n\n123456789\nklmnopqrst", newline=end)
-        said = found(Order(str(tmp_path), str(tmp_path), "", pattern))
+        said = found(SearchRequest(str(tmp_path), str(tmp_path), "", pattern))
         assert [number for each in said if isinstance(each, Hits) for number, _ in each.lines] == numbers

@@ -10,7 +10,17 @@ import pytest
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
 from dragoman.coder.context.compaction import LEFT_OUT
-from dragoman.coder.context.history import Asked, Call, Media, Message, Reply, Result, Results, Text, repaired
+from dragoman.coder.context.history import (
+    Media,
+    Message,
+    ModelInput,
+    ModelReply,
+    Results,
+    TextPart,
+    ToolOutcome,
+    ToolUse,
+    repaired,
+)
 from dragoman.coder.model.port import TooLong
 from dragoman.errors import InternalError, InvalidParams, InvalidRequest
 from dragoman.store import Store, durable
@@ -94,7 +104,7 @@ async def test_skills_are_commands_and_a_tool(skilled: Path) -> None:
     assert results(model)[0][2].startswith("Tag it first.")
     assert "There is no skill 'nothing'" in results(model)[1][2]
     last = model.requests[-1].history[-1]
-    assert isinstance(last, Asked) and last.text == "Tag it first.\n\nnow"
+    assert isinstance(last, ModelInput) and last.text == "Tag it first.\n\nnow"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,7 @@ async def test_a_prompt_file_has_front_matter_and_a_place_for_arguments(
     (command,) = [command for command in commands.available_commands if command.name == "explain"]
     assert command.description == described
     assert command.input == s.UnstructuredCommandInput(hint=hint)
-    asked = [message.text for message in model.requests[-1].history if isinstance(message, Asked)]
+    asked = [message.text for message in model.requests[-1].history if isinstance(message, ModelInput)]
     assert asked[0] == "Explain a.py and b.py to a child, a.py and b.py alone."
     assert asked[1] == "Explain  to a child,  alone."
 
@@ -129,7 +139,7 @@ async def test_init_is_a_prompt_of_its_own(tmp_path: Path) -> None:
     async with desk(tmp_path, "Done.") as (session, _, model):
         await session.prompt("/init")
     (message,) = model.requests[0].history
-    assert isinstance(message, Asked) and "write AGENTS.md" in message.text
+    assert isinstance(message, ModelInput) and "write AGENTS.md" in message.text
 
 
 async def test_help_lists_the_commands(tmp_path: Path) -> None:
@@ -154,7 +164,7 @@ async def test_attachments_reach_the_model_as_far_as_it_reads_them(tmp_path: Pat
     async with desk(tmp_path, model=model) as (session, client, _):
         await session.prompt(prompt)
     (message,) = model.requests[0].history
-    assert isinstance(message, Asked)
+    assert isinstance(message, ModelInput)
     assert [part.media_type for part in message.parts if isinstance(part, Media)] == [
         "image/png",
         "application/pdf",
@@ -236,7 +246,7 @@ async def test_a_full_window_is_summarised_and_the_work_goes_on(tmp_path: Path) 
     summaries = [r for r in model.requests if "Write a summary" in str(r.history[-1])]
     assert summaries and not summaries[0].tools
     after = model.requests[model.requests.index(summaries[0]) + 1].history
-    assert isinstance(after[0], Asked)
+    assert isinstance(after[0], ModelInput)
     assert "Count the words of long" in after[0].text
     shown = [c for c in calls(client).values() if c["title"] == "Compact the conversation"]
     assert shown and shown[0]["status"] == "completed"  # a client that knows nothing of compaction sees a tool call
@@ -250,8 +260,8 @@ async def test_compact_is_a_command(tmp_path: Path) -> None:
         await session.prompt("Go on")
     assert "There is nothing to make shorter." in said(updates(client))
     first, second = model.requests[-1].history
-    assert isinstance(first, Asked) and "We said one." in first.text and "Count" in first.text
-    assert isinstance(second, Asked) and second.text == "Go on"
+    assert isinstance(first, ModelInput) and "We said one." in first.text and "Count" in first.text
+    assert isinstance(second, ModelInput) and second.text == "Go on"
     (done,) = [u for u in updates(client) if isinstance(u, s.CompactionUpdate) and u.status == "completed"]
     assert "We said one." in str(done.summary)
 
@@ -266,23 +276,23 @@ async def test_a_conversation_that_cannot_be_summarised_either_ends_in_an_error(
 
 @pytest.mark.parametrize("cut", range(7))
 def test_a_history_cut_anywhere_is_made_valid(cut: int) -> None:
-    calls = [Call("1", "read_file", "{}"), Call("2", "read_file", "{}")]
-    words = (Text("x"),)
+    calls = [ToolUse("1", "read_file", "{}"), ToolUse("2", "read_file", "{}")]
+    words = (TextPart("x"),)
     whole: list[Message] = [
-        Asked(words),
-        Reply("", calls),
-        Results([Result("2", "read_file", words), Result("1", "read_file", words)]),
-        Reply("Done."),
-        Asked(words),
-        Reply("", calls[:1]),
+        ModelInput(words),
+        ModelReply("", calls),
+        Results([ToolOutcome("2", "read_file", words), ToolOutcome("1", "read_file", words)]),
+        ModelReply("Done."),
+        ModelInput(words),
+        ModelReply("", calls[:1]),
     ]
     mended = repaired(whole[:cut])
     for message, after in itertools.pairwise([*mended, None]):
-        if isinstance(message, Reply) and message.calls:
+        if isinstance(message, ModelReply) and message.calls:
             assert isinstance(after, Results)
             assert [result.id for result in after.results] == [call.id for call in message.calls]
     assert repaired(mended) == mended
-    assert repaired([Asked(words), Results([])]) == [Asked(words)]
+    assert repaired([ModelInput(words), Results([])]) == [ModelInput(words)]
 
 
 # Taking back

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import connect
 from dragoman.dialects import NAMES, detect, translator
-from dragoman.dialects.draft.terminals import ROOM, Terminal
+from dragoman.dialects.draft.terminals import ROOM, DraftTerminal
 from dragoman.host import Host
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe
@@ -241,7 +241,7 @@ async def test_a_command_that_prints_more_than_a_frame_holds_is_waited_for(tmp_p
 
 
 def test_a_push_of_output_costs_no_more_once_a_lot_is_kept():
-    terminal = Terminal()
+    terminal = DraftTerminal()
     for _ in range(3):
         terminal.add("é" * (ROOM // 2))
     assert len(terminal.output.encode()) <= ROOM

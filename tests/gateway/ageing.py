@@ -10,7 +10,7 @@ from typing import Any
 
 from conftest import children, descriptors
 
-from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.quotas import Quotas
 
 from .house import PATIENCE, House, Watcher, hosting
 
@@ -78,7 +78,7 @@ async def settled(house: House, clients: int) -> None:
 async def open_and_close(directory: Path, cycles: int, kilobytes: int) -> Figures:
     """Open a session, prompt it and close it, again and again; half of them with a connection of their own."""
     first = max(cycles // 10, 5)
-    limits = Limits(kept=cycles + 1)
+    limits = Quotas(kept=cycles + 1)
     async with hosting(directory, command(directory), limits=limits) as house, house.visit() as ann:
         for cycle in range(cycles):
             if cycle % 2:

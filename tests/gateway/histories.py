@@ -17,17 +17,17 @@ import msgspec
 from dragoman import Agent
 from dragoman import schema as s
 from dragoman.agent.agent import serve_on
-from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.client_connection import front
 from dragoman.gateway.gateway import Gateway
-from dragoman.gateway.log.records import Answered, Asked, Ended, Prompted, is_update, read_own
+from dragoman.gateway.log.records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, read_own
 from dragoman.transports.memory import pipe
 
 from .memory import MemoryEngine, Storage
 
 PATIENCE = 60.0
-LIMITS = Limits(cancel_seconds=0.05, queue=8, owner_seconds=0.05)
+LIMITS = Quotas(cancel_seconds=0.05, queue=8, owner_seconds=0.05)
 REFUSALS = ("storage", "draining", "quota", "role")  # kinds of errors that are no outcome of a turn
 OPENING = ("session/load", "session/resume", "session/attach")
 DETACHED = "_dragoman/session/detached"
@@ -290,11 +290,11 @@ class World:
         """What was told is what was kept, once and in order."""
         log = self.storage.logs[self.session]
         own = [(record.number, read_own(record.entry.frame)) for record in log if not is_update(record.entry.frame)]
-        prompted = Counter(record.prompt for _, record in own if isinstance(record, Prompted))
-        ended = {record.prompt: (number, record) for number, record in own if isinstance(record, Ended)}
-        assert prompted == Counter(record.prompt for _, record in own if isinstance(record, Ended))
+        prompted = Counter(record.prompt for _, record in own if isinstance(record, PromptAccepted))
+        ended = {record.prompt: (number, record) for number, record in own if isinstance(record, PromptEnded)}
+        assert prompted == Counter(record.prompt for _, record in own if isinstance(record, PromptEnded))
         assert set(prompted.values()) <= {1}, prompted
-        asked = Counter(record.ask for _, record in own if isinstance(record, Asked))
+        asked = Counter(record.ask for _, record in own if isinstance(record, QuestionAsked))
         assert asked == Counter(record.ask for _, record in own if isinstance(record, Answered))
         assert self.most <= 1, "two turns ran at once"
         for key, (_, outcome) in ended.items():
@@ -330,7 +330,7 @@ def _key(person: Person, params: dict[str, Any]) -> str:
     return f"{person.principal}/{params['_meta']['dragoman.prompt']}"
 
 
-def _check_outcomes(person: Person, ended: dict[str, tuple[int, Ended]], sent: Counter[str]) -> None:
+def _check_outcomes(person: Person, ended: dict[str, tuple[int, PromptEnded]], sent: Counter[str]) -> None:
     """Whoever was told how a turn ended was told what the log says; `sent` is how often each prompt was."""
     for id, (method, params) in person.sent.items():
         for answer in person.answers(id) if method == "session/prompt" else ():
@@ -360,7 +360,7 @@ def _stretches(person: Person) -> list[list[tuple[int, dict[str, Any]]]]:
 
 
 def _check_order(
-    person: Person, told: list[tuple[int, dict[str, Any]]], log: Any, ended: dict[str, tuple[int, Ended]]
+    person: Person, told: list[tuple[int, dict[str, Any]]], log: Any, ended: dict[str, tuple[int, PromptEnded]]
 ) -> None:
     """The updates are a stretch of the log without a gap, but for own words; each answer follows its updates."""
     numbers: list[int] = []

@@ -17,7 +17,7 @@ from typing import Any
 from dragoman import connect
 from dragoman.errors import Error
 from dragoman.gateway.log.logs import records
-from dragoman.gateway.log.records import Ended, Prompted, read_own, update_params
+from dragoman.gateway.log.records import PromptAccepted, PromptEnded, read_own, update_params
 from dragoman.gateway.log.sqlite import FILE, SqliteEngine
 from dragoman.gateway.serving import LOCAL_TOKEN
 
@@ -180,10 +180,10 @@ async def check_outcomes(directory: Path) -> int:
                 if update_params(record.entry.frame) is not None:
                     continue
                 match read_own(record.entry.frame):
-                    case Prompted(prompt=key):
+                    case PromptAccepted(prompt=key):
                         assert key not in ended
                         ended[key] = 0
-                    case Ended(prompt=key):
+                    case PromptEnded(prompt=key):
                         ended[key] += 1
             assert [*ended.values()][:-1] == [1] * (len(ended) - 1) or not ended
             assert max(ended.values(), default=1) <= 1

@@ -8,14 +8,14 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from dragoman.gateway.log.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Lease, Record
+from dragoman.gateway.log.engine import Conflict, EngineFailure, Fact, Fenced, Lease, LogEntry, StoredRecord
 
 
 class Storage:
     """What outlives gateways, and how it behaves: `full`, `losing` acknowledgements, or held while not `open`."""
 
     def __init__(self) -> None:
-        self.logs: dict[str, list[Record]] = {}
+        self.logs: dict[str, list[StoredRecord]] = {}
         self.leases: dict[str, tuple[str, int]] = {}
         self.facts: dict[tuple[str, str], Fact] = {}
         self.blobs: dict[tuple[str, str], bytes] = {}
@@ -50,16 +50,16 @@ class MemoryEngine:
         if self._storage.leases.get(lease.name) != (lease.owner, lease.epoch):
             raise Fenced(f"{lease.name} has another owner by now")
 
-    async def append(self, lease: Lease, entries: Sequence[Entry], after: int) -> None:
+    async def append(self, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
         await self._write()
         self._must_hold(lease)
         log = self._storage.logs.setdefault(lease.name, [])
         if len(log) != after:
             raise Fenced("the log has grown")
-        log += [Record(after + place, lease.epoch, 0.0, entry) for place, entry in enumerate(entries, 1)]
+        log += [StoredRecord(after + place, lease.epoch, 0.0, entry) for place, entry in enumerate(entries, 1)]
         self._lose()
 
-    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         await asyncio.sleep(0)
         return self._storage.logs.get(session, [])[after : after + limit]
 

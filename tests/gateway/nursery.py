@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dragoman import Agent
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import Order, serve
+from dragoman.gateway.serving import ServeOptions, serve
 from dragoman.host import Host  # noqa: F401 - loaded before the fork
 from dragoman.transports.remote.server import asgi, http1, server, websocket  # noqa: F401
 
@@ -34,7 +34,7 @@ class Counter(Agent):
 def main() -> None:
     directory, port, target = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     hosted = Hosted(target=Counter if target == "class" else shlex.split(target), preset="allow-all")
-    order = Order(agents={"counter": hosted}, state=directory, port=port, drain=0.1)
+    order = ServeOptions(agents={"counter": hosted}, state=directory, port=port, drain=0.1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that were killed
     gc.freeze()  # what is shared with those that are forked stays shared
     for _ in sys.stdin:

@@ -22,17 +22,17 @@ from dragoman.errors import AgentStartError, Error, InvalidParams, MethodNotFoun
 from dragoman.framing import MAX_FRAME
 from dragoman.gateway.access.admission import Admission
 from dragoman.gateway.access.checks import Checks, command_hash
-from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.access.signed import LEEWAY, SignedTokens
 from dragoman.gateway.access.tokens import TokenFile, TokenFileError, add_token, revoke_token
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import Order, check_exposure, serving
+from dragoman.gateway.serving import ServeOptions, check_exposure, serving
 from dragoman.roles import AgentRole, ClientRole, methods
 from dragoman.testing import Testy
 from dragoman.transports.remote.addresses import read_url
-from dragoman.transports.remote.client.link import Link
-from dragoman.transports.remote.server.accepted import Request
-from dragoman.transports.remote.server.answers import Refused
+from dragoman.transports.remote.client.link import ServerLink
+from dragoman.transports.remote.server.accepted import WebRequest
+from dragoman.transports.remote.server.answers import RequestRefused
 
 from .certificates import Authority
 from .house import PATIENCE, Watcher, hosting
@@ -143,12 +143,12 @@ async def test_guessing_at_one_token_is_slowed_down_wherever_it_comes_from(tmp_p
     other = add_token(tmp_path / "tokens.json", "bob", "bob")
     admission = Admission(TokenFile(tmp_path / "tokens.json"))
 
-    def request(token: str, peer: str) -> Request:
-        return Request("GET", "/acp", {"authorization": f"Bearer {token}"}, peer=peer)
+    def request(token: str, peer: str) -> WebRequest:
+        return WebRequest("GET", "/acp", {"authorization": f"Bearer {token}"}, peer=peer)
 
     codes = []
     for number in range(25):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await admission(request(f"{token[:16]}{number}", f"192.0.2.{number}"))
         codes.append(caught.value.status)
     assert codes == [401] * 20 + [429] * 5
@@ -340,7 +340,7 @@ async def test_an_agent_is_given_the_servers_in_the_one_reading_that_was_checked
     checks = Checks(commands=[command_hash("mcp-known")])
     twice = b'[{"name":"k","command":"sh","command":"mcp-known","args":[],"args":[],"env":[],"_meta":{"a":1}}]'
     found = {"cwd": Raw(b'"/"'), "mcpServers": Raw(twice)}
-    checks.opening(found, Limits())
+    checks.opening(found, Quotas())
     assert bytes(found["mcpServers"]) == (
         b'[{"name":"k","command":"mcp-known","args":[],"env":[],"_meta":{"a":1}}]'
     )
@@ -350,13 +350,13 @@ async def test_a_refused_server_is_named_with_the_hash_that_would_allow_it() -> 
     server = {"name": "k", "command": "a", "args": ["b"], "env": [{"name": "C", "value": "d"}]}
     found = {"cwd": Raw(b'"/"'), "mcpServers": Raw(json.dumps([server]).encode())}
     with pytest.raises(InvalidParams, match=command_hash("a", ["b"], [("C", "d")])) as refused:
-        Checks().opening(found, Limits())
+        Checks().opening(found, Quotas())
     (known_by,) = re.findall("[0-9a-f]{64}", str(refused.value))
-    Checks(commands=[known_by]).opening(found, Limits())
+    Checks(commands=[known_by]).opening(found, Quotas())
 
 
 async def test_each_limit_has_a_clear_error_of_its_own(tmp_path: Path) -> None:
-    limits = Limits(sessions=2, connections_each=2, prompt_bytes=2000, session_bytes=60_000, turn_seconds=0.2)
+    limits = Quotas(sessions=2, connections_each=2, prompt_bytes=2000, session_bytes=60_000, turn_seconds=0.2)
     async with hosting(tmp_path, limits=limits) as house, house.visit() as ann:
         first, second = await ann.new_session(tmp_path), await ann.new_session(tmp_path)
         with pytest.raises(Overloaded) as caught:
@@ -404,16 +404,16 @@ async def test_a_gateway_others_can_reach_needs_tls_and_tokens(tmp_path: Path) -
     agents = {"testy": Hosted(target=Testy)}
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
         with pytest.raises(Error):
-            check_exposure(Order(agents=agents, state=tmp_path, host=host))
+            check_exposure(ServeOptions(agents=agents, state=tmp_path, host=host))
         with pytest.raises(Error):
-            check_exposure(Order(agents=agents, state=tmp_path, host=host, is_open=True, tls=("a", "b")))
-        check_exposure(Order(agents=agents, state=tmp_path, host=host, tls=("a", "b")))
+            check_exposure(ServeOptions(agents=agents, state=tmp_path, host=host, is_open=True, tls=("a", "b")))
+        check_exposure(ServeOptions(agents=agents, state=tmp_path, host=host, tls=("a", "b")))
     for host in ("127.0.0.1", "::1", "localhost"):
-        check_exposure(Order(agents=agents, state=tmp_path, host=host))
+        check_exposure(ServeOptions(agents=agents, state=tmp_path, host=host))
 
 
 async def test_two_gateways_do_not_share_a_directory(tmp_path: Path) -> None:
-    order = Order(agents={"testy": Hosted(target=Testy)}, state=tmp_path)
+    order = ServeOptions(agents={"testy": Hosted(target=Testy)}, state=tmp_path)
     async with serving(order, lambda: None):
         with pytest.raises(Error, match="another gateway uses"):
             async with serving(order, lambda: None):
@@ -488,7 +488,7 @@ async def test_a_signed_token_counts_when_everything_about_it_is_right(tmp_path:
 async def test_who_comes_with_a_signed_token_is_in_until_it_expires(tmp_path: Path) -> None:
     tokens, make = signed(tmp_path)
     agents = {"testy": Hosted(target=Testy)}
-    order = Order(agents=agents, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path))
+    order = ServeOptions(agents=agents, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path))
     async with serving(order, lambda: None) as (gateway, url):
         brief = make(exp=time.time() - LEEWAY + 2)
         ann = Watcher()
@@ -510,7 +510,7 @@ async def test_a_renewed_token_goes_on_with_the_connection_that_the_one_before_o
     from cryptography.hazmat.primitives.asymmetric import ec
 
     tokens, make = signed(tmp_path)
-    order = Order(
+    order = ServeOptions(
         agents={"testy": Hosted(target=Testy)}, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path)
     )
     next_key = ec.generate_private_key(ec.SECP256R1())
@@ -519,7 +519,7 @@ async def test_a_renewed_token_goes_on_with_the_connection_that_the_one_before_o
     brief = make(exp=time.time() + 60)
     renewed = make(kid="k2", with_key=next_key)
     async with serving(order, lambda: None) as (_, url):
-        link = Link(*read_url(url), None, "1.1", MAX_FRAME)
+        link = ServerLink(*read_url(url), None, "1.1", MAX_FRAME)
         try:
             ann, initialize = ByHand(link), {"authorization": f"Bearer {brief}"}
             await ann.initialize(**initialize)
@@ -540,7 +540,7 @@ async def test_a_key_the_issuer_takes_back_lets_nobody_in_and_nobody_stay(tmp_pa
     from cryptography.hazmat.primitives.asymmetric import ec
 
     tokens, make = signed(tmp_path)
-    order = Order(
+    order = ServeOptions(
         agents={"testy": Hosted(target=Testy)}, state=tmp_path / "state", signed=tokens, workspace=str(tmp_path)
     )
     headers = {"Authorization": f"Bearer {make()}"}
@@ -634,7 +634,7 @@ async def test_a_token_file_that_lets_in_nobody_by_name_lets_in_nobody(tmp_path:
 
 async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    order = Order(
+    order = ServeOptions(
         agents={"testy": Hosted(target=Testy)},
         state=tmp_path / "state",
         tls=authority.server,

@@ -18,7 +18,7 @@ import pytest
 from dragoman import connect
 from dragoman.errors import Error
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import Order, serving
+from dragoman.gateway.serving import ServeOptions, serving
 from dragoman.testing import Testy
 
 from .certificates import Authority
@@ -122,21 +122,21 @@ def test_the_unit_is_little_exposed_and_has_limits() -> None:
         assert re.search(rf"^{limit}=.", UNIT.read_text(), re.MULTILINE), limit
 
 
-def taken(tmp_path: Path, order: Order) -> Callable[[], None]:
+def taken(tmp_path: Path, order: ServeOptions) -> Callable[[], None]:
     wire = socket.create_server(("127.0.0.1", 0))
     order.port = wire.getsockname()[1]
     return wire.close
 
 
-def no_certificate(tmp_path: Path, order: Order) -> None:
+def no_certificate(tmp_path: Path, order: ServeOptions) -> None:
     order.tls = ("no", "such")
 
 
-def no_tokens(tmp_path: Path, order: Order) -> None:
+def no_tokens(tmp_path: Path, order: ServeOptions) -> None:
     order.tokens = tmp_path / "missing.json"
 
 
-def no_engine(tmp_path: Path, order: Order) -> None:
+def no_engine(tmp_path: Path, order: ServeOptions) -> None:
     order.host = "192.0.2.1"
     order.tls = Authority(tmp_path).server
 
@@ -149,7 +149,7 @@ async def test_a_gateway_that_cannot_start_leaves_the_disk_as_it_was(
         if before:
             state.mkdir()
             (state / "notes").write_text("mine")
-        order = Order(agents={"testy": Hosted(target=Testy)}, state=state)
+        order = ServeOptions(agents={"testy": Hosted(target=Testy)}, state=state)
         undo = spoil(tmp_path, order)
         with pytest.raises(Error):
             async with serving(order, lambda: None):

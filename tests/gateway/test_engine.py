@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.log.engine import Conflict, EngineFailure, Entry, Fact, Fenced, Record
+from dragoman.gateway.log.engine import Conflict, EngineFailure, Fact, Fenced, LogEntry, StoredRecord
 from dragoman.gateway.log.sqlite import SqliteEngine
 
 OLDER = """
@@ -37,18 +37,18 @@ async def engine(tmp_path: Path) -> AsyncIterator[SqliteEngine]:
     await engine.close()
 
 
-def entry(number: int) -> Entry:
-    return Entry("agent", b'{"n":%d}' % number)
+def entry(number: int) -> LogEntry:
+    return LogEntry("agent", b'{"n":%d}' % number)
 
 
 async def test_what_is_appended_is_read_back_byte_for_byte_and_in_order(engine: SqliteEngine) -> None:
     lease = await engine.acquire("s", "us", 60)
     frame = bytes(range(256))
-    await engine.append(lease, [Entry("client", frame, "ann", "seat"), entry(2)], after=0)
+    await engine.append(lease, [LogEntry("client", frame, "ann", "seat"), entry(2)], after=0)
     await engine.append(lease, [entry(3)], after=2)
     records = await engine.read("s")
     assert [record.number for record in records] == [1, 2, 3]
-    assert records[0].entry == Entry("client", frame, "ann", "seat")
+    assert records[0].entry == LogEntry("client", frame, "ann", "seat")
     assert [record.number for record in await engine.read("s", after=1, limit=1)] == [2]
     assert await engine.last("s") == 3
     assert await engine.last("another") == 0
@@ -76,7 +76,7 @@ async def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
 
 async def test_a_long_history_is_read_in_pieces(engine: SqliteEngine) -> None:
     lease = await engine.acquire("s", "us", 60)
-    await engine.append(lease, [Entry("agent", b"x" * 600_000)] * 5, after=0)
+    await engine.append(lease, [LogEntry("agent", b"x" * 600_000)] * 5, after=0)
     pieces = []
     while records := await engine.read("s", after=sum(pieces)):
         pieces.append(len(records))
@@ -147,7 +147,7 @@ async def test_a_blob_is_found_by_its_hash(engine: SqliteEngine) -> None:
 async def test_what_is_forgotten_is_found_nowhere(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path)
     lease = await engine.acquire("s", "us", 60)
-    await engine.append(lease, [Entry("agent", b"watermark-%d" % n * 50) for n in range(200)], after=0)
+    await engine.append(lease, [LogEntry("agent", b"watermark-%d" % n * 50) for n in range(200)], after=0)
     await engine.put_blob("s", b"watermark" * 1000)
     await engine.read("s")
     assert b"watermark" in b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -190,7 +190,7 @@ async def test_a_file_of_an_older_layout_is_brought_up_to_date_with_all_that_is_
             db.execute("INSERT INTO blobs VALUES ('s', ?, ?)", (hashlib.sha256(b"large").hexdigest(), b"large"))
     db.close()
     engine = SqliteEngine(tmp_path)
-    assert await engine.read("s") == [Record(1, 7, 1.5, Entry("agent", frame, "ann", "seat"))]
+    assert await engine.read("s") == [StoredRecord(1, 7, 1.5, LogEntry("agent", frame, "ann", "seat"))]
     assert await engine.fact("session", "s") == Fact(b"card", 3)
     lease = await engine.acquire("s", "us", 60)
     assert lease.epoch == 8

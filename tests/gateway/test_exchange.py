@@ -14,11 +14,11 @@ import pytest
 
 from dragoman import connect
 from dragoman.errors import Error
-from dragoman.gateway.log.engine import Entry
+from dragoman.gateway.log.engine import LogEntry
 from dragoman.gateway.log.exchange import exported, imported
 from dragoman.gateway.log.logs import append, records
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.sessions.session_record import Card
+from dragoman.gateway.sessions.session_record import SessionRecord
 
 from .house import PATIENCE, Watcher
 from .test_commands import DRAGOMAN, said, served
@@ -44,9 +44,11 @@ async def grown(state: Path) -> None:
     for id in ("one", 'two "\n'):
         lease = await engine.acquire(id, "us", 0)
         frames = [b'{"a":"\xc3\xbc"}', bytes(range(256)), b"x" * 600_000, b""]
-        await append(engine, lease, [Entry("agent", frame, "ann", "seat") for frame in frames], 0)
-        await append(engine, await engine.acquire(id, "us", 0), [Entry("client", b"later")], 4)
-        card = Card("testy", "ann", "/", msgspec.Raw(b'{"cwd" : "/"}'), updated=5.25, roles={"bob": "viewer"})
+        await append(engine, lease, [LogEntry("agent", frame, "ann", "seat") for frame in frames], 0)
+        await append(engine, await engine.acquire(id, "us", 0), [LogEntry("client", b"later")], 4)
+        card = SessionRecord(
+            "testy", "ann", "/", msgspec.Raw(b'{"cwd" : "/"}'), updated=5.25, roles={"bob": "viewer"}
+        )
         await engine.put_fact("session", id, msgspec.json.encode(card))
         for who in ("ann", "bob"):
             await engine.put_fact("seat", f"{who}\n{id}", b"")

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import Error
 from dragoman import schema as s
-from dragoman.gateway.log.engine import EngineFailure, Entry
+from dragoman.gateway.log.engine import EngineFailure, LogEntry
 from dragoman.gateway.log.logs import append, records
 from dragoman.gateway.log.sqlite import SqliteEngine
 
@@ -75,7 +75,7 @@ async def test_an_outcome_that_is_damaged_is_an_error_that_says_so(tmp_path: Pat
 async def test_a_changed_byte_beside_the_log_is_told_too(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path)
     lease = await engine.acquire("s", "us", 60)
-    await append(engine, lease, [Entry("agent", b"watermark" * 100_000), Entry("agent", b"small")], 0)
+    await append(engine, lease, [LogEntry("agent", b"watermark" * 100_000), LogEntry("agent", b"small")], 0)
     await engine.close()
     file = tmp_path / FILE
     file.write_bytes(file.read_bytes().replace(b"watermark", b"waterMark", 1))
@@ -89,7 +89,7 @@ async def test_a_changed_byte_beside_the_log_is_told_too(tmp_path: Path) -> None
 async def test_a_record_that_is_gone_is_missed(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path)
     lease = await engine.acquire("s", "us", 60)
-    await engine.append(lease, [Entry("agent", b"%d" % number) for number in range(1, 10)], 0)
+    await engine.append(lease, [LogEntry("agent", b"%d" % number) for number in range(1, 10)], 0)
     await engine.close()
     with contextlib.closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as db:
         db.execute("DELETE FROM records WHERE number IN (1, 4, 5, 9)")
@@ -145,7 +145,9 @@ async def flip_bits(directory: Path, count: int) -> None:
     }
     engine = SqliteEngine(directory)
     for session, frames in said.items():
-        await engine.append(await engine.acquire(session, "us", 60), [Entry("agent", frame) for frame in frames], 0)
+        await engine.append(
+            await engine.acquire(session, "us", 60), [LogEntry("agent", frame) for frame in frames], 0
+        )
         await engine.put_fact("session", session, b"card of " + session.encode())
     await engine.close()
     data, tip = (directory / FILE).read_bytes(), (directory / "gateway.tip").read_bytes()
@@ -168,7 +170,7 @@ async def flip_bits(directory: Path, count: int) -> None:
                 assert (await engine.fact("session", session)).value == b"card of " + session.encode(), place
         assert whole >= 59, f"byte {place}: {whole} of 60 records"
         lease = await engine.acquire("new", "us", 60)
-        await engine.append(lease, [Entry("agent", b"on")], 0)
+        await engine.append(lease, [LogEntry("agent", b"on")], 0)
         await engine.close()
         shutil.rmtree(copy)
 

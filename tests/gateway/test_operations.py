@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from dragoman import Agent
 from dragoman.errors import RpcError
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import Order, serving
+from dragoman.gateway.serving import ServeOptions, serving
 from dragoman.testing import Testy
 
 from .certificates import Authority
@@ -63,7 +63,7 @@ async def test_a_turn_is_a_span_between_its_client_s_and_its_agent_s(
 
 async def test_a_new_certificate_is_used_without_a_restart_and_without_a_drop(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    order = Order(
+    order = ServeOptions(
         agents={"testy": Hosted(target=Testy)}, state=tmp_path / "state", tls=authority.server, is_open=True
     )
     context = ssl.create_default_context(cafile=authority.certificate)

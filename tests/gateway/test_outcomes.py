@@ -15,12 +15,12 @@ import dragoman.gateway
 from dragoman import Agent
 from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest, Overloaded, ResourceNotFound
-from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.processes import IDLE
 from dragoman.gateway.log.engine import EngineFailure
 from dragoman.gateway.log.logs import records
-from dragoman.gateway.log.records import Answered, Asked, Ended, Prompted, is_update, read_own
-from dragoman.gateway.sessions.agent_link import Link
+from dragoman.gateway.log.records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, read_own
+from dragoman.gateway.sessions.agent_link import AgentLink
 from dragoman.testing import Testy
 
 from .ageing import Clock
@@ -44,9 +44,9 @@ async def own_records(house: House, session: str) -> list[Any]:
 async def check_log(house: House, session: str) -> None:
     """Each prompt in the log has one outcome, and each question one answer."""
     found = await own_records(house, session)
-    prompted = Counter(record.prompt for record in found if isinstance(record, Prompted))
-    ended = Counter(record.prompt for record in found if isinstance(record, Ended))
-    asked = Counter(record.ask for record in found if isinstance(record, Asked))
+    prompted = Counter(record.prompt for record in found if isinstance(record, PromptAccepted))
+    ended = Counter(record.prompt for record in found if isinstance(record, PromptEnded))
+    asked = Counter(record.ask for record in found if isinstance(record, QuestionAsked))
     answered = Counter(record.ask for record in found if isinstance(record, Answered))
     assert prompted == ended and set(ended.values()) <= {1}
     assert asked == answered
@@ -165,7 +165,7 @@ async def test_a_failure_of_the_gateway_in_a_turn_is_that_turn_s_outcome(
     async with hosting(tmp_path, agent) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
 
-        async def fails(link: Link, **_: Any) -> None:
+        async def fails(link: AgentLink, **_: Any) -> None:
             fails_at_once()
 
         def fails_at_once(*_: Any) -> None:
@@ -173,7 +173,7 @@ async def test_a_failure_of_the_gateway_in_a_turn_is_that_turn_s_outcome(
 
         with monkeypatch.context() as patch:
             if place == "turn":
-                patch.setattr(Link, "ready", fails)
+                patch.setattr(AgentLink, "ready", fails)
             else:
                 patch.setattr("dragoman.gateway.sessions.prompt_queue.span", fails_at_once)
             answers = await asyncio.gather(*(outcome(session, "one") for _ in range(3)), return_exceptions=True)
@@ -207,7 +207,7 @@ class Deaf(Agent):
 
 
 async def test_an_agent_that_does_not_stop_is_ended_and_no_two_turns_run_at_once(tmp_path: Path) -> None:
-    limits = Limits(cancel_seconds=0.2)
+    limits = Quotas(cancel_seconds=0.2)
     async with hosting(tmp_path, Deaf, limits=limits) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
         running = asyncio.ensure_future(outcome(session, "deaf"))

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from dragoman.errors import Overloaded
-from dragoman.gateway.access.quotas import Limits
-from dragoman.gateway.log.engine import Entry
+from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.log.engine import LogEntry
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.operations.retention import Expired, Kept, Retention, expired
-from dragoman.gateway.sessions.session_record import Card
+from dragoman.gateway.operations.retention import Expired, KeptSession, Retention, expired
+from dragoman.gateway.sessions.session_record import SessionRecord
 
 from .house import hosting
 from .test_commands import said, served
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 DAY = 86400.0
 
 
-def kept(*ages: float, who: str = "ann", size: int = 10, is_open: bool = False) -> list[Kept]:
-    return [Kept(f"{who}{age:g}", who, -age, size, is_open) for age in ages]
+def kept(*ages: float, who: str = "ann", size: int = 10, is_open: bool = False) -> list[KeptSession]:
+    return [KeptSession(f"{who}{age:g}", who, -age, size, is_open) for age in ages]
 
 
 def gone(found: list[Expired]) -> list[tuple[str, str]]:
@@ -56,9 +56,9 @@ async def grown(state: Path, **ages: float) -> None:
     engine = SqliteEngine(state)
     for name, age in ages.items():
         lease = await engine.acquire(name, "us", 0)
-        await engine.append(lease, [Entry("agent", b'{"watermark":"%s"}' % name.encode())] * 3, 0)
+        await engine.append(lease, [LogEntry("agent", b'{"watermark":"%s"}' % name.encode())] * 3, 0)
         used = time.time() - age * DAY
-        card = Card("testy", name[0], "/", msgspec.Raw(b"{}"), updated=used, bytes=1000)
+        card = SessionRecord("testy", name[0], "/", msgspec.Raw(b"{}"), updated=used, bytes=1000)
         await engine.put_fact("session", name, msgspec.json.encode(card))
         await engine.put_fact("seat", f"{name[0]}\n{name}", b"")
     await engine.close()
@@ -113,7 +113,7 @@ async def test_a_gateway_deletes_what_is_beyond_its_retention_and_what_was_half_
 
 
 async def test_who_keeps_too_much_is_told_what_helps_and_a_retention_makes_room(tmp_path: Path) -> None:
-    limits = Limits(kept=3)
+    limits = Quotas(kept=3)
     await grown(tmp_path, a1=1, a2=40, a3=50)
     async with hosting(tmp_path, people=("a",), limits=limits) as house, house.visit("a") as ann:
         with pytest.raises(Overloaded, match="no more than 3 kept sessions are allowed here; delete some, or"):

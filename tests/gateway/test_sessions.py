@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcError
-from dragoman.gateway.access.quotas import Limits
+from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.log.engine import EngineFailure
 from dragoman.gateway.log.records import raw
-from dragoman.gateway.sessions.session_record import Card
+from dragoman.gateway.sessions.session_record import SessionRecord
 
 from .house import PATIENCE, Watcher, hosting, stepping
 
@@ -98,7 +98,7 @@ async def test_what_is_to_become_of_a_detached_session_has_to_be_said_properly(t
 
 async def test_each_session_may_have_a_process_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dragoman", "agent", "testy"]
-    limits = Limits(processes=2)  # the one that answered before there was a session makes room
+    limits = Quotas(processes=2)  # the one that answered before there was a session makes room
     hosted = {"process_per": "session"}
     async with hosting(tmp_path, command, hosted=hosted, limits=limits) as house, house.visit() as ann:
         async with asyncio.timeout(PATIENCE):
@@ -258,7 +258,7 @@ async def test_a_page_of_a_list_takes_few_reads_and_none_is_skipped_when_others_
         opened = await bare.ask("session/new", {"cwd": cwd, "mcpServers": []})
         ids = [f"sess_{number:04}" for number in range(350)]
         for number, id in enumerate(ids):
-            card = Card("testy", "ann", cwd, raw({}), updated=number // 7)
+            card = SessionRecord("testy", "ann", cwd, raw({}), updated=number // 7)
             await asyncio.gather(engine.put_fact("seat", f"ann\n{id}", b""), house.gateway.save_card(id, card))
         run, reads = engine._reader.run, []  # type: ignore[attr-defined]
 
@@ -274,7 +274,7 @@ async def test_a_page_of_a_list_takes_few_reads_and_none_is_skipped_when_others_
             if "nextCursor" not in page:
                 break
             cursor = {"cursor": page["nextCursor"]}
-            moved = Card("testy", "ann", cwd, raw({}), updated=1000)
+            moved = SessionRecord("testy", "ann", cwd, raw({}), updated=1000)
             await house.gateway.save_card(seen[0], moved)
         assert sorted(seen) == sorted([*ids, opened["result"]["sessionId"]])
         assert len(reads) <= 3 * 4

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.access.throttle import Damping
+from dragoman.gateway.access.throttle import Throttle
 from dragoman.gateway.access.tokens import TokenFile, TokenFileError, add_token, revoke_token
 from dragoman.gateway.operations.metrics import Metrics
 
@@ -75,7 +75,7 @@ def test_two_tokens_of_one_name_are_refused(file: Path) -> None:
 
 def test_whoever_fails_too_often_waits_and_nobody_else_does() -> None:
     now = [0.0]
-    damping = Damping(3, 60, clock=lambda: now[0])
+    damping = Throttle(3, 60, clock=lambda: now[0])
     for _ in range(3):
         assert damping.wait("one") == 0
         damping.failed("one")
@@ -87,7 +87,7 @@ def test_whoever_fails_too_often_waits_and_nobody_else_does() -> None:
 
 def test_failures_long_past_do_not_count() -> None:
     now = [0.0]
-    damping = Damping(2, 60, clock=lambda: now[0])
+    damping = Throttle(2, 60, clock=lambda: now[0])
     damping.failed("one")
     now[0] = 100
     damping.failed("one")
@@ -95,7 +95,7 @@ def test_failures_long_past_do_not_count() -> None:
 
 
 def test_ever_new_sources_do_not_fill_the_memory() -> None:
-    damping = Damping(3, 60, sources=100)
+    damping = Throttle(3, 60, sources=100)
     for number in range(1000):
         damping.failed(str(number))
     assert len(damping._sources) == 100

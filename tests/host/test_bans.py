@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from dragoman.host.operations import Execute, FileRead, McpTool, NetworkAccess, Operation
 from dragoman.host.permissions import Permissions, Rules, RulesError
-from dragoman.host.permissions.rules.matching import Place
+from dragoman.host.permissions.rules.matching import Circumstances
 
 ROOT = "/home/ada/project"
-HERE = Place(ROOT, "claude", time.time())
+HERE = Circumstances(ROOT, "claude", time.time())
 
 
 def rules(directory: Path, text: str) -> Rules:
@@ -33,7 +33,7 @@ def ban(directory: Path, effect: str = "deny", operation: str = "terminal_execut
     return rules(directory, "\n".join([f"[[{effect}]]", f'operation = "{operation}"', *lines]))
 
 
-def effect(rules: Rules, operation: Operation, place: Place = HERE) -> str | None:
+def effect(rules: Rules, operation: Operation, place: Circumstances = HERE) -> str | None:
     verdict = rules.judge(operation, place)
     return verdict and verdict.effect
 
@@ -448,9 +448,9 @@ def test_a_banned_host_is_asked_about_with_its_children_ports_and_schemes(tmp_pa
 def test_a_ban_for_an_agent_holds_for_its_name_in_any_case_and_may_for_one_without_a_name(tmp_path: Path) -> None:
     found = ban(tmp_path, operation="file_read", agent="Claude")
     read = FileRead(path=f"{ROOT}/a")
-    assert effect(found, read, Place(ROOT, "claude", time.time())) == "deny"
-    assert effect(found, read, Place(ROOT, "", time.time())) == "ask"
-    assert effect(found, read, Place(ROOT, "codex", time.time())) is None
+    assert effect(found, read, Circumstances(ROOT, "claude", time.time())) == "deny"
+    assert effect(found, read, Circumstances(ROOT, "", time.time())) == "ask"
+    assert effect(found, read, Circumstances(ROOT, "codex", time.time())) is None
 
 
 def test_a_relative_path_is_asked_about_outside_the_workspace(tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_a_relative_path_is_asked_about_outside_the_workspace(tmp_path: Path) ->
     assert effect(found, FileRead(path=f"{ROOT}/secrets/a")) == "deny"
     assert effect(found, FileRead(path=f"{ROOT}/x/secrets/a")) is None
     assert effect(found, FileRead(path="/srv/shared/secrets/a")) == "ask"
-    assert effect(found, FileRead(path=f"{ROOT}/secrets/a"), Place(None)) == "ask"
+    assert effect(found, FileRead(path=f"{ROOT}/secrets/a"), Circumstances(None)) == "ask"
     assert effect(found, FileRead(path="/srv/shared/a")) is None
 
 

@@ -16,7 +16,7 @@ from dragoman.errors import InvalidParams, LocalProtocolError, RpcError
 from dragoman.host import Host
 from dragoman.host.files import Workspace
 from dragoman.host.files import extensions as x
-from dragoman.host.files.errors import Refused
+from dragoman.host.files.errors import FileRefused
 from dragoman.host.files.replacing import replaced
 from dragoman.roles import ClientRole
 from dragoman.rpc import Peer
@@ -94,7 +94,7 @@ def test_replacing_any_part_gives_what_replacing_in_the_text_gives(data: st.Data
     text = before + old + after
     try:
         result = replaced(whole, encoding, old, new)
-    except Refused as exc:
+    except FileRefused as exc:
         assert exc.kind == "no_match"
         assert sum(text.startswith(old, at) for at in range(len(text) + 1)) != 1 or encoding == "utf-16"
         return

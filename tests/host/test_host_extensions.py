@@ -14,7 +14,7 @@ from torture.host_permissions import Screen
 from dragoman import Error, ResourceNotFound, RpcError, connect
 from dragoman.host import Host
 from dragoman.host.answers import ROOM
-from dragoman.host.terminals import Limits, SandboxUnavailable
+from dragoman.host.terminals import SandboxUnavailable, TerminalLimits
 from dragoman.testing import Testy
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -190,7 +190,7 @@ async def test_output_that_no_frame_can_hold_loses_its_beginning(project: Path) 
 
 
 async def test_terminals_are_counted(project: Path) -> None:
-    host = Host(preset="allow-all", limits=Limits(per_session=2))
+    host = Host(preset="allow-all", limits=TerminalLimits(per_session=2))
     async with hosting(host, project) as session:
         said = await answers(session, [["terminal/create", {"command": "true"}]] * 3)
         assert said[2]["error"][:2] == [-32001, "terminal_limit"]

@@ -14,7 +14,7 @@ from users import USER, user_command
 from dragoman import Agent, Turn, connect
 from dragoman.host import Host
 from dragoman.host.permissions.questions import Question
-from dragoman.host.terminals import Limits, Terminal, Terminals, execution
+from dragoman.host.terminals import Terminal, TerminalLimits, Terminals, execution
 from dragoman.host.terminals.keeper.protected_paths import ProtectedPaths
 from dragoman.host.terminals.sandbox.covers import ALWAYS
 from dragoman.host.terminals.sandbox.sandbox import Sandbox
@@ -43,7 +43,7 @@ def workspace(public_directory: Path) -> Path:
 async def terminals() -> AsyncIterator[Terminals]:
     sandbox = Sandbox()
     sandbox._escapes = []  # test_sandbox.py has its trials
-    async with Terminals(limits=Limits(grace=0.2), sandbox=sandbox) as opened:
+    async with Terminals(limits=TerminalLimits(grace=0.2), sandbox=sandbox) as opened:
         yield opened
 
 

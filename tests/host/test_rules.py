@@ -13,12 +13,12 @@ from torture.shell_tricks import BENIGN, CWD, RULES
 from dragoman.host.addresses import origin
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
 from dragoman.host.permissions import Rules, RulesError, user_file, workspace_file
-from dragoman.host.permissions.rules.matching import Place
+from dragoman.host.permissions.rules.matching import Circumstances
 from dragoman.host.permissions.rules.patterns import name_fits, path_fits
 from dragoman.host.permissions.rules.programs import program
 
 ROOT = "/home/ada/project"
-HERE = Place(ROOT, "claude", time.time())
+HERE = Circumstances(ROOT, "claude", time.time())
 
 
 @pytest.fixture
@@ -175,14 +175,14 @@ def test_a_relative_path_is_one_in_the_workspace(load):
     for path in (f"{ROOT}/docs/a.md", f"{ROOT}/SRC/a.py", "/src/a.py", f"{ROOT}2/src/a.py", "/home/ada/README.md"):
         assert effect(rules, FileWrite(path=path, digest="d")) is None
     assert effect(rules, FileRead(path=f"{ROOT}/src/a.py")) is None
-    assert effect(rules, FileWrite(path=f"{ROOT}/src/a.py", digest="d"), Place(None)) is None
+    assert effect(rules, FileWrite(path=f"{ROOT}/src/a.py", digest="d"), Circumstances(None)) is None
 
 
 def test_an_absolute_path_is_that_path(load, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     rules = load('[[allow]]\noperation = "file_read"\npath = ["/etc/hosts", "~/notes/**"]\n')
-    assert effect(rules, FileRead(path="/etc/hosts"), Place(None)) == "allow"
-    assert effect(rules, FileRead(path="/home/ada/notes/a"), Place(None)) == "allow"
+    assert effect(rules, FileRead(path="/etc/hosts"), Circumstances(None)) == "allow"
+    assert effect(rules, FileRead(path="/home/ada/notes/a"), Circumstances(None)) == "allow"
     assert effect(rules, FileRead(path="/etc/hosts2")) is None
 
 
@@ -202,7 +202,7 @@ def test_a_ban_is_read_generously(load):
 def test_what_the_rules_are_about_is_allowed(load):
     rules = load(RULES)
     assert len(set(BENIGN)) >= 80
-    place = Place(CWD, "", time.time())
+    place = Circumstances(CWD, "", time.time())
     assert [command for command in BENIGN if effect(rules, command, place) != "allow"] == []
 
 
@@ -237,7 +237,7 @@ def test_an_allowed_command_runs_in_the_workspace_or_where_its_rule_says(load):
     rules = load('[[allow]]\noperation = "terminal_execute"\nargv = ["a"]\n')
     assert effect(rules, run("a", cwd=f"{ROOT}/deep")) == "allow"
     assert effect(rules, run("a", cwd="/home/ada")) is None
-    assert effect(rules, run("a"), Place(None)) is None
+    assert effect(rules, run("a"), Circumstances(None)) is None
     only = load('[[allow]]\noperation = "terminal_execute"\nargv = ["a"]\ncwd = "."\n')
     assert effect(only, run("a")) == "allow"
     assert effect(only, run("a", cwd=f"{ROOT}/deep")) is None
@@ -357,11 +357,11 @@ def test_a_rule_can_be_for_one_agent_and_for_a_time(load):
     )
     read, write = FileRead(path=f"{ROOT}/a"), FileWrite(path=f"{ROOT}/a", digest="d")
     in_2029, in_2031 = 1861920000.0, 1924992000.0
-    assert effect(rules, read, Place(ROOT, "claude", in_2029)) == "allow"
-    assert effect(rules, read, Place(ROOT, "codex", in_2029)) is None
-    assert effect(rules, read, Place(ROOT, "claude", in_2031)) is None
-    assert effect(rules, write, Place(ROOT, "", in_2029)) == "deny"
-    assert effect(rules, write, Place(ROOT, "", in_2031)) is None
+    assert effect(rules, read, Circumstances(ROOT, "claude", in_2029)) == "allow"
+    assert effect(rules, read, Circumstances(ROOT, "codex", in_2029)) is None
+    assert effect(rules, read, Circumstances(ROOT, "claude", in_2031)) is None
+    assert effect(rules, write, Circumstances(ROOT, "", in_2029)) == "deny"
+    assert effect(rules, write, Circumstances(ROOT, "", in_2031)) is None
 
 
 @pytest.mark.parametrize("kind", ["deny", "allow"])

@@ -16,9 +16,9 @@ from users import as_user
 
 from dragoman.errors import InternalError, InvalidParams
 from dragoman.foundation.places import open_place
-from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution
+from dragoman.host.terminals import Size, Terminal, TerminalLimits, Terminals, execution
 from dragoman.host.terminals.sandbox import covers, trial
-from dragoman.host.terminals.sandbox.bubblewrap import Plan
+from dragoman.host.terminals.sandbox.bubblewrap import MountPlan
 from dragoman.host.terminals.sandbox.covers import ALWAYS
 from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 from dragoman.host.terminals.sandbox.seccomp import FORBIDDEN, seccomp_filter
@@ -60,7 +60,7 @@ def holding() -> Iterator[dict[str, list[str] | None]]:
 async def terminals(holding: dict[str, list[str] | None]) -> AsyncIterator[Terminals]:
     sandbox = Sandbox()
     sandbox._escapes = holding.get("escapes")
-    async with Terminals(limits=Limits(grace=0.2), sandbox=sandbox) as opened:
+    async with Terminals(limits=TerminalLimits(grace=0.2), sandbox=sandbox) as opened:
         yield opened
     holding["escapes"] = sandbox._escapes
 
@@ -150,9 +150,9 @@ async def test_a_bubblewrap_of_the_workspace_is_not_run(workspace: Path, monkeyp
     ],
 )
 async def test_a_sandbox_with_a_hole_is_found_out(lost: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrap = Plan.wrap
+    wrap = MountPlan.wrap
 
-    def leaking(self: Plan, *args: object) -> object:
+    def leaking(self: MountPlan, *args: object) -> object:
         if lost == "processes":
             self.args[self.args.index("--unshare-all")] = "--unshare-uts"
             self.args.append("--unshare-pid")
@@ -169,17 +169,17 @@ async def test_a_sandbox_with_a_hole_is_found_out(lost: str, found: str, monkeyp
         return wrap(self, *args)  # type: ignore[arg-type]
 
     if lost == "protected paths":
-        monkeypatch.setattr(Plan, "protect", lambda *_: None)
+        monkeypatch.setattr(MountPlan, "protect", lambda *_: None)
     elif lost == "variables":
-        begin = Plan.begin
+        begin = MountPlan.begin
         monkeypatch.setattr(
-            Plan, "begin", lambda plan, argv, env, *how: begin(plan, argv, env | {"LEAKED": "1"}, *how)
+            MountPlan, "begin", lambda plan, argv, env, *how: begin(plan, argv, env | {"LEAKED": "1"}, *how)
         )
     elif lost == "system calls":
         allowing = struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000)
         monkeypatch.setattr("dragoman.host.terminals.sandbox.bubblewrap.seccomp_filter", lambda: allowing)
     else:
-        monkeypatch.setattr(Plan, "wrap", leaking)
+        monkeypatch.setattr(MountPlan, "wrap", leaking)
     with pytest.raises(SandboxUnavailable, match=found):
         await Sandbox().check()
 
@@ -494,7 +494,7 @@ async def test_a_command_that_was_ended_says_by_which_signal(terminals: Terminal
 @bubblewrap
 async def test_limits_hold_inside(workspace: Path) -> None:
     """However small: what makes the sandbox is not limited."""
-    limits = Limits(open_files=8, file_size=512, cpu_time=7)
+    limits = TerminalLimits(open_files=8, file_size=512, cpu_time=7)
     async with Terminals(sandbox=Sandbox(), limits=limits) as terminals:
         told = (await run(terminals, "ulimit -n; ulimit -c; ulimit -f; ulimit -t", workspace)).output().output
         assert told == "8\n0\n1\n7\n"

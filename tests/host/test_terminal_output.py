@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torture.host_terminals import KINDS, Pulse, flood, kill_hosts, spawn_and_end
 
 from dragoman.errors import InvalidParams, ResourceNotFound
-from dragoman.host.terminals import Limits, Terminal, Terminals, children, execution
+from dragoman.host.terminals import Terminal, TerminalLimits, Terminals, children, execution
 from dragoman.host.terminals.output import Tail
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -27,7 +27,7 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture
 async def terminals() -> AsyncIterator[Terminals]:
-    async with Terminals(limits=Limits(grace=0.2)) as opened, asyncio.timeout(20):
+    async with Terminals(limits=TerminalLimits(grace=0.2)) as opened, asyncio.timeout(20):
         yield opened
 
 
@@ -66,7 +66,7 @@ TEXTS = {"one": "abcdefg", "two": "äöüßéñ", "three": "日本語文字", "f
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 async def test_output_is_kept_from_the_end_and_cut_between_characters(text: str) -> None:
     printed = text * 30
-    async with Terminals(limits=Limits(per_session=71)) as terminals, asyncio.timeout(20):
+    async with Terminals(limits=TerminalLimits(per_session=71)) as terminals, asyncio.timeout(20):
         operation = execution("printf", ["%s", printed], cwd="/")
         created = [await terminals.create("s", operation, output_byte_limit=limit) for limit in range(71)]
         for limit, terminal in enumerate(created):
@@ -107,7 +107,7 @@ async def test_a_character_that_comes_in_two_pieces_stays_whole(terminals: Termi
 
 
 async def test_an_agent_can_ask_for_more_output_but_not_for_any_amount() -> None:
-    limits = Limits(output=10, output_most=20)
+    limits = TerminalLimits(output=10, output_most=20)
     async with Terminals(limits=limits) as terminals:
         for asked, kept in ((None, 10), (5, 5), (20, 20), (2**64, 20)):
             terminal = await run(terminals, "printf", "%s", "x" * 100, output_byte_limit=asked)
@@ -219,7 +219,7 @@ async def test_a_command_that_does_not_go_when_asked_is_killed(terminals: Termin
 
 
 async def test_a_command_can_be_killed_at_once() -> None:
-    async with Terminals(limits=Limits(grace=1000)) as terminals, asyncio.timeout(10):
+    async with Terminals(limits=TerminalLimits(grace=1000)) as terminals, asyncio.timeout(10):
         terminal = await terminals.create("s", execution("trap '' TERM; echo deaf; sleep 999", cwd="/"))
         async for _ in terminal.follow():
             break
@@ -256,7 +256,7 @@ async def test_a_command_whose_time_is_up_is_ended(terminals: Terminals) -> None
 
 
 async def test_a_host_can_limit_the_time_of_all_commands() -> None:
-    async with Terminals(limits=Limits(wall_time=0.05)) as terminals, asyncio.timeout(10):
+    async with Terminals(limits=TerminalLimits(wall_time=0.05)) as terminals, asyncio.timeout(10):
         terminal = await terminals.create("s", execution("sleep", ["100"], cwd="/"), timeout=60)
         await terminal.wait()
         assert terminal.timed_out

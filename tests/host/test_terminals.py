@@ -16,7 +16,7 @@ from torture.host_terminals import guess
 
 from dragoman.errors import InvalidParams, Overloaded, RpcError
 from dragoman.foundation.places import open_place
-from dragoman.host.terminals import Limits, Size, Terminal, Terminals, execution
+from dragoman.host.terminals import Size, Terminal, TerminalLimits, Terminals, execution
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -80,7 +80,7 @@ METACHARACTERS = [
 
 @pytest.fixture
 async def terminals() -> AsyncIterator[Terminals]:
-    async with Terminals(limits=Limits(grace=0.2)) as opened, asyncio.timeout(20):
+    async with Terminals(limits=TerminalLimits(grace=0.2)) as opened, asyncio.timeout(20):
         yield opened
 
 
@@ -189,7 +189,7 @@ async def test_a_command_that_cannot_be_run_is_an_error_that_names_it(terminals:
 
 
 async def test_a_failed_start_takes_up_no_room(tmp_path: Path) -> None:
-    async with Terminals(limits=Limits(per_session=1)) as terminals:
+    async with Terminals(limits=TerminalLimits(per_session=1)) as terminals:
         for _ in range(3):
             with pytest.raises(InvalidParams):
                 await terminals.create("s", execution("no-such-program", ["x"], cwd="/"))
@@ -251,7 +251,7 @@ async def test_ids_cannot_be_guessed(terminals: Terminals) -> None:
 
 
 async def test_a_session_has_a_limit_that_the_error_names() -> None:
-    async with Terminals(limits=Limits(per_session=2, per_host=3)) as terminals:
+    async with Terminals(limits=TerminalLimits(per_session=2, per_host=3)) as terminals:
         first = await run(terminals, "true")
         await run(terminals, "true")
         with pytest.raises(Overloaded, match="this session has 2 terminals") as refused:
@@ -265,7 +265,7 @@ async def test_a_session_has_a_limit_that_the_error_names() -> None:
 
 
 async def test_starts_at_the_same_time_keep_the_limit() -> None:
-    async with Terminals(limits=Limits(per_session=3)) as terminals:
+    async with Terminals(limits=TerminalLimits(per_session=3)) as terminals:
         starting = (terminals.create("s", execution("true", cwd="/")) for _ in range(10))
         created = await asyncio.gather(*starting, return_exceptions=True)
     assert [isinstance(one, Terminal) for one in created].count(True) == 3
@@ -280,7 +280,7 @@ async def test_closing_a_session_leaves_the_others_alone(terminals: Terminals) -
 
 
 async def test_limits_of_the_kernel_hold_for_commands(tmp_path: Path) -> None:
-    limits = Limits(file_size=1000, open_files=17, memory=1 << 30)
+    limits = TerminalLimits(file_size=1000, open_files=17, memory=1 << 30)
     async with Terminals(limits=limits) as terminals:
         told = await run(terminals, "ulimit -f; ulimit -n; ulimit -v; ulimit -c")
         assert told.output().output.split()[1:] == ["17", str(1 << 20), "0"]
@@ -289,7 +289,7 @@ async def test_limits_of_the_kernel_hold_for_commands(tmp_path: Path) -> None:
 
 
 async def test_a_command_that_uses_up_its_processor_time_is_told_why() -> None:
-    async with Terminals(limits=Limits(cpu_time=1)) as terminals, asyncio.timeout(20):
+    async with Terminals(limits=TerminalLimits(cpu_time=1)) as terminals, asyncio.timeout(20):
         status = (await run(terminals, *python("while True: pass"))).status
     assert status and status.signal == "SIGXCPU"
 

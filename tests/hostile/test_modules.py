@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.coder.search.finding import sought
-from dragoman.coder.search.messages import Order
+from dragoman.coder.search.messages import SearchRequest
 
 from .traps import Traps
 
@@ -33,6 +33,6 @@ def test_a_search_imports_no_module_of_its_workspace(traps: Traps, monkeypatch: 
     monkeypatch.chdir(traps.repository)
     monkeypatch.setenv("PYTHONPATH", str(traps.repository))
     where = str(traps.repository)
-    found = asyncio.run(sought(Order(where, where, "msgspec.py"), set))
+    found = asyncio.run(sought(SearchRequest(where, where, "msgspec.py"), set))
     assert [Path(hits.path).name for hits in found.hits] == ["msgspec.py"]
     assert traps.fired == []

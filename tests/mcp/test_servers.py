@@ -18,7 +18,7 @@ from torture.by_hand import resident
 
 from dragoman import schema as s
 from dragoman.agent.turn import AgentSession
-from dragoman.mcp import Failure, Server, bodies, connected, connections, processes
+from dragoman.mcp import McpFailure, SessionServer, bodies, connected, connections, processes
 from dragoman.roles import RemoteClient, Wire
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -63,7 +63,7 @@ async def _answers(port: int) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def reached(config: s.McpServer, cwd: Path) -> AsyncIterator[Server]:
+async def reached(config: s.McpServer, cwd: Path) -> AsyncIterator[SessionServer]:
     async with asyncio.timeout(30):
         server = await connected(config, session(cwd))
         try:
@@ -72,7 +72,7 @@ async def reached(config: s.McpServer, cwd: Path) -> AsyncIterator[Server]:
             await server.close()
 
 
-async def check(server: Server, cwd: Path) -> None:
+async def check(server: SessionServer, cwd: Path) -> None:
     assert {tool.name: tool.reads_only for tool in server.tools} == {
         "greet": True,
         "write": False,
@@ -87,7 +87,7 @@ async def check(server: Server, cwd: Path) -> None:
     assert [piece.media_type for piece in await server.call("draw", {})] == ["image/png"]
     await server.call("write", {"path": str(cwd / "made")})
     assert (cwd / "made").exists()
-    with pytest.raises(Failure, match="it cannot be done"):
+    with pytest.raises(McpFailure, match="it cannot be done"):
         await server.call("fail", {})
 
 
@@ -128,7 +128,7 @@ async def test_calls_run_beside_each_other(tmp_path: Path) -> None:
 async def test_a_server_that_cannot_be_used_fails_with_one_line(
     config: s.McpServer, why: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Failure, match=why) as caught:
+    with pytest.raises(McpFailure, match=why) as caught:
         await connected(config, session(tmp_path))
     assert "\n" not in str(caught.value)
 
@@ -137,7 +137,7 @@ async def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypat
     monkeypatch.setattr(connections, "CONNECT", 0.5)
     silent = s.McpServerStdio(name="x", command=sys.executable, args=["-c", "import sys; sys.stdin.read()"], env=[])
     async with asyncio.timeout(20):
-        with pytest.raises(Failure, match="does not answer"):
+        with pytest.raises(McpFailure, match="does not answer"):
             await connected(silent, session(tmp_path))
 
 
@@ -153,7 +153,7 @@ async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path)
 
 async def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.client.client", None)
-    with pytest.raises(Failure, match=r"pip install 'dragoman\[mcp\]'"):
+    with pytest.raises(McpFailure, match=r"pip install 'dragoman\[mcp\]'"):
         await connected(STDIO, session(tmp_path))
 
 
@@ -171,7 +171,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_and_no_other(tool: s
             asyncio.create_task(server.call(tool, {})),
             asyncio.create_task(server.call("greet", {})),
         )
-        with pytest.raises(Failure, match=rf"rogue/{tool} failed: the server's answer cannot be read"):
+        with pytest.raises(McpFailure, match=rf"rogue/{tool} failed: the server's answer cannot be read"):
             await failing
         first, again = await greeting, await server.call("greet", {})
         assert first == again  # by the same process
@@ -192,7 +192,7 @@ async def test_structured_content_alone_is_given_as_text(tmp_path: Path) -> None
 @pytest.mark.parametrize("tool", ["long_error", "long_refusal"])
 async def test_what_a_server_says_of_a_failure_is_cut(tool: str, tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
-        with pytest.raises(Failure, match="eee") as caught:
+        with pytest.raises(McpFailure, match="eee") as caught:
             await server.call(tool, {})
         assert len(str(caught.value)) < 2100
 
@@ -200,7 +200,7 @@ async def test_what_a_server_says_of_a_failure_is_cut(tool: str, tmp_path: Path)
 async def test_a_process_that_died_is_started_again_with_the_next_call(tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
         before = await server.call("greet", {})
-        with pytest.raises(Failure):
+        with pytest.raises(McpFailure):
             await server.call("die", {})
         after = await server.call("greet", {})
         assert after != before and after[0].text.startswith("Hello from")
@@ -210,7 +210,7 @@ async def test_a_process_that_dies_again_and_again_is_tried_after_a_pause(tmp_pa
     async with reached(ROGUE, tmp_path) as server:
         reasons = []
         for _ in range(8):  # the pauses grow, so that one of them is longer than whatever holds up this test
-            with pytest.raises(Failure) as caught:
+            with pytest.raises(McpFailure) as caught:
                 await server.call("die", {})
             reasons.append(str(caught.value))
         assert re.search(r"it is tried again in \d+ s at the earliest", reasons[-1])
@@ -245,7 +245,7 @@ async def test_a_server_that_was_away_is_reached_again(tmp_path: Path) -> None:
             config = s.McpServerHttp(name="x", url=f"http://127.0.0.1:{there.port}/mcp", headers=[])
             server = await stack.enter_async_context(reached(config, tmp_path))
             await server.call("count", {})
-        with pytest.raises(Failure):
+        with pytest.raises(McpFailure):
             await server.call("count", {})
         async with there.running():
             assert [piece.text for piece in await server.call("count", {})] == ["2"]
@@ -254,14 +254,14 @@ async def test_a_server_that_was_away_is_reached_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [0, 1, 2, 5, 20, 100])
 async def test_a_server_closed_while_it_is_started_again_leaves_nothing(steps: int, tmp_path: Path) -> None:
     server = await connected(ROGUE, session(tmp_path))
-    with pytest.raises(Failure):
+    with pytest.raises(McpFailure):
         await server.call("die", {})
     calling = asyncio.create_task(server.call("greet", {}))
     for _ in range(steps):
         await asyncio.sleep(0)
     await server.close()
     await asyncio.wait([calling])
-    assert isinstance(calling.exception(), Failure | None)
+    assert isinstance(calling.exception(), McpFailure | None)
 
 
 async def test_tools_that_changed_are_learned_anew(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(
     async with reached(ROGUE, tmp_path) as server:
         before = await server.call("greet", {})
         with pytest.raises(
-            Failure, match=r"rogue/long_line failed: the server's answer is too long: 2,000,\d+ bytes"
+            McpFailure, match=r"rogue/long_line failed: the server's answer is too long: 2,000,\d+ bytes"
         ):
             await server.call("long_line", {})
         assert await server.call("greet", {}) == before  # by the same process
@@ -362,7 +362,7 @@ async def test_a_body_that_is_too_long_or_hides_its_length_fails_its_call_and_no
         config = s.McpServerHttp(name="x", url=f"http://127.0.0.1:{there.port}/mcp", headers=[])
         async with reached(config, tmp_path) as server:
             there.padding, there.encoding = "e" * padding, encoding
-            with pytest.raises(Failure, match=why):
+            with pytest.raises(McpFailure, match=why):
                 await server.call("count", {})
             there.padding, there.encoding = "", ""
             assert [piece.text for piece in await server.call("count", {})] == ["2"]

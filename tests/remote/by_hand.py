@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from dragoman.framing import MAX_FRAME
 from dragoman.transports.remote.addresses import read_url
-from dragoman.transports.remote.client.link import Link
+from dragoman.transports.remote.client.link import ServerLink
 from dragoman.transports.remote.sse import EventReader
 
 JSON = {"content-type": "application/json"}
@@ -69,7 +69,7 @@ async def message(queue):
 
 @asynccontextmanager
 async def by_hand(server, version="1.1"):
-    link = Link(*read_url(server.url()), None, version, MAX_FRAME)
+    link = ServerLink(*read_url(server.url()), None, version, MAX_FRAME)
     try:
         yield ByHand(link)
     finally:

@@ -8,7 +8,7 @@ import pytest
 from dragoman import Agent
 from dragoman.testing import Testy
 from dragoman.transports.remote.server import asgi
-from dragoman.transports.remote.server.answers import Refused
+from dragoman.transports.remote.server.answers import RequestRefused
 from dragoman.transports.remote.server.server import listening
 
 from .by_hand import EVENTS, INITIALIZE, JSON, by_hand, message
@@ -184,7 +184,7 @@ async def test_a_client_that_does_not_come_back_is_given_up():
 async def test_a_connection_belongs_to_whoever_opened_it(version):
     async def admit(request):
         if "authorization" not in request.headers:
-            raise Refused(401, "who are you?", {"www-authenticate": "Bearer"})
+            raise RequestRefused(401, "who are you?", {"www-authenticate": "Bearer"})
         return request.headers["authorization"]
 
     async with served(Testy, admit=admit) as server, by_hand(server, version) as hand:

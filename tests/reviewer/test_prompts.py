@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import schema as s
-from dragoman.reviewer.prompts import Request, codes_in, file_of, understood
+from dragoman.reviewer.prompts import ReviewRequest, codes_in, file_of, understood
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def cwd(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(cwd: Path, text: str) -> Request:
+def asked(cwd: Path, text: str) -> ReviewRequest:
     return understood([s.TextContent(text=text)], str(cwd))
 
 

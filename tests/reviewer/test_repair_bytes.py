@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.reviewer.findings import Finding, Source
 from dragoman.reviewer.repairs.decoding import decoded
-from dragoman.reviewer.repairs.drafts import Draft, Range, in_bytes, spliced
+from dragoman.reviewer.repairs.drafts import RepairDraft, ReplacedRange, in_bytes, spliced
 from dragoman.reviewer.repairs.fixes import _errors
 
 from .conftest import User, reviewing
@@ -37,11 +37,13 @@ def test_no_byte_outside_of_the_ranges_changes(file: tuple[bytes, str], data: st
     known = decoded(content)
     assert not known.error and known.text.encode(encoding) == content
     source = Source("a.py", known.text, encoding=known.encoding)
-    draft = Draft(known.text)
+    draft = RepairDraft(known.text)
     for _ in range(data.draw(st.integers(1, 3))):
         places = data.draw(st.lists(st.integers(0, len(draft.text)), max_size=6).map(sorted))
         pairs = zip(places[::2], places[1::2], strict=False)
-        edits = [Range(a, b, data.draw(st.text(alphabet=LETTERS[encoding] + "\n", max_size=3))) for a, b in pairs]
+        edits = [
+            ReplacedRange(a, b, data.draw(st.text(alphabet=LETTERS[encoding] + "\n", max_size=3))) for a, b in pairs
+        ]
         expected = draft.text
         for a, b, new in sorted(edits, reverse=True):
             expected = expected[:a] + new + expected[b:]

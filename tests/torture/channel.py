@@ -69,7 +69,7 @@ class Channel(RuleBasedStateMachine):
 
     def hurry(self, side: int, number: int) -> None:
         end, id = self.ends[side], number % (self.number + 2)
-        end.peer.hurry(id)
+        end.peer.request_cancel(id)
         self._expect_cancel(end, id in end.wanted)
 
     def _expect_cancel(self, end: End, is_due: bool) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.coder.loop import Limits
+from dragoman.coder.loop import TurnLimits
 from dragoman.schema import ClientCapabilities, RequestPermissionRequest
 from dragoman.store import Store, durable
 from dragoman.testing import RecordingClient, pair
@@ -40,7 +40,7 @@ async def edit(top: Path) -> None:
         "Done.",
     )
     kept = durable(Coder, Store(top / "store"))
-    async with pair(lambda remote: kept(remote, model=model, limits=Limits()), Bare()) as client:
+    async with pair(lambda remote: kept(remote, model=model, limits=TurnLimits()), Bare()) as client:
         session = await client.new_session(top / "project")
         await session.set_mode("code")
         os.path.exists(MARK)

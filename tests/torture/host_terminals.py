@@ -16,12 +16,12 @@ from pathlib import Path
 
 from dragoman import Session, connect
 from dragoman.errors import RpcError
-from dragoman.host.terminals import Limits, Sandbox, Terminals, execution
+from dragoman.host.terminals import Sandbox, TerminalLimits, Terminals, execution
 from dragoman.testing import Echo
 from torture.by_hand import resident
 
 PATIENCE = 20.0  # seconds; an experiment that waits longer has failed
-IMPATIENT = Limits(grace=0.2, per_session=256)
+IMPATIENT = TerminalLimits(grace=0.2, per_session=256)
 
 # Shell commands that hold the pipe PIPE open and say so with one letter each.
 KINDS = {
@@ -150,7 +150,7 @@ async def turns(session: Session, seconds: float, prompt: str = "hello") -> int:
 async def guess(directory: Path, guesses: int, sessions: int) -> set[str]:
     """Ask for others' terminals and for ones that never were; gives all the different answers."""
     answers = set()
-    async with Terminals(limits=Limits(per_host=sessions)) as terminals:
+    async with Terminals(limits=TerminalLimits(per_host=sessions)) as terminals:
         operation = execution("true", cwd=str(directory))
         created = [await terminals.create(f"session {i}", operation) for i in range(sessions)]
         ids = [(terminal.session_id, terminal.id) for terminal in created]

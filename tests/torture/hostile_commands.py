@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from dragoman.host.terminals import Limits, Terminals, execution
+from dragoman.host.terminals import TerminalLimits, Terminals, execution
 from dragoman.host.terminals import children as host_side
 from torture.host_terminals import Pulse
 
@@ -87,7 +87,11 @@ async def endure(directory: Path, attack: str, python: str = sys.executable) -> 
     directory.mkdir()
     pulse = Pulse(directory)
     directory.chmod(0o755)
-    async with pulse.felt() as felt, Terminals(limits=Limits(grace=0.2)) as terminals, asyncio.timeout(PATIENCE):
+    async with (
+        pulse.felt() as felt,
+        Terminals(limits=TerminalLimits(grace=0.2)) as terminals,
+        asyncio.timeout(PATIENCE),
+    ):
         code = {**ATTACKS, **SIEGES, **HIDING}[attack]
         operation = execution(python, ["-I", "-S", "-c", BEGINNING + code, str(pulse.path)], cwd="/")
         attacker = await terminals.create("attacker", operation)

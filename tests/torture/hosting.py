@@ -21,7 +21,7 @@ from dragoman import AgentExited, Session, connect
 from dragoman.host import Host
 from dragoman.host.files import Workspace
 from dragoman.host.permissions import Rules
-from dragoman.host.terminals import Limits, Sandbox
+from dragoman.host.terminals import Sandbox, TerminalLimits
 
 from .by_hand import resident
 from .errands import COMMAND, answer, answers
@@ -29,7 +29,7 @@ from .host_files import SECRET, Yard, attacker, content, edits, leftovers, newes
 from .host_permissions import Screen, spoofed
 from .host_terminals import KINDS, PATIENCE, Pulse, turns
 
-IMPATIENT = Limits(grace=0.2, per_session=256)
+IMPATIENT = TerminalLimits(grace=0.2, per_session=256)
 BATCH = 250  # requests in one prompt
 
 

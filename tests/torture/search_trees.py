@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.coder.search.messages import Hits, Looked, Order
+from dragoman.coder.search.messages import Hits, Looked, SearchRequest
 from dragoman.coder.search.process import found
 from dragoman.coder.search.walking import files
 
@@ -75,7 +75,7 @@ def compare_with_naive_search(count: int) -> None:
                 (root / str(number)).write_bytes(data)
                 if lines := _naive_lines(data, encoding, compiled):
                     expected[str(number)] = lines
-            *hits, looked = found(Order(str(root), str(root), "", pattern, ignore_case))
+            *hits, looked = found(SearchRequest(str(root), str(root), "", pattern, ignore_case))
             assert isinstance(looked, Looked) and looked.done and looked.files == len(written)
             assert {Path(h.path).name: [n for n, _ in h.lines] for h in hits if isinstance(h, Hits)} == expected
 

@@ -16,7 +16,7 @@ import pytest
 from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal, peer
 
 from dragoman.host.permissions import Option, Question
-from dragoman.ui.headless.keys import ALONE, ARMING, PASTE, PASTE_END, TICK, Desk, Keyboard
+from dragoman.ui.headless.keys import ALONE, ARMING, PASTE, PASTE_END, TICK, Keyboard, KeyPrompt
 
 ASK = ["run", "--agent", TESTY, "ask"]
 KEYS = ["y", "y", "y", "yy", "xy", "n", "\r", "\x1b[A", f"{PASTE}y{PASTE_END}", PASTE, PASTE_END, "q"]
@@ -98,7 +98,7 @@ async def answered(chance: random.Random) -> str | None:
     assert keyboard
     screen = NoScreen()
     question = Question(session_id="s", title="A title", text="A text", options=OPTIONS)
-    asked = asyncio.create_task(Desk(screen, keyboard).ask(question))  # type: ignore[arg-type]
+    asked = asyncio.create_task(KeyPrompt(screen, keyboard).ask(question))  # type: ignore[arg-type]
     loop = asyncio.get_running_loop()
     began = loop.time()
     written: list[tuple[float, str]] = []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.ui.legible import Lines, Stream, legible, one_line, width
+from dragoman.ui.legible import CommandLines, ProseStream, legible, one_line, width
 
 HARMLESS = [
     "plain words, `code` and a    column",
@@ -22,7 +22,7 @@ HARMLESS = [
 @pytest.mark.parametrize("text", HARMLESS)
 def test_prose_is_shown_as_it_is(text: str) -> None:
     assert legible(text) == text
-    stream = Stream()
+    stream = ProseStream()
     assert "".join(stream.show(char) for char in text) + stream.end() == text
 
 
@@ -47,7 +47,7 @@ def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
 
 @given(st.text(), st.lists(st.integers(0, 50)))
 def test_nothing_that_acts_on_a_terminal_gets_through_however_it_is_cut(text: str, cuts: list[int]) -> None:
-    stream, shown = Stream(), ""
+    stream, shown = ProseStream(), ""
     for cut in [*cuts, len(text)]:
         shown, text = shown + stream.show(text[:cut]), text[cut:]
     harmless = "\n\t\u200c\u200d"
@@ -61,7 +61,7 @@ def test_a_line_is_one_line_and_not_too_wide() -> None:
 
 
 def test_what_a_command_prints_is_shown_line_by_line() -> None:
-    lines = Lines()
+    lines = CommandLines()
     assert lines.add("one\ntw") == ["one"]
     assert lines.add("o\n\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\n") == ["two", "red link"]
     assert lines.add(" 10 %\r 50 %\r100 %\r\ndone") == ["100 %"]
@@ -70,6 +70,6 @@ def test_what_a_command_prints_is_shown_line_by_line() -> None:
 
 
 def test_a_line_without_an_end_does_not_grow_without_one() -> None:
-    lines = Lines()
+    lines = CommandLines()
     shown = [line for _ in range(100) for line in lines.add("x" * 10_000)]
     assert shown and max(map(len, shown)) < 100_000

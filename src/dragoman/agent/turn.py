@@ -274,7 +274,7 @@ class Turn:
             output_byte_limit=output_byte_limit,
         )
         # Not hurried: a client that is told to cancel may have made the terminal all the same, and not say so.
-        terminal = await take(self._created(request), self._released, hurry=False)
+        terminal = await take(self._created(request), self._released, cancels=False)
         try:
             yield terminal
         finally:

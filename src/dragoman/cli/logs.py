@@ -4,7 +4,7 @@ import logging
 import sys
 
 
-class Lines(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """A record as a line of text; further lines, a traceback's or a peer's, are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -13,5 +13,5 @@ class Lines(logging.Formatter):
 
 def log_to_stderr(formatter: logging.Formatter | None = None) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter or Lines("%(levelname)s %(message)s"))
+    handler.setFormatter(formatter or LineFormatter("%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

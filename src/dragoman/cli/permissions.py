@@ -9,7 +9,7 @@ from .complaint import complain
 
 if TYPE_CHECKING:
     from ..host.operations import Operation
-    from ..host.permissions.rules.matching import Place
+    from ..host.permissions.rules.matching import Circumstances
     from ..host.permissions.rules.rules import Rules
 
 
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     from ..host.permissions.rules.explaining import covered
-    from ..host.permissions.rules.matching import Place
+    from ..host.permissions.rules.matching import Circumstances
     from ..host.permissions.rules.rules import Rules, user_file
 
     if not os.path.isfile(arguments.file):
@@ -50,7 +50,7 @@ def _check(arguments: argparse.Namespace) -> int:
         counted = f"{len(rules.rules)} rule{'' if len(rules.rules) == 1 else 's'}"
         print(f"{counted}; deny beats ask beats allow, and the preset decides on everything else")
         return 0
-    _judge(rules, operation, Place(cwd, arguments.agent, time.time()))
+    _judge(rules, operation, Circumstances(cwd, arguments.agent, time.time()))
     return 0
 
 
@@ -69,7 +69,7 @@ def _operation(arguments: argparse.Namespace, cwd: str) -> "Operation | None":
     return Execute(argv=tuple(words), cwd=cwd)
 
 
-def _judge(rules: "Rules", operation: "Operation", place: "Place") -> None:
+def _judge(rules: "Rules", operation: "Operation", place: "Circumstances") -> None:
     from ..host.permissions import scrutiny
     from ..host.permissions.rules.explaining import covered, rules_about
 

@@ -82,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
         agent = find_agent("reviewer")
     elif agent.lacks_extra:
         return complain(f"{agent.name} is not installed; to install it: {agent.install}")
-    order = headless.Order(
+    order = headless.RunOptions(
         agent=agent,
         prompt=prompt,
         cwd=cwd,

@@ -26,9 +26,9 @@ class SentTurn(Part):
         self._turns, self._connection, self._inbox = turns, connection, inbox
         self._id = connection.submit(PROMPT, request, self._settle)
 
-    def hurry(self) -> None:
+    def request_cancel(self) -> None:
         """Ask the agent to cancel this prompt alone."""
-        self._connection.hurry(self._id)
+        self._connection.request_cancel(self._id)
 
     def _settle(self, reply: Reply) -> None:
         self.reply = reply

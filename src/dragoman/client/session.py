@@ -229,7 +229,7 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
         if self._session.client.turns.is_alone(self._turn):
             self._session.cancel()
         else:
-            self._turn.hurry()
+            self._turn.request_cancel()
 
 
 def _blocks(prompt: "s.ContentBlock | Sequence[s.ContentBlock]") -> Sequence[s.ContentBlock]:

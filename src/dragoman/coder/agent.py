@@ -21,7 +21,7 @@ from .modes import DEFAULT, MODES
 if TYPE_CHECKING:
     from .conversation import Conversation
     from .model.models import Models
-    from .model.retrying import Limits
+    from .model.retrying import TurnLimits
 
 log = logging.getLogger("dragoman")
 
@@ -61,7 +61,7 @@ class Coder(Agent):
         *,
         model: Model | str | None = None,
         fetch: bool = False,
-        limits: "Limits | None" = None,
+        limits: "TurnLimits | None" = None,
     ) -> None:
         super().__init__(client)
         self._model = model
@@ -88,11 +88,11 @@ class Coder(Agent):
         return Models(self._model)
 
     @functools.cached_property
-    def limits(self) -> "Limits":
+    def limits(self) -> "TurnLimits":
         """What a turn may take."""
-        from .model.retrying import Limits
+        from .model.retrying import TurnLimits
 
-        return self._limits or Limits()
+        return self._limits or TurnLimits()
 
     # Who the user is to the providers
 
@@ -150,7 +150,7 @@ class Coder(Agent):
         from ..host.permissions import Rules, RulesError, user_file, workspace_file
         from .conversation import Conversation
         from .options import options
-        from .permissions import Gate
+        from .permissions import CoderPermissions
 
         try:
             rules = await asyncio.to_thread(Rules.load, user_file(), workspace_file(session.cwd))
@@ -158,7 +158,7 @@ class Coder(Agent):
             raise InvalidRequest(str(exc)) from exc
         if session.mode not in MODES:
             session.mode = DEFAULT
-        talk = Conversation(session, Gate(session, rules, []))
+        talk = Conversation(session, CoderPermissions(session, rules, []))
         await talk.look_around()
         await self.models.look()
         model = talk.choices.get("model") or self.models.usual

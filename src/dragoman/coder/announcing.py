@@ -9,7 +9,7 @@ from .. import schema as s
 from ..agent.runs import ToolRun
 from ..agent.turn import Turn
 from ..host.display import visible
-from .context.history import Part, Text, sound
+from .context.history import Part, TextPart, sound
 from .markdown import fenced
 from .tools import Tool
 from .workplace import Workplace
@@ -57,7 +57,7 @@ class Announced:
     async def show(self, tool: Tool, parts: Sequence[Part]) -> None:
         """Show what a tool found; what it read or changed the editor shows itself."""
         if tool.kind in ("search", "fetch", "other"):
-            text = "\n".join(part.text for part in parts if isinstance(part, Text))
+            text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
             if text:
                 await self.run.text(fenced(text[:MAX_SHOWN]))
 

@@ -8,7 +8,7 @@ from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.display import visible
 from .announcing import MAX_TITLE, Announced
-from .context.history import Call, Outcome, Part, Result, Text, sound
+from .context.history import Outcome, Part, TextPart, ToolOutcome, ToolUse, sound
 from .conversation import Conversation
 from .model.retrying import REPEATS
 from .permissions import Cancelled, Denied
@@ -19,7 +19,7 @@ from .tools.tool import Failed
 log = logging.getLogger("dragoman")
 
 
-class Calls:
+class CallRunner:
     """The calls of one answer after another; `end` leaves none of them open on screen."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Calls:
         self._most = repeats
         self._helpers = helpers
         self._announced: dict[str, Announced] = {}  # of the answer under way, by the model's ids
-        self.results: dict[str, Result] = {}  # of its calls, as they come in
+        self.results: dict[str, ToolOutcome] = {}  # of its calls, as they come in
         self._last = ("", "")  # the last call
         self.repeats = 0  # how often it was made in a row
 
@@ -53,13 +53,13 @@ class Calls:
         """The model wrote more of a call's arguments."""
         await self._announced[id].grow(more, self._talk.place)
 
-    async def end(self, why: str, kept: Sequence[Call] = ()) -> None:
+    async def end(self, why: str, kept: Sequence[ToolUse] = ()) -> None:
         """Close what is open on screen, but for the calls that are going to be run."""
         made = {call.id for call in kept}
         for id in [id for id in self._announced if id not in made]:
             await self._announced.pop(id).end(why)
 
-    async def run(self, calls: Sequence[Call]) -> list[Result]:
+    async def run(self, calls: Sequence[ToolUse]) -> list[ToolOutcome]:
         """Run calls in order, those without effects beside each other."""
         self.results = {}
         for batch in self._batches(calls):
@@ -68,7 +68,7 @@ class Calls:
         self._announced.clear()
         return results
 
-    async def _run_beside(self, batch: Sequence[tuple[Call, Tool | str]]) -> None:
+    async def _run_beside(self, batch: Sequence[tuple[ToolUse, Tool | str]]) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for call, tool in batch:
@@ -76,8 +76,8 @@ class Calls:
         except BaseExceptionGroup as exc:
             raise exc.exceptions[0] from None
 
-    def _batches(self, calls: Sequence[Call]) -> list[list[tuple[Call, Tool | str]]]:
-        batches: list[list[tuple[Call, Tool | str]]] = []
+    def _batches(self, calls: Sequence[ToolUse]) -> list[list[tuple[ToolUse, Tool | str]]]:
+        batches: list[list[tuple[ToolUse, Tool | str]]] = []
         beside = False
         for call in calls:
             tool = self._tool(call)
@@ -89,7 +89,7 @@ class Calls:
             beside = parallel
         return batches
 
-    def _tool(self, call: Call) -> Tool | str:
+    def _tool(self, call: ToolUse) -> Tool | str:
         """The tool to run, or the words that say why there is none."""
         same = (call.name, call.arguments)
         self.repeats = self.repeats + 1 if same == self._last else 1
@@ -101,16 +101,16 @@ class Calls:
         except Error as exc:
             return str(exc)
 
-    async def _result(self, call: Call, tool: Tool | str) -> None:
+    async def _result(self, call: ToolUse, tool: Tool | str) -> None:
         # An answer need not have been streamed.
         announced = self._announced.get(call.id) or await self.begin(call.id, call.name)
         if isinstance(tool, str):
             await announced.end(tool, raw_input=_input(call))
-            self.results[call.id] = Result(call.id, call.name, (Text(tool),), "failed")
+            self.results[call.id] = ToolOutcome(call.id, call.name, (TextPart(tool),), "failed")
         else:
             self.results[call.id] = await self._run(call, tool, announced)
 
-    async def _run(self, call: Call, tool: Tool, announced: Announced) -> Result:
+    async def _run(self, call: ToolUse, tool: Tool, announced: Announced) -> ToolOutcome:
         talk, run = self._talk, announced.run
         await run.update(
             title=visible(tool.title(talk.place), limit=MAX_TITLE),
@@ -128,23 +128,23 @@ class Calls:
             parts = await tool.run(work)
             await announced.show(tool, parts)
         except Denied as exc:
-            outcome, parts = "denied", [Text(str(exc))]
+            outcome, parts = "denied", [TextPart(str(exc))]
         except (Cancelled, ConnectionClosed):
             raise
         except Failed as exc:
-            outcome, parts, shown = "failed", [Text(str(exc))], exc.shown
+            outcome, parts, shown = "failed", [TextPart(str(exc))], exc.shown
         except RpcError as exc:
-            outcome, parts = "failed", [Text(exc.message)]
+            outcome, parts = "failed", [TextPart(exc.message)]
         except Error as exc:
-            outcome, parts = "failed", [Text(str(exc))]
+            outcome, parts = "failed", [TextPart(str(exc))]
         except Exception as exc:
             log.exception("the tool %s failed", call.name)
-            outcome, parts = "failed", [Text(f"The tool broke ({type(exc).__name__}); this is not your fault.")]
+            outcome, parts = "failed", [TextPart(f"The tool broke ({type(exc).__name__}); this is not your fault.")]
         await announced.end(None if outcome == "success" else shown or _words(parts))
-        return Result(call.id, call.name, parts, outcome)
+        return ToolOutcome(call.id, call.name, parts, outcome)
 
 
-def _input(call: Call) -> object:
+def _input(call: ToolUse) -> object:
     try:
         return arguments_of(call)
     except Failed:
@@ -152,4 +152,4 @@ def _input(call: Call) -> object:
 
 
 def _words(parts: Sequence[Part]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
+    return "\n".join(part.text for part in parts if isinstance(part, TextPart))

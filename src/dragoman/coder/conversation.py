@@ -17,16 +17,16 @@ from .context import history as h
 from .context import titles
 from .context.instructions import Assistant, Skill, find_assistants, find_skills
 from .context.kept_history import KeptHistory
-from .model.port import Finished, Model, Tokens, answer_of
+from .model.port import Finished, Model, TokenUsage, answer_of
 from .modes import DEFAULT
-from .permissions import Gate
+from .permissions import CoderPermissions
 from .toolbox import USUAL, Toolbox
 from .tools import ApplyPatch, AskAssistant, AskUser, FetchUrl, Tool, UseSkill
 from .warning import warned
 from .workplace import Workplace
 
 if TYPE_CHECKING:
-    from ..mcp import Server
+    from ..mcp import SessionServer
 
 log = logging.getLogger("dragoman")
 
@@ -38,7 +38,7 @@ NAMING = 60.0  # seconds a model may take to name a session
 class Conversation:
     """One session's history, place of work, tools and accounts."""
 
-    def __init__(self, session: AgentSession, gate: Gate) -> None:
+    def __init__(self, session: AgentSession, gate: CoderPermissions) -> None:
         stored: Mapping[str, Any] = session.state.get(STATE) or {}
         self.session = session
         self.gate = gate
@@ -52,9 +52,9 @@ class Conversation:
         self.toolbox = Toolbox(())
         self._left_out: set[str] = set()  # foreign tools that a provider refused
         self._faulty: set[str] = set()  # and those whose faults the user was told
-        self.servers: list[Server] | None = None  # None: not yet connected
+        self.servers: list[SessionServer] | None = None  # None: not yet connected
         self.may_search_web = False
-        self.tokens = msgspec.convert(stored.get("tokens", {}), Tokens)
+        self.tokens = msgspec.convert(stored.get("tokens", {}), TokenUsage)
         self.cost: float | None = stored.get("cost")
         self.used: int = stored.get("used", 0)  # tokens of the last request and its answer
         self.title: str | None = stored.get("title")
@@ -180,7 +180,7 @@ class Conversation:
                 self._faulty.add(tool)
                 await warned(turn, f"The tool {tool} cannot be used", why)
 
-    async def _connected(self, turn: Turn) -> "list[Server]":
+    async def _connected(self, turn: Turn) -> "list[SessionServer]":
         """Reach the session's MCP servers; one that cannot be reached is told of and done without."""
         from ..mcp import connected
 

@@ -11,12 +11,12 @@ from .. import schema as s
 from ..agent.runs import ToolRun
 from ..agent.turn import Turn
 from ..host.display import visible
-from .calls import Calls
-from .context.history import Text, sound_reply
+from .calls import CallRunner
+from .context.history import TextPart, sound_reply
 from .context.instructions import Assistant
 from .context.kept_history import CallIds, KeptHistory
 from .conversation import Conversation
-from .model.port import Model, ModelError, Request, answer_of
+from .model.port import Model, ModelError, ModelRequest, answer_of
 from .model.retrying import Retries
 from .permissions import Cancelled
 from .toolbox import Toolbox
@@ -114,13 +114,13 @@ class Assistants:
 
     async def _worked(self, model: Model, toolbox: Toolbox, instructions: str, task: str) -> str:
         talk = self._talk
-        calls = Calls(self._turn, talk, toolbox, model.takes)
+        calls = CallRunner(self._turn, talk, toolbox, model.takes)
         history = KeptHistory()
-        history.ask((Text(task),))
+        history.ask((TextPart(task),))
         told = f"{instructions}\n\nWorking directory: {talk.session.cwd}"
         try:
             for _ in range(MOST_REQUESTS):
-                request = Request(told, list(history), toolbox.specs(talk.mode))
+                request = ModelRequest(told, list(history), toolbox.specs(talk.mode))
                 answer = await self._retries.run(functools.partial(answer_of, model, request))
                 talk.spend(answer)
                 reply = CallIds(history).applied(sound_reply(answer.reply))

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from .. import schema as s
 from ..agent.turn import Turn
 from ..errors import ConnectionClosed
-from .calls import Calls
+from .calls import CallRunner
 from .context.compacting import Compactor
-from .context.history import Call, Part, Reply, Result, Text, sound, sound_reply
+from .context.history import ModelReply, Part, TextPart, ToolOutcome, ToolUse, sound, sound_reply
 from .context.kept_history import CallIds
 from .conversation import Conversation
 from .exploring import Assistants, OpenModel
@@ -23,16 +23,16 @@ from .model.port import (
     Finished,
     Model,
     ModelError,
-    Refused,
-    Request,
+    ModelRefused,
+    ModelRequest,
     Said,
     Thought,
-    Tokens,
+    TokenUsage,
     TooLong,
     hung_up,
     told,
 )
-from .model.retrying import Limits, Retries
+from .model.retrying import Retries, TurnLimits
 from .permissions import Cancelled
 
 EDITING = ("edit_file", "write_file", "apply_patch")
@@ -53,7 +53,7 @@ class Loop:
         instructions: Callable[[], str],
         *,
         effort: str = "default",
-        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        limits: TurnLimits = TurnLimits(),  # noqa: B008 - it cannot change
         open_model: OpenModel | None = None,
         check: Check | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Loop:
         self._check = check
         self._retries = Retries(turn, limits)
         self._compactor = Compactor(turn, conversation, model, self._retries)
-        self._calls = Calls(
+        self._calls = CallRunner(
             turn,
             conversation,
             conversation.toolbox,
@@ -100,7 +100,7 @@ class Loop:
             return "max_turn_requests"
         except Cancelled:
             return "cancelled"
-        except (Refused, TooLong) as exc:
+        except (ModelRefused, TooLong) as exc:
             # Else every later prompt would be refused for it.
             words = f"{exc}. {TAKEN_OUT}" if talk.history.retreat() else str(exc)
             raise ModelError(words) from exc
@@ -119,7 +119,7 @@ class Loop:
     async def _wind_up(self) -> None:
         """Leave nothing half done: what was said stays said, every call has a result, none stays open on screen."""
         talk = self._talk
-        talk.history.answer(Reply(self._partial))
+        talk.history.answer(ModelReply(self._partial))
         if self._calls.results:
             talk.history.settle(list(self._calls.results.values()))
         talk.history.repair()
@@ -141,7 +141,7 @@ class Loop:
                     raise
                 shortened += 1
                 await self._compactor.compact(self._instructions())
-            except Refused as exc:
+            except ModelRefused as exc:
                 await self._drop_answer()
                 if not await self._left_out(str(exc)):
                     raise
@@ -169,7 +169,7 @@ class Loop:
 
     async def _stream(self) -> Finished:
         talk = self._talk
-        request = Request(
+        request = ModelRequest(
             self._instructions(),
             list(talk.history),
             talk.toolbox.specs(talk.mode),
@@ -205,7 +205,7 @@ class Loop:
 
     # Doing what it calls for
 
-    async def _do(self, calls: Sequence[Call]) -> None:
+    async def _do(self, calls: Sequence[ToolUse]) -> None:
         """Run the calls; every one gets a result."""
         results = await self._calls.run(calls)
         edited = any(result.outcome == "success" and result.name in EDITING for result in results)
@@ -221,11 +221,11 @@ class Loop:
         return await self._check(self._turn, changed) if self._check else ""
 
 
-def _with_words(result: Result, words: str) -> Result:
-    return Result(result.id, result.name, [*result.parts, Text(words)], result.outcome)
+def _with_words(result: ToolOutcome, words: str) -> ToolOutcome:
+    return ToolOutcome(result.id, result.name, [*result.parts, TextPart(words)], result.outcome)
 
 
-def usage(tokens: Tokens) -> s.Usage:
+def usage(tokens: TokenUsage) -> s.Usage:
     """The tokens of a session as the protocol tells of them."""
     return s.Usage(
         total_tokens=tokens.input + tokens.output,

@@ -28,7 +28,7 @@ from ..host.display import COMMAND_LIMIT, is_elided, visible
 from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..host.permissions import scrutiny
 from ..host.permissions.hard_links import Twins, has_other_names
-from ..host.permissions.rules.matching import Place, is_in
+from ..host.permissions.rules.matching import Circumstances, is_in
 from ..host.permissions.rules.rules import Rules, Verdict, user_file
 from .markdown import fenced
 from .modes import MODES
@@ -56,14 +56,14 @@ class Scope(Struct, frozen=True):
     words: str
 
 
-class Gate:
+class CoderPermissions:
     """Decides for one session; `allowed` is what the user allowed for its time, and can be stored."""
 
     def __init__(self, session: AgentSession, rules: Rules, allowed: list[str]) -> None:
         self._session = session
         self._rules = rules
         self.allowed = allowed
-        self._place = Place(workspace=os.path.realpath(session.cwd))
+        self._place = Circumstances(workspace=os.path.realpath(session.cwd))
         self.roots = [os.path.realpath(path) for path in (session.cwd, *session.additional_directories)]
 
     async def admit(
@@ -109,7 +109,7 @@ class Gate:
 
     def _judged(self, operation: Operation) -> Verdict | None:
         """What the rules say of an operation now."""
-        place = Place(workspace=self._place.workspace, now=time.time())
+        place = Circumstances(workspace=self._place.workspace, now=time.time())
         return scrutiny.judged(self._rules, scrutiny.names(operation), place, self.roots, self._own)
 
     @property

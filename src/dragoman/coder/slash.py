@@ -26,7 +26,7 @@ code follows. Then write AGENTS.md in the working directory (improve it if it is
 the project needs to work in it, in at most 60 lines, nothing that any engineer knows anyway."""
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """A command of ours: what the user is told of it, and what does it."""
 
     description: str
@@ -141,16 +141,16 @@ async def _init(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.
     return await coder.converse(turn, talk, [s.TextContent(text=INIT)])
 
 
-OWN: Mapping[str, Command] = {
-    "help": Command("Say what there is", _help),
-    "model": Command("Show the models there are, or change to one", _model, "provider:model"),
-    "compact": Command("Make the conversation shorter", _compact),
-    "diff": Command("Show what was changed in this session", _diff),
-    "undo": Command("Take back the changes of the last turn that made any", _undo),
-    "redo": Command("Make the changes again that were taken back last", _redo),
-    "review": Command(
+OWN: Mapping[str, SlashCommand] = {
+    "help": SlashCommand("Say what there is", _help),
+    "model": SlashCommand("Show the models there are, or change to one", _model, "provider:model"),
+    "compact": SlashCommand("Make the conversation shorter", _compact),
+    "diff": SlashCommand("Show what was changed in this session", _diff),
+    "undo": SlashCommand("Take back the changes of the last turn that made any", _undo),
+    "redo": SlashCommand("Make the changes again that were taken back last", _redo),
+    "review": SlashCommand(
         "Have the reviewer look, without the model", _review, "files, diff, staged; nothing: everything"
     ),
-    "init": Command("Write AGENTS.md for this project", _init),
-    "mcp": Command("Show the MCP servers of this session", _servers),
+    "init": SlashCommand("Write AGENTS.md for this project", _init),
+    "mcp": SlashCommand("Show the MCP servers of this session", _servers),
 }

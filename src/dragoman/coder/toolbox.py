@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .context.history import Call
+from .context.history import ToolUse
 from .model.port import ToolSpec
 from .modes import MODES
 from .tools import (
@@ -80,7 +80,7 @@ class Toolbox:
         """What sort of tool a name is, for the moment before its arguments are known."""
         return self._kinds[name].kind if name in self._kinds else "other"
 
-    def tool(self, call: Call) -> Tool:
+    def tool(self, call: ToolUse) -> Tool:
         """A call as a tool with its arguments; raises Failed with words the model can mend it by."""
         foreign = self._foreign.get(call.name)
         if foreign is None and call.name not in self._kinds:
@@ -98,7 +98,7 @@ class Toolbox:
         return tool
 
 
-def arguments_of(call: Call) -> dict[str, Any]:
+def arguments_of(call: ToolUse) -> dict[str, Any]:
     """The arguments of a call; raises Failed with words the model can mend them by."""
     try:
         arguments = json.loads(call.arguments or "{}")

@@ -22,9 +22,9 @@ from ..agent.turn import AgentSession, Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.operations import Execute, FileRead, FileWrite
 from ..host.terminals import Terminals, execution
-from .files.project_files import ProjectFiles, Unreadable, bytes_here, digest, read_here
+from .files.project_files import ProjectFiles, UnreadableFile, bytes_here, digest, read_here
 from .files.undo_journal import UndoJournal
-from .permissions import Denied, Gate
+from .permissions import CoderPermissions, Denied
 
 MAX_OUTPUT = 1024 * 1024  # bytes of a command's output that are kept
 MAX_BESIDE = 8  # commands in the background
@@ -36,7 +36,7 @@ _BUILTINS = (
 _PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words that mean the same to every shell and to none
 
 
-class Ended(Struct, frozen=True):
+class CommandEnd(Struct, frozen=True):
     """How a command ended and what it printed; neither code nor signal means that it was still running."""
 
     output: str
@@ -47,7 +47,7 @@ class Ended(Struct, frozen=True):
     seen: bool = False  # the user sees its output already, in a terminal
 
 
-class NotRunning(Error):
+class CommandNotRunning(Error):
     """There is no such command in the background; the words are for the model."""
 
 
@@ -59,7 +59,7 @@ class Running(Struct, frozen=True):
 
 
 class Workplace:
-    def __init__(self, session: AgentSession, gate: Gate) -> None:
+    def __init__(self, session: AgentSession, gate: CoderPermissions) -> None:
         self.session = session
         self.gate = gate
         self.journal = UndoJournal(session)
@@ -95,7 +95,7 @@ class Workplace:
         await self.gate.admit(turn, call, FileRead(path=path))
         text = await self.text(turn, path)
         if text is None:
-            raise Unreadable(f"There is no file {self.shown(path)}.")
+            raise UnreadableFile(f"There is no file {self.shown(path)}.")
         self.seen[path] = digest(text)
         return text
 
@@ -118,7 +118,7 @@ class Workplace:
         await self.gate.admit(turn, call, operation)
         await call.start()
         if await self.text(turn, path) != old:
-            raise Unreadable(f"{self.shown(path)} was changed by someone else meanwhile; read it again.")
+            raise UnreadableFile(f"{self.shown(path)} was changed by someone else meanwhile; read it again.")
         self.gate.must_be_able_to_change()  # the user may have changed the mode at this very moment
         await self.put(turn, path, old, new)
         self.seen[path] = digest(new)
@@ -147,7 +147,7 @@ class Workplace:
             return execution(program, args, cwd=place)
         return Execute(argv=("/bin/sh", "-c", line), cwd=place, shell=True)
 
-    async def run(self, turn: Turn, call: ToolRun, operation: Execute, timeout: float) -> Ended:
+    async def run(self, turn: Turn, call: ToolRun, operation: Execute, timeout: float) -> CommandEnd:
         """Run a command to its end, shown live where the client has terminals."""
         await self.gate.admit(turn, call, operation)
         await call.start()
@@ -194,7 +194,7 @@ class Workplace:
 
     def _running(self, id: str) -> Running:
         if id not in self.beside:
-            raise NotRunning(f"No command runs as {id!r}.")
+            raise CommandNotRunning(f"No command runs as {id!r}.")
         return self.beside[id]
 
     async def _release_ended(self) -> None:
@@ -222,7 +222,7 @@ class Workplace:
             self._terminals = Terminals()
         return self._terminals
 
-    async def _run_here(self, operation: Execute, timeout: float) -> Ended:
+    async def _run_here(self, operation: Execute, timeout: float) -> CommandEnd:
         terminals = self._own_terminals()
         terminal = await terminals.create(self.session.id, operation, output_byte_limit=MAX_OUTPUT)
         try:
@@ -231,9 +231,9 @@ class Workplace:
                 await terminal.kill(force=True)
                 status = await terminal.wait()
                 printed = terminal.output()
-                return Ended(printed.output, truncated=printed.truncated, timed_out=True)
+                return CommandEnd(printed.output, truncated=printed.truncated, timed_out=True)
             printed = terminal.output()
-            return Ended(printed.output, status.exit_code, status.signal, printed.truncated)
+            return CommandEnd(printed.output, status.exit_code, status.signal, printed.truncated)
         finally:
             await asyncio.shield(terminals.release(self.session.id, terminal.id))
 
@@ -253,13 +253,13 @@ class Workplace:
         return self._spill is not None and path.startswith(os.path.realpath(self._spill.name) + os.sep)
 
 
-async def _ended(terminal: TerminalRun, timeout: float) -> Ended:
+async def _ended(terminal: TerminalRun, timeout: float) -> CommandEnd:
     try:
         async with asyncio.timeout(timeout):
             status = await terminal.wait()
     except TimeoutError:
         await terminal.kill()
         printed = await terminal.output()
-        return Ended(printed.output, truncated=printed.truncated, timed_out=True, seen=True)
+        return CommandEnd(printed.output, truncated=printed.truncated, timed_out=True, seen=True)
     printed = await terminal.output()
-    return Ended(printed.output, status.exit_code, status.signal, printed.truncated, seen=True)
+    return CommandEnd(printed.output, status.exit_code, status.signal, printed.truncated, seen=True)

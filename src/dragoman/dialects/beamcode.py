@@ -3,7 +3,7 @@
 from typing import Any
 
 from .engine.shapes import Fields, Pair
-from .engine.translator import Call
+from .engine.translator import MethodRow
 from .legacy import UPDATE, Legacy
 
 
@@ -21,7 +21,7 @@ class Beamcode(Legacy):
     name = "beamcode"
     to_client = {
         **Legacy.to_client,
-        "session/update": Call(
+        "session/update": MethodRow(
             Pair(UPDATE.inward, lambda params, t: NAMED.outward(UPDATE.outward(params, t), t)),
         ),
     }

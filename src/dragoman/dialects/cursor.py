@@ -3,7 +3,7 @@
 from typing import Any
 
 from .engine.shapes import MADE_UP, Fields, Items, Pair, Shape, Variants, basename, carried, carry, text_of
-from .engine.translator import Call
+from .engine.translator import MethodRow
 from .legacy import OPENED, OPENING, QUESTION, Legacy, update_inward, update_outward
 
 SIGNATURES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
@@ -119,13 +119,13 @@ class Cursor(Legacy):
     losses = {"system prompt": "what of a system prompt is not text"}
     to_agent = {
         **Legacy.to_agent,
-        "initialize": Call(Legacy.to_agent["initialize"].params, Fields(shapes={"agentInfo": INFO})),
-        "session/new": Call(Pair(_opening_inward, _opening_outward), OPENED),
-        "session/prompt": Call(Fields(shapes={"prompt": Items(BLOCK)})),
+        "initialize": MethodRow(Legacy.to_agent["initialize"].params, Fields(shapes={"agentInfo": INFO})),
+        "session/new": MethodRow(Pair(_opening_inward, _opening_outward), OPENED),
+        "session/prompt": MethodRow(Fields(shapes={"prompt": Items(BLOCK)})),
     }
     to_client = {
         **Legacy.to_client,
-        "session/update": Call(
+        "session/update": MethodRow(
             Fields(
                 shapes={
                     "update": Pair(
@@ -135,7 +135,7 @@ class Cursor(Legacy):
                 }
             )
         ),
-        "session/request_permission": Call(
+        "session/request_permission": MethodRow(
             Pair(
                 lambda params, t: ASKED.inward(QUESTION.inward(params, t), t),
                 lambda params, t: QUESTION.outward(ASKED.outward(params, t), t),

@@ -4,7 +4,7 @@ from typing import Any
 
 from .engine.messages import WholeMessages
 from .engine.shapes import Fields, Pair, Words, carried, carry
-from .engine.translator import Ask, Call, Flow, Kept, Peer, Surroundings, Tell, Translator
+from .engine.translator import Ask, Flow, MethodRow, Peer, Remembered, Surroundings, Tell, Translator
 
 
 def _welcome_inward(result: Any, t: Any) -> Any:
@@ -40,13 +40,13 @@ class JetBrains(Translator):
         "repeated content": "the content of a prompt's answer that was told in updates already",
     }
     to_agent = {
-        "initialize": Call(result=Pair(_welcome_inward, _welcome_outward)),
-        "session/prompt": Call(result=Fields(), outward="prompt"),
+        "initialize": MethodRow(result=Pair(_welcome_inward, _welcome_outward)),
+        "session/prompt": MethodRow(result=Fields(), outward="prompt"),
     }
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._told: dict[str, int] = Kept()  # session -> updates since its last prompt
+        self._told: dict[str, int] = Remembered()  # session -> updates since its last prompt
         self._messages = WholeMessages(self)
 
     def prompt(self, params: Any) -> Flow:

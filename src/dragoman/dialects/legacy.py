@@ -8,7 +8,7 @@ from typing import Any
 
 from .engine.memory import Remembering
 from .engine.shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
-from .engine.translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
+from .engine.translator import Ask, Fault, Flow, MethodRow, Peer, Remembered, Surroundings
 
 MODEL = "model"  # the id of the config option that stands for the list of models
 
@@ -94,14 +94,14 @@ def _server_outward(server: Any, t: Any) -> Any:
     return {name: member for name, member in said.items() if (name, member) != ("type", "stdio")}
 
 
-class Listed(NamedValues):
+class ListShape(NamedValues):
     """Names with their values, which may come as one object; said as version 1 says it."""
 
     def outward(self, value: Any, t: Any) -> Any:
         return value
 
 
-SERVER = Fields(shapes={"env": Listed(""), "headers": Listed("")})
+SERVER = Fields(shapes={"env": ListShape(""), "headers": ListShape("")})
 SERVERS = Items(Pair(_server_inward, _server_outward))
 OPENING = Fields(shapes={"mcpServers": SERVERS}, given={"mcpServers": lambda params, t: []})
 
@@ -166,38 +166,40 @@ UPDATE: Shape = Fields(shapes={"update": Pair(update_inward, update_outward)})
 class Legacy(Remembering):
     name = "legacy"
     to_agent = {
-        "initialize": Call(GREETING, NULLABLE),
-        "authenticate": Call(result=NULLABLE),
-        "logout": Call(result=NULLABLE),
-        "session/new": Call(OPENING, OPENED),
-        "session/load": Call(OPENING, OPENED),
-        "session/resume": Call(OPENING, OPENED),
-        "session/fork": Call(OPENING, OPENED),
-        "session/close": Call(result=NULLABLE),
-        "session/delete": Call(result=NULLABLE),
-        "session/list": Call(result=Pair(lambda result, t: result or {"sessions": []}, lambda result, t: result)),
-        "session/set_mode": Call(result=NULLABLE),
-        "session/set_model": Call(inward="set_model"),
-        "session/set_config_option": Call(outward="set_option"),
-        "proxy/initialize": Call(name="_proxy/initialize"),
-        "proxy/successor": Call(name="_proxy/successor"),
+        "initialize": MethodRow(GREETING, NULLABLE),
+        "authenticate": MethodRow(result=NULLABLE),
+        "logout": MethodRow(result=NULLABLE),
+        "session/new": MethodRow(OPENING, OPENED),
+        "session/load": MethodRow(OPENING, OPENED),
+        "session/resume": MethodRow(OPENING, OPENED),
+        "session/fork": MethodRow(OPENING, OPENED),
+        "session/close": MethodRow(result=NULLABLE),
+        "session/delete": MethodRow(result=NULLABLE),
+        "session/list": MethodRow(
+            result=Pair(lambda result, t: result or {"sessions": []}, lambda result, t: result)
+        ),
+        "session/set_mode": MethodRow(result=NULLABLE),
+        "session/set_model": MethodRow(inward="set_model"),
+        "session/set_config_option": MethodRow(outward="set_option"),
+        "proxy/initialize": MethodRow(name="_proxy/initialize"),
+        "proxy/successor": MethodRow(name="_proxy/successor"),
     }
     to_client = {
-        "session/update": Call(UPDATE),
-        "session/request_permission": Call(QUESTION),
-        "fs/write_text_file": Call(result=NULLABLE),
-        "terminal/kill": Call(result=NULLABLE),
-        "terminal/release": Call(result=NULLABLE),
-        "mcp/connect": Call(inward="connect_server"),
-        "mcp/disconnect": Call(inward="disconnect_server"),
-        "mcp/message": Call(inward="message_for_agent", outward="message_at_client"),
-        "proxy/successor": Call(name="_proxy/successor"),
+        "session/update": MethodRow(UPDATE),
+        "session/request_permission": MethodRow(QUESTION),
+        "fs/write_text_file": MethodRow(result=NULLABLE),
+        "terminal/kill": MethodRow(result=NULLABLE),
+        "terminal/release": MethodRow(result=NULLABLE),
+        "mcp/connect": MethodRow(inward="connect_server"),
+        "mcp/disconnect": MethodRow(inward="disconnect_server"),
+        "mcp/message": MethodRow(inward="message_for_agent", outward="message_at_client"),
+        "proxy/successor": MethodRow(name="_proxy/successor"),
     }
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         # MCP over ACP: with an agent its connections and their servers, with a client the reverse.
-        self._connections: dict[Any, Any] = Kept()
+        self._connections: dict[Any, Any] = Remembered()
 
     # Models
 

@@ -47,11 +47,11 @@ _NOT_PUBLIC4 = tuple(
 )
 
 
-class Refused(Error):
+class DestinationRefused(Error):
     """A URL leads where nobody may be led, or nobody can tell where it leads."""
 
 
-class Place(Struct, frozen=True):
+class Destination(Struct, frozen=True):
     """Where a URL leads."""
 
     scheme: str
@@ -98,7 +98,7 @@ def read_origin(url: str) -> tuple[str, str, int | None] | None:
     return parts.scheme, host, port or PORTS.get(parts.scheme)
 
 
-def find(url: str, schemes: Sequence[str] = ("https",), *, local: bool = False) -> Place:
+def find(url: str, schemes: Sequence[str] = ("https",), *, local: bool = False) -> Destination:
     """Where a URL leads, after a look at every address; blocks while the name is resolved.  Raises Refused.
 
     With `local`, a host that is named as what it is, `localhost` or the address itself, may be in a private
@@ -111,17 +111,17 @@ def find(url: str, schemes: Sequence[str] = ("https",), *, local: bool = False) 
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise Refused(f"there is no host {host}") from None
+        raise DestinationRefused(f"there is no host {host}") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:
         if not (is_public(address) or (is_local and _is_private(address))):
-            raise Refused(f"{host} leads to {address}, which is not on the public internet")
+            raise DestinationRefused(f"{host} leads to {address}, which is not on the public internet")
     if not addresses:
-        raise Refused(f"there is no host {host}")
-    return Place(scheme, host, port, addresses)
+        raise DestinationRefused(f"there is no host {host}")
+    return Destination(scheme, host, port, addresses)
 
 
-def connected(place: Place, timeout: float) -> socket.socket:
+def connected(place: Destination, timeout: float) -> socket.socket:
     """A socket to one of the addresses of a place; raises OSError when none answers."""
     for number, address in enumerate(place.addresses, 1):
         try:
@@ -135,10 +135,10 @@ def connected(place: Place, timeout: float) -> socket.socket:
 def _read(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
     found = read_origin(url)
     if found is None:
-        raise Refused("this is no address that every program reads alike")
+        raise DestinationRefused("this is no address that every program reads alike")
     scheme, host, port = found
     if scheme not in schemes or port is None:
-        raise Refused(f"only {' and '.join(schemes)} addresses are reached")
+        raise DestinationRefused(f"only {' and '.join(schemes)} addresses are reached")
     return scheme, host, port
 
 
@@ -159,4 +159,4 @@ def _is_private(address: str) -> bool:
 
 def _refuse_local_name(host: str) -> None:
     if not _is_address(host) and ("." not in host or host.rpartition(".")[2] in _LOCAL_NAMES):
-        raise Refused(f"{host} is a name of a private network")
+        raise DestinationRefused(f"{host} is a name of a private network")

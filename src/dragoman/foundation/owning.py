@@ -40,10 +40,10 @@ async def finish(cleanup: Work[T]) -> T:
     return await _awaited(own(cleanup, "cleanup"))
 
 
-async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = None, *, hurry: bool = True) -> T:
+async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = None, *, cancels: bool = True) -> T:
     """Take something in a task of its own.
 
-    Cancelling the caller cancels the taking once (unless `hurry` is false) and waits for its end.  If the thing was
+    Cancelling the caller cancels the taking once (unless `cancels` is false) and waits for its end.  If the thing was
     taken all the same, nobody would own it: `release` gives it back.
     """
     task = own(taking)
@@ -51,14 +51,14 @@ async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = No
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         if not task.cancelled():
-            await finish(_give_back(task, release, hurry))
+            await finish(_give_back(task, release, cancels))
         raise
 
 
 async def _give_back(
-    task: "asyncio.Task[T]", release: Callable[[T], Work[object]] | None = None, hurry: bool = True
+    task: "asyncio.Task[T]", release: Callable[[T], Work[object]] | None = None, cancels: bool = True
 ) -> None:
-    if hurry:
+    if cancels:
         task.cancel()
     await asyncio.wait([task])
     if not task.cancelled() and task.exception() is None and release is not None:

@@ -47,7 +47,7 @@ class Followed(Struct):
     last: int = 0
 
 
-class Prompt(Struct, eq=False):
+class PendingPrompt(Struct, eq=False):
     """A prompt of the client that has no answer yet."""
 
     session: str
@@ -69,7 +69,7 @@ class Attachment(AgentRole):
         self._comes_back = False  # whether the other end is one that sessions can be taken up with
         self._sessions: dict[str, Followed] = {}
         self._begun: dict[str, str] = {}  # sessions that agents have begun themselves, and from which
-        self._prompts: list[Prompt] = []
+        self._prompts: list[PendingPrompt] = []
         self._to_cancel: list[
             tuple[str, str]
         ] = []  # prompts that the gateway has perhaps, cancelled while it was away
@@ -120,7 +120,7 @@ class Attachment(AgentRole):
                 self._sessions.pop(session_of(found), None)
             return result
 
-    async def _relay(self, name: str, params: Raw, prompt: Prompt | None = None) -> Raw:
+    async def _relay(self, name: str, params: Raw, prompt: PendingPrompt | None = None) -> Raw:
         """Have the gateway answer, over the next connection if one is lost in the middle."""
         while True:
             remote = await self._gateway.connection(prompt.session if prompt else None)
@@ -157,7 +157,7 @@ class Attachment(AgentRole):
         if not isinstance(key, str):
             key = secrets.token_hex(12)
             found = members(changed(found, {PROMPT: key}))
-        prompt = Prompt(session_of(found), key)
+        prompt = PendingPrompt(session_of(found), key)
         self._prompts.append(prompt)
         try:
             return await self._relay("session/prompt", raw(found), prompt)
@@ -170,7 +170,7 @@ class Attachment(AgentRole):
         finally:
             self._prompts.remove(prompt)
 
-    def _cancel_on_return(self, prompt: Prompt) -> None:
+    def _cancel_on_return(self, prompt: PendingPrompt) -> None:
         if prompt.was_sent and len(self._to_cancel) < MAX_WAITING:
             self._to_cancel.append((prompt.session, prompt.key))
 

@@ -1,6 +1,6 @@
 """What a client may call: what the gateway answers itself, and what it passes on.
 
-One `Front` a connection.  Towards the client the gateway is its agent, which can load, list, resume, close and
+One `ClientConnection` a connection.  Towards the client the gateway is its agent, which can load, list, resume, close and
 delete sessions, whatever the agent behind it can.
 """
 
@@ -34,7 +34,7 @@ from .log.records import (
     AFTER,
     PROMPT,
     SEQ,
-    Ended,
+    PromptEnded,
     changed,
     members,
     meta,
@@ -45,10 +45,10 @@ from .log.records import (
     text,
 )
 from .sessions.begun_sessions import ask_begun, begun_from, tell_begun
-from .sessions.hosted_session import Shared
+from .sessions.hosted_session import HostedSession
 from .sessions.kept_sessions import KeptSessions
 from .sessions.prompt_queue import answer, key_of, owner
-from .sessions.viewer import Role, Seat, check_role, may
+from .sessions.viewer import Role, Viewer, check_role, may
 
 log = logging.getLogger("dragoman")
 
@@ -79,7 +79,7 @@ CANCEL = "session/cancel"
 OWN = "_dragoman/"  # what only a gateway answers
 
 
-class Front(AgentRole):
+class ClientConnection(AgentRole):
     """One client's connection, as the agent it takes us for."""
 
     def __init__(self, gateway: Gateway, agent: str, principal: PrincipalName, connection: Connection) -> None:
@@ -89,7 +89,7 @@ class Front(AgentRole):
         self.offers = s.ClientCapabilities()
         self.introduction = BARE
         self._principal = principal
-        self._seats: dict[str, tuple[Shared, Seat]] = {}
+        self._seats: dict[str, tuple[HostedSession, Viewer]] = {}
         self._arriving: dict[str, list[asyncio.Event]] = {}  # prompts on their way, by session: set when cancelled
         self.servers = ClientServers(connection)
         self._own = OwnAgent(gateway, agent, principal, connection)
@@ -226,11 +226,11 @@ class Front(AgentRole):
             seat.show(await shared.update(number))
         return self._placed(result, seat)
 
-    def forked(self, shared: Shared, result: Raw) -> Raw:
+    def forked(self, shared: HostedSession, result: Raw) -> Raw:
         """Sit down at a copy of a session, whose history is known; gives the answer."""
         return self._placed(result, self._sit(shared, members(shared.card.opening), after=shared.told_early))
 
-    def _placed(self, result: Raw, seat: Seat) -> Raw:
+    def _placed(self, result: Raw, seat: Viewer) -> Raw:
         """An answer that opens a session, for those who may come back: what they have been told so far."""
         return changed(members(result), {SEQ: seat.cursor}) if self._comes_back else result
 
@@ -251,10 +251,10 @@ class Front(AgentRole):
             await self._announce(shared, seat)
         return self._placed(self._state(shared), seat)
 
-    def _state(self, shared: Shared) -> Raw:
+    def _state(self, shared: HostedSession) -> Raw:
         return self._seat(shared.id).fit.options(members(shared.card.state))
 
-    async def _announce(self, shared: Shared, seat: Seat) -> None:
+    async def _announce(self, shared: HostedSession, seat: Viewer) -> None:
         """Tell a client that knows nothing of the session which commands there are, as an agent does: first."""
         if (commands := await shared.commands(seat.cursor)) is not None:
             seat.show(commands)
@@ -276,14 +276,14 @@ class Front(AgentRole):
 
     def _sit(
         self,
-        shared: Shared,
+        shared: HostedSession,
         opening: dict[str, Raw],
         *,
         after: int,
         echo: bool = False,
         most: Role = "admin",
         asks: bool = True,
-    ) -> Seat:
+    ) -> Viewer:
         """Take a seat; what happens is told once the client has its answer."""
         self._leave(shared.id)
         shared.servers.offer(self, opening)
@@ -292,7 +292,7 @@ class Front(AgentRole):
         self.connection.after_answer(lambda: shared.ready(seat, asks=asks))
         return seat
 
-    async def _tell_all(self, seat: Seat, shared: Shared) -> None:
+    async def _tell_all(self, seat: Viewer, shared: HostedSession) -> None:
         """Have everything told that is in the log by now, before the client has its answer."""
         target = shared.history.durable
         seat.open()
@@ -303,7 +303,7 @@ class Front(AgentRole):
             shared, seat = found
             shared.rise(seat)
 
-    def left(self, session: str, seat: Seat) -> None:
+    def left(self, session: str, seat: Viewer) -> None:
         """A seat is no more, whoever's doing it was."""
         if self._seats.get(session, (None, None))[1] is seat:
             del self._seats[session]
@@ -371,7 +371,7 @@ class Front(AgentRole):
                 if outcome.done():
                     seat.owed.pop(key, None)
 
-    def _show_wait(self, shared: Shared, seat: Seat, key: str) -> None:
+    def _show_wait(self, shared: HostedSession, seat: Viewer, key: str) -> None:
         """Tell a client that its prompt waits for one that came over another connection, if nothing else does.
 
         Whoever sends a second prompt over its own connection knows of the first.
@@ -381,7 +381,7 @@ class Front(AgentRole):
         if running and waits and running.key not in seat.owed and not self.knows_us:
             seat.show_alone(WAITS if offered(self.offers, "session.notices") else WAITS_IN_WORDS)
 
-    def _answer(self, request: int, ended: Ended) -> None:
+    def _answer(self, request: int, ended: PromptEnded) -> None:
         """Answer a prompt at the moment that its client has been told everything before its outcome."""
         if ended.error:
             self.connection.peer.fail(request, ended.error.error())
@@ -441,7 +441,7 @@ class Front(AgentRole):
             return seat.fit.options(members(result))
         return result
 
-    async def having(self, found: dict[str, Raw], needed: Role) -> Shared:
+    async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession:
         """A session in which this client is at least `needed`, whether it has opened it or not."""
         id = session_of(found)
         await self.must_be(id, needed)
@@ -451,14 +451,14 @@ class Front(AgentRole):
         """Raise unless this client is at least `needed` in a session."""
         check_role(await self._role(id), needed)
 
-    async def _seated(self, found: dict[str, Raw]) -> tuple[Shared, Seat]:
+    async def _seated(self, found: dict[str, Raw]) -> tuple[HostedSession, Viewer]:
         """A session this client has opened, and in which it may act; any other is as unknown as on stdio."""
         id = session_of(found)
         check_role(self._seat(id).role, "editor")
         shared = await self.gateway.find(id, self.name)
         return shared, self._seat(id)
 
-    def _seat(self, id: str) -> Seat:
+    def _seat(self, id: str) -> Viewer:
         """Where this client sits at a session; one that was closed for everybody is to be opened again."""
         if found := self._seats.get(id):
             return found[1]
@@ -492,11 +492,11 @@ def _read(params: Raw, kind: Any) -> Any:
 @contextlib.asynccontextmanager
 async def front(
     gateway: Gateway, agent: str, principal: str, erred: Callable[[], None], client: RemoteClient
-) -> AsyncIterator[Front]:
+) -> AsyncIterator[ClientConnection]:
     """The app each connection is served; `erred` is called for each frame of the client's that is wrong."""
     assert isinstance(client.wire, Connection)
     client.wire.on_noise = erred
-    served = Front(gateway, agent, PrincipalName(principal), client.wire)
+    served = ClientConnection(gateway, agent, PrincipalName(principal), client.wire)
     gateway.metrics.connections.add(1)
     try:
         yield served

@@ -19,19 +19,19 @@ from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
 from .access.checks import Checks
 from .access.logins import Logins
 from .access.principals import PrincipalName
-from .access.quotas import RETRY_AFTER, Limits, draining, exceeded
+from .access.quotas import RETRY_AFTER, Quotas, draining, exceeded
 from .access.workspaces import Workspaces
 from .agents.introductions import Introduction
 from .agents.processes import Idleness, Processes
 from .agents.upstream import Hosted
 from .log import summary
-from .log.engine import Damaged, Engine, EngineFailure, Fenced, Lease
+from .log.engine import DamagedLog, Engine, EngineFailure, Fenced, Lease
 from .log.records import changed, members, raw
 from .operations.metrics import Metrics
 from .operations.retention import Expiry, Retention, forget_session
-from .operations.workers import Chores, Locks, owned
-from .sessions.hosted_session import Shared
-from .sessions.session_record import Card, Detached, Listed
+from .operations.workers import DetachedWork, Locks, owned
+from .sessions.hosted_session import HostedSession
+from .sessions.session_record import Detached, ListedSession, SessionRecord
 from .sessions.viewer import Visitor
 
 log = logging.getLogger("dragoman")
@@ -45,7 +45,7 @@ PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
 
 
-_read_listed = msgspec.json.Decoder(Listed).decode
+_read_listed = msgspec.json.Decoder(ListedSession).decode
 
 
 class Gateway:
@@ -57,7 +57,7 @@ class Gateway:
         agents: Mapping[str, Hosted],
         *,
         default: str | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        limits: Quotas = Quotas(),  # noqa: B008 - it cannot change
         checks: Checks = Checks(),  # noqa: B008
         detached: Detached = Detached(),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
@@ -70,10 +70,10 @@ class Gateway:
         self.default = default or next(iter(agents))
         self.metrics = Metrics()
         self.logins = Logins()
-        self._chores = Chores()
+        self._chores = DetachedWork()
         self.workspaces = Workspaces(checks.workspace)
         self.processes = Processes(agents, self.workspaces, limits, self.metrics, self._chores, clock)
-        self.live: dict[str, Shared] = {}
+        self.live: dict[str, HostedSession] = {}
         self.is_draining = False
         self._owner = ""
         self._opening: Counter[str] = Counter()  # sessions on their way, by principal
@@ -123,12 +123,14 @@ class Gateway:
 
     async def new(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], client: Visitor
-    ) -> tuple[Shared, Raw]:
+    ) -> tuple[HostedSession, Raw]:
         """Open a new session; gives it, and what its client is answered."""
         card = await self._card(agent, principal, found, client.introduction)
         return await self._chores.finish(self._begin(card, None, client), self._undo)
 
-    async def fork(self, source: Shared, found: dict[str, Raw], client: Visitor) -> tuple[Shared, Raw]:
+    async def fork(
+        self, source: HostedSession, found: dict[str, Raw], client: Visitor
+    ) -> tuple[HostedSession, Raw]:
         """Open a copy of a session of its owner's; gives it, and what its client is answered."""
         own = source.card
         card = await self._card(own.agent, own.principal, found, own.introduction)
@@ -136,7 +138,7 @@ class Gateway:
 
     async def _card(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
-    ) -> Card:
+    ) -> SessionRecord:
         """What is to be kept of a session that somebody wants to open, if they may."""
         if self.is_draining:
             raise draining()
@@ -145,7 +147,7 @@ class Gateway:
         await self.checks.reach(found)
         await self._room_to_keep(principal)
         opening = raw({name: value for name, value in found.items() if name != "sessionId"})
-        return Card(
+        return SessionRecord(
             *(agent, principal, cwd, opening),
             created=now,
             updated=now,
@@ -162,14 +164,16 @@ class Gateway:
                 raise exceeded("kept", self.limits.kept)
             await self.expiry.make_room(principal)
 
-    async def _undo(self, opened: tuple[Shared, Raw]) -> None:
+    async def _undo(self, opened: tuple[HostedSession, Raw]) -> None:
         """Delete a session whose client has gone before it knew of it."""
         await self._delete(opened[0].id)
 
-    async def _begin(self, card: Card, source: Shared | None, client: Visitor) -> tuple[Shared, Raw]:
+    async def _begin(
+        self, card: SessionRecord, source: HostedSession | None, client: Visitor
+    ) -> tuple[HostedSession, Raw]:
         async with self._room_for_session(card.principal):
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)
-            shared = Shared(id, card, await self._lease(id), self)
+            shared = HostedSession(id, card, await self._lease(id), self)
             shared.servers.offer(client, members(card.opening))  # which the agent may ask before it answers
             try:
                 result = await (self._opened_anew(shared) if source is None else self._forked(shared, source))
@@ -182,25 +186,25 @@ class Gateway:
             self._opened(shared)
             return shared, changed(members(result), sessionId=id)
 
-    async def _opened_anew(self, shared: Shared) -> Raw:
+    async def _opened_anew(self, shared: HostedSession) -> Raw:
         card = shared.card
         upstream = await self.processes.get(card.agent, card.principal, card.introduction, shared.id)
         return await shared.link.open(upstream)
 
-    async def _forked(self, shared: Shared, source: Shared) -> Raw:
+    async def _forked(self, shared: HostedSession, source: HostedSession) -> Raw:
         """Copy what was said so far, and have the agent go on from there in a session of its own."""
         await shared.take_over(source)
         upstream, id, result = await source.link.fork(shared)
         await shared.link.adopt(upstream, id)
         return result
 
-    async def _keep(self, shared: Shared, result: Raw) -> None:
+    async def _keep(self, shared: HostedSession, result: Raw) -> None:
         card = shared.card
         card.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
         await self.engine.put_fact("seat", f"{card.principal}\n{shared.id}", b"")
         await self.save_card(shared.id, card)
 
-    async def find(self, id: str, principal: str) -> Shared:
+    async def find(self, id: str, principal: str) -> HostedSession:
         """A session somebody has a part in, opened or mended if need be; all others do not exist."""
         shared = self.live.get(id)
         if shared and shared.is_sound and shared.card.role_of(principal):
@@ -213,28 +217,28 @@ class Gateway:
                 return shared
             return await self._open(id, card)
 
-    async def known(self, id: str, principal: str) -> Card:
+    async def known(self, id: str, principal: str) -> SessionRecord:
         """What is known of a session somebody has a part in, open or not."""
         if shared := self.live.get(id):
-            card: Card | None = shared.card
+            card: SessionRecord | None = shared.card
         else:
             fact = await self.engine.fact("session", id)
-            card = msgspec.json.decode(fact.value, type=Card) if fact else None
+            card = msgspec.json.decode(fact.value, type=SessionRecord) if fact else None
         if card is None or card.role_of(principal) is None:
             raise unknown(id)
         return card
 
-    async def _mend(self, shared: Shared) -> None:
+    async def _mend(self, shared: HostedSession) -> None:
         """Have a session go on whose log could not be written."""
         if shared.history.broken:
             await shared.mend(await self._lease(shared.id))
 
-    async def _open(self, id: str, card: Card) -> Shared:
+    async def _open(self, id: str, card: SessionRecord) -> HostedSession:
         if self.is_draining:
             raise draining()
         async with self._room_for_session(card.principal):
             lease, last = await self._lease(id), await self.engine.last(id)
-            shared = Shared(id, card, lease, self, last=last, kept=await self._summaries(id))
+            shared = HostedSession(id, card, lease, self, last=last, kept=await self._summaries(id))
             await shared.recover()
             self._opened(shared)
             return shared
@@ -243,12 +247,12 @@ class Gateway:
         """What is kept of a session's log; it is made again from the log where all of it is lost."""
         found = []
         for kind in summary.KINDS:
-            with contextlib.suppress(Damaged):
+            with contextlib.suppress(DamagedLog):
                 fact = await self.engine.fact(kind, id)
                 found += [fact.value] if fact else []
         return found
 
-    def _opened(self, shared: Shared) -> None:
+    def _opened(self, shared: HostedSession) -> None:
         self.live[shared.id] = shared
         self.metrics.sessions.set(len(self.live))
 
@@ -275,7 +279,7 @@ class Gateway:
             if not self._opening[principal]:
                 del self._opening[principal]
 
-    async def listed(self, principal: str) -> list[tuple[str, Listed]]:
+    async def listed(self, principal: str) -> list[tuple[str, ListedSession]]:
         """The sessions somebody has a part in, the latest first."""
         ids = [key.partition("\n")[2] for key in await self.engine.facts("seat", f"{principal}\n")]
         facts = await self.engine.facts_of("session", ids)
@@ -283,13 +287,13 @@ class Gateway:
         for id in kept.keys() & self.live.keys():
             card = self.live[id].card
             known = (card.agent, card.principal, card.cwd, card.updated, card.title, card.archived, card.opening)
-            kept[id] = Listed(*known)
+            kept[id] = ListedSession(*known)
         return sorted(kept.items(), key=lambda found: (-found[1].updated, found[0]))
 
-    async def save_card(self, id: str, card: Card) -> None:
+    async def save_card(self, id: str, card: SessionRecord) -> None:
         await self.engine.put_fact("session", id, msgspec.json.encode(card))
 
-    async def _save(self, shared: Shared) -> None:
+    async def _save(self, shared: HostedSession) -> None:
         shared.is_unsaved = False
         shared.card.bytes = shared.summary.size
         await self.save_card(shared.id, shared.card)
@@ -300,7 +304,7 @@ class Gateway:
             await self.engine.put_fact(older, shared.id, data)
         await self.engine.put_fact(newest, shared.id, data)
 
-    async def share(self, shared: Shared, principal: str, role: str | None) -> None:
+    async def share(self, shared: HostedSession, principal: str, role: str | None) -> None:
         """Give somebody else a part in a session."""
         if principal == shared.card.principal:
             raise InvalidParams("a session is its owner's already")
@@ -337,13 +341,13 @@ class Gateway:
         if id in self.live or id in self._closing:
             return False
         fact = await self.engine.fact("session", id)
-        return fact is not None and msgspec.json.decode(fact.value, type=Card).updated <= since
+        return fact is not None and msgspec.json.decode(fact.value, type=SessionRecord).updated <= since
 
-    async def close(self, shared: Shared, *, is_last: bool = False) -> None:
+    async def close(self, shared: HostedSession, *, is_last: bool = False) -> None:
         """End a session for everybody; it can be loaded again.  `is_last` when its agents end, too."""
         await asyncio.shield(self._begin_close(shared, is_last=is_last))
 
-    def _begin_close(self, shared: Shared, *, is_last: bool = False) -> "asyncio.Task[None]":
+    def _begin_close(self, shared: HostedSession, *, is_last: bool = False) -> "asyncio.Task[None]":
         """From now on nobody finds the session, and who wants to open it again waits until it is closed."""
         if self.live.get(shared.id) is shared:
             del self.live[shared.id]
@@ -351,7 +355,7 @@ class Gateway:
             self._closing[shared.id] = self._chores.start(self._end(shared, is_last))
         return self._closing.get(shared.id) or self._chores.start(asyncio.sleep(0))
 
-    async def _end(self, shared: Shared, is_last: bool) -> None:
+    async def _end(self, shared: HostedSession, is_last: bool) -> None:
         try:
             await shared.close(is_last=is_last)
             self.processes.end(shared.card.agent, shared.card.principal, shared.id)
@@ -366,7 +370,7 @@ class Gateway:
         if closing := self._closing.get(id):
             await asyncio.wait([closing])
 
-    def let_go(self, shared: Shared) -> None:
+    def let_go(self, shared: HostedSession) -> None:
         self._begin_close(shared)
 
     async def finish(
@@ -405,7 +409,7 @@ class Gateway:
         self._idle.keep(self.live)
         self.processes.tidy()
 
-    async def _look_after(self, shared: Shared) -> None:
+    async def _look_after(self, shared: HostedSession) -> None:
         if shared.history.broken:
             async with self._locks.hold(shared.id):
                 if self.live.get(shared.id) is shared:

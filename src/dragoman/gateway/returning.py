@@ -77,7 +77,7 @@ class Returning:
             raise Overloaded(f"the gateway is away, and {MAX_WAITING} requests wait for it already")
         waiting = _Waiting(asyncio.get_running_loop().create_future(), session)
         self._line.append(waiting)
-        self._persistence.hurry()
+        self._persistence.retry_soon()
         try:
             async with asyncio.timeout(self._patience / 2):
                 return await waiting.turn

@@ -25,7 +25,7 @@ from ..host.processes import Launch
 from ..transports.remote.server.certificates import reload_certificate
 from .access.admission import Admission, Signed
 from .access.checks import Checks
-from .access.quotas import Limits
+from .access.quotas import Quotas
 from .access.tokens import TokenFile, add_token
 from .access.workspaces import Workspaces
 from .agents.upstream import Hosted
@@ -44,7 +44,7 @@ LOCAL_TOKEN = "local.token"  # the token of whoever runs the gateway, in its dir
 KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES)  # of our environment from agents
 
 
-class Order(Struct, kw_only=True):
+class ServeOptions(Struct, kw_only=True):
     """What to serve, where, and to whom."""
 
     agents: Mapping[str, Hosted]
@@ -60,7 +60,7 @@ class Order(Struct, kw_only=True):
     origins: Sequence[str] = ()
     workspace: str | None = None
     mcp_commands: Sequence[str] = ()
-    limits: Limits = Limits()
+    limits: Quotas = Quotas()
     detached: Detached = Detached()
     retention: Retention = Retention()
     level: Literal["process", "power"] = "power"
@@ -81,7 +81,7 @@ def state_directory() -> Path:
     return directories.state_directory() / "gateway"
 
 
-async def serve(order: Order, ready: Callable[[str], None]) -> None:
+async def serve(order: ServeOptions, ready: Callable[[str], None]) -> None:
     """Serve until told to stop; `ready` is called with the URL once clients can come."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ async def serve(order: Order, ready: Callable[[str], None]) -> None:
 
 
 @asynccontextmanager
-async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple[Gateway, str]]:
+async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterator[tuple[Gateway, str]]:
     """A gateway that is being served, and its URL; it is drained before its clients' connections end."""
     check_exposure(order)
     tls = _tls(order)
@@ -137,7 +137,7 @@ async def serving(order: Order, stop: Callable[[], None]) -> AsyncIterator[tuple
                 await gateway.drain(order.drain)
 
 
-def check_exposure(order: Order) -> None:
+def check_exposure(order: ServeOptions) -> None:
     """Refuse to be reachable from elsewhere without a credential and without encryption."""
     if is_loopback(order.host):
         return
@@ -149,7 +149,7 @@ def check_exposure(order: Order) -> None:
         )
 
 
-def check_apart(order: Order, workspaces: Workspaces) -> None:
+def check_apart(order: ServeOptions, workspaces: Workspaces) -> None:
     """Refuse to put anything of the gateway's where sandboxes write or can see it."""
     walled = [agent for agent in order.agents.values() if agent.sandbox or agent.isolated]
     if not walled or workspaces.pattern is None:
@@ -194,7 +194,7 @@ def _state_of(directory: Path) -> Iterator[Callable[[], None]]:
             raise
 
 
-def _admission(order: Order, gateway: Gateway) -> Admission:
+def _admission(order: ServeOptions, gateway: Gateway) -> Admission:
     def refused(why: str) -> None:
         gateway.metrics.refusals.add(1, why)
 
@@ -219,7 +219,7 @@ def _introduce_ourselves(state: Path, tokens: Path) -> None:
         file.write(token)
 
 
-def _tls(order: Order) -> ssl.SSLContext | None:
+def _tls(order: ServeOptions) -> ssl.SSLContext | None:
     if order.tls is None:
         if order.client_ca:
             raise Error("--client-ca takes --tls CERT KEY, too")
@@ -253,7 +253,7 @@ def _reload_on_hangup(context: ssl.SSLContext | None, files: tuple[str, str] | N
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
-def _names(order: Order, port: int) -> set[str]:
+def _names(order: ServeOptions, port: int) -> set[str]:
     """What the server may be called: its own address, this machine if it is only there, and what it was told."""
     shown = f"[{order.host}]" if ":" in order.host else order.host
     own = local_names(order.host, port) if is_loopback(order.host) else {f"{shown}:{port}"}

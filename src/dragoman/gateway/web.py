@@ -14,12 +14,12 @@ from typing import Any
 
 from ..agent.agent import serve_on
 from ..transports.remote.addresses import CONNECTION
-from ..transports.remote.server.accepted import AcceptedTransport, Request
-from ..transports.remote.server.answers import Receive, Refused, Scope, Send, refuse, respond
+from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
+from ..transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse, respond
 from ..transports.remote.server.asgi import Endpoint, read_request
 from .access.admission import SUBPROTOCOL, Admission, Principal
 from .access.quotas import RETRY_AFTER
-from .access.throttle import Damping
+from .access.throttle import Throttle
 from .access.tokens import TokenFileError
 from .client_connection import front
 from .gateway import Gateway
@@ -56,7 +56,7 @@ class Web:
         most = 2 * gateway.limits.connections  # those that are ending count there, too
         self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, connections=most, **options)
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
-        self._errors = Damping(ERRORS)
+        self._errors = Throttle(ERRORS)
         self._watching: asyncio.Task[None] | None = None
         self._watching_keys: asyncio.Task[None] | None = None
 
@@ -88,7 +88,7 @@ class Web:
         try:
             self._check(scope)
             await self._route(scope, receive, send)
-        except Refused as refused:
+        except RequestRefused as refused:
             if scope["type"] == "websocket":
                 await receive()  # websocket.connect
             await refuse(scope, send, refused)
@@ -105,12 +105,12 @@ class Web:
         elif scope["type"] == "http" and path == "/metrics":
             await self._metrics(scope, send)
         else:
-            raise Refused(404, "there is nothing here")
+            raise RequestRefused(404, "there is nothing here")
 
     async def _metrics(self, scope: Scope, send: Send) -> None:
         principal = await self.admission(read_request(scope))
         if "admin" not in principal.scopes:
-            raise Refused(403, "this takes a token with the scope admin")
+            raise RequestRefused(403, "this takes a token with the scope admin")
         await respond(send, 200, self.gateway.metrics.text().encode(), {"content-type": TYPE})
 
     def _check(self, scope: Scope) -> None:
@@ -118,11 +118,11 @@ class Web:
         named = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"host"]
         if len(named) != 1 or named[0].lower() not in self.hosts:
             self.gateway.metrics.refusals.add(1, "host")
-            raise Refused(421, _not_ours(named))
+            raise RequestRefused(421, _not_ours(named))
         pages = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"origin"]
         if pages and (len(pages) > 1 or pages[0] not in self.origins):
             self.gateway.metrics.refusals.add(1, "origin")
-            raise Refused(403, "this page may not connect")
+            raise RequestRefused(403, "this page may not connect")
 
     def _agent(self, path: str) -> str | None:
         """The agent a path leads to."""
@@ -131,20 +131,20 @@ class Web:
         name = path.removeprefix(f"{ROOT}/")
         return name if name != path and name in self.gateway.agents else None
 
-    async def _admit(self, request: Request) -> Principal:
+    async def _admit(self, request: WebRequest) -> Principal:
         principal = await self.admission(request)
         if request.headers.get(CONNECTION):
             return principal
         retry = {"retry-after": str(RETRY_AFTER)}
         if self.gateway.is_draining:
-            raise Refused(503, "this gateway is about to stop", retry)
+            raise RequestRefused(503, "this gateway is about to stop", retry)
         if len(self._wires) >= self.gateway.limits.connections:
             self.gateway.metrics.refusals.add(1, "connections")
-            raise Refused(503, "too many clients are connected", retry)
+            raise RequestRefused(503, "too many clients are connected", retry)
         own = sum(_whose(wire).name == principal.name for wire in self._wires.values())
         if own >= self.gateway.limits.connections_each:
             self.gateway.metrics.refusals.add(1, "connections_each")
-            raise Refused(429, "you have too many connections", retry)
+            raise RequestRefused(429, "you have too many connections", retry)
         return principal
 
     async def _serve(self, wire: AcceptedTransport) -> None:

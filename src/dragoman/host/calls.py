@@ -12,7 +12,7 @@ MAX_BYTES = 4 * 1024 * 1024  # of the messages that told of them
 OVER = ("completed", "failed")
 
 
-class Calls:
+class OpenToolCalls:
     """The calls of one session that are not over; the oldest is forgotten when there are too many."""
 
     def __init__(self) -> None:

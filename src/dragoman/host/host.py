@@ -36,7 +36,7 @@ from .permissions.approvals import ApprovalStore
 from .permissions.engine import Permissions, Preset
 from .permissions.questions import Asker, Question
 from .permissions.rules.rules import Rules, user_file
-from .terminals.limits import Limits
+from .terminals.limits import TerminalLimits
 from .terminals.running import Terminals
 from .terminals.sandbox.sandbox import Sandbox
 from .terminals.terminal import Terminal
@@ -70,7 +70,7 @@ class Host(Lender):
         isolation: Isolation | None = None,
         agent_name: str = "",
         state: Path | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        limits: TerminalLimits = TerminalLimits(),  # noqa: B008 - it cannot change
         inherit: Iterable[str] = (),
         exceptions: Iterable[Exemption] = (),
         overlay: Overlay | None = None,

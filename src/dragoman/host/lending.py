@@ -19,7 +19,7 @@ from ..foundation.places import Place
 from ..roles import ClientRole, extension
 from .answers import check_fits, fitting
 from .files import extensions as x
-from .files.errors import Refused, answering
+from .files.errors import FileRefused, answering
 from .files.workspace import Permit, Workspace
 from .isolation.isolation import Isolation
 from .loans import Loan
@@ -281,7 +281,7 @@ class Lender(Client):
                 await loan.permit(operation)
                 with answering(named):
                     if place.now() != place.path:  # moved meanwhile: it is no longer what was allowed
-                        raise Refused("changed")
+                        raise FileRefused("changed")
                 terminal = await self.terminals.create(
                     params.session_id,
                     operation,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InvalidParams, RequestCancelled
 from ..schema import Diff, RequestPermissionRequest, RequestPermissionResponse
-from .calls import Calls
+from .calls import OpenToolCalls
 from .files.workspace import Workspace
 from .operations import Operation
 from .permissions.engine import Permissions
@@ -27,7 +27,7 @@ class Loan:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._users = 0
         self._ended = self._closed = False
-        self.calls = Calls()
+        self.calls = OpenToolCalls()
         self.watches = Chores()
         self.pushes = Chores()
 

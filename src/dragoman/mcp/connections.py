@@ -13,7 +13,7 @@ from .. import __version__
 from .. import schema as s
 from ..agent.turn import AgentSession
 from ..errors import Error
-from .questions import Questions
+from .questions import ServerQuestions
 from .wires import Loss, streams
 
 log = logging.getLogger("dragoman")
@@ -25,15 +25,19 @@ MAX_ERROR = 2000  # letters of what a server says of a failure
 CLOSED = -32000  # the library's error for a connection that ended
 
 
-class Failure(Error):
+class McpFailure(Error):
     """A server cannot be reached, or a call of its tool failed; one line says why."""
 
 
-class Connection:
+class ServerConnection:
     """A connection from its beginning to its end; one that is lost stays so."""
 
     def __init__(
-        self, config: s.McpServer, session: AgentSession, questions: Questions, tools_changed: Callable[[], None]
+        self,
+        config: s.McpServer,
+        session: AgentSession,
+        questions: ServerQuestions,
+        tools_changed: Callable[[], None],
     ) -> None:
         self._name = config.name
         self._config = config
@@ -53,7 +57,7 @@ class Connection:
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
-            raise Failure(f"the MCP server {self._name!r} does not answer") from None
+            raise McpFailure(f"the MCP server {self._name!r} does not answer") from None
         except BaseException:
             await self.close()
             raise
@@ -71,13 +75,13 @@ class Connection:
         """What the library answers to a request; raises what it raises, and Failure when the connection ends."""
         assert self._owner
         if self.is_lost:
-            raise Failure(f"the MCP server {self._name!r} is gone")
+            raise McpFailure(f"the MCP server {self._name!r} is gone")
         asking = asyncio.ensure_future(request(self._ready.result()))
         try:
             with self._questions.welcome():
                 await asyncio.wait([asking, self._owner], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                raise Failure(f"the MCP server {self._name!r} hung up")
+                raise McpFailure(f"the MCP server {self._name!r} hung up")
             return asking.result()
         except Exception as exc:
             if getattr(exc, "code", None) == CLOSED:
@@ -107,11 +111,11 @@ class Connection:
             raise
         except BaseException as exc:
             if not self._ready.done():
-                self._ready.set_exception(Failure(_why(self._name, exc, self._loss.last_words)))
+                self._ready.set_exception(McpFailure(_why(self._name, exc, self._loss.last_words)))
         finally:
             self._loss.set()
             if not self._ready.done():
-                self._ready.set_exception(Failure(f"the MCP server {self._name!r} is not wanted any more"))
+                self._ready.set_exception(McpFailure(f"the MCP server {self._name!r} is not wanted any more"))
             if not self._ready.cancelled():
                 self._ready.exception()  # whether or not anybody waits for it
 

@@ -21,7 +21,7 @@ class PublicTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             place = await asyncio.to_thread(destinations.find, str(request.url))
-        except destinations.Refused as exc:
+        except destinations.DestinationRefused as exc:
             raise httpx2.ConnectError(str(exc), request=request) from exc
         request.url = request.url.copy_with(host=place.addresses[0])
         request.extensions = {**request.extensions, "sni_hostname": place.host}  # whose certificate is wanted

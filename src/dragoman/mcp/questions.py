@@ -14,7 +14,7 @@ from ..errors import RpcError
 from ..roles import offered
 
 
-class Questions:
+class ServerQuestions:
     """The questions of one server; each says who asks, and none outlives the call it was asked in."""
 
     def __init__(self, server: str, session: AgentSession) -> None:

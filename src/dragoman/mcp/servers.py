@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from .. import schema as s
 from ..agent.turn import AgentSession
-from .connections import CONNECT, Connection, Failure, one_line, shortened
-from .questions import Questions
+from .connections import CONNECT, McpFailure, ServerConnection, one_line, shortened
+from .questions import ServerQuestions
 
 log = logging.getLogger("dragoman")
 
@@ -31,7 +31,7 @@ class ToolInfo(Struct, frozen=True):
     reads_only: bool = False
 
 
-class Content(Struct, frozen=True):
+class ToolContent(Struct, frozen=True):
     """A piece of what a tool gave: text, or base64 data of a media type."""
 
     text: str = ""
@@ -39,7 +39,7 @@ class Content(Struct, frozen=True):
     data: str = ""
 
 
-class Server:
+class SessionServer:
     """A server as a session has it.
 
     A connection that is lost is made again with the next call, at once for the first time and after a growing pause
@@ -51,8 +51,8 @@ class Server:
         self.tools: Sequence[ToolInfo] = ()
         self._config = config
         self._session = session
-        self._questions = Questions(config.name, session)
-        self._connection: Connection | None = None
+        self._questions = ServerQuestions(config.name, session)
+        self._connection: ServerConnection | None = None
         self._mending = asyncio.Lock()
         self._losses = 0  # since the last call that worked
         self._not_before = 0.0
@@ -62,8 +62,8 @@ class Server:
     async def start(self) -> None:
         """Connect and learn the server's tools; raises Failure."""
         if self._is_closed:  # while the connection before was being closed
-            raise Failure(f"the MCP server {self.name!r} is gone")
-        connection = Connection(self._config, self._session, self._questions, self._note_change)
+            raise McpFailure(f"the MCP server {self.name!r} is gone")
+        connection = ServerConnection(self._config, self._session, self._questions, self._note_change)
         self._connection = connection  # from now on `close` ends it
         await connection.open()
         try:
@@ -71,9 +71,9 @@ class Server:
                 self.tools = await connection.use(_tools)
         except BaseException as exc:
             await connection.close()
-            if isinstance(exc, Failure) or not isinstance(exc, Exception):
+            if isinstance(exc, McpFailure) or not isinstance(exc, Exception):
                 raise
-            raise Failure(f"the MCP server {self.name!r} does not tell its tools: {one_line(exc)}") from exc
+            raise McpFailure(f"the MCP server {self.name!r} does not tell its tools: {one_line(exc)}") from exc
 
     @property
     def is_connected(self) -> bool:
@@ -95,7 +95,7 @@ class Server:
         except Exception as exc:  # those that are known will do; a call shows what is the matter
             log.debug("the MCP server %r does not tell its tools: %s", self.name, one_line(exc))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> list[Content]:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> list[ToolContent]:
         """Call a tool; raises Failure with what the server said when it failed."""
         for is_last in (False, True):
             connection = await self._connected()
@@ -109,15 +109,15 @@ class Server:
             except Exception as exc:
                 if connection.was_refused and not is_last:
                     continue
-                if isinstance(exc, Failure):
+                if isinstance(exc, McpFailure):
                     raise
-                raise Failure(f"{self.name}/{tool} failed: {one_line(exc)}") from exc
+                raise McpFailure(f"{self.name}/{tool} failed: {one_line(exc)}") from exc
         self._losses = 0
         content = [_content(block) for block in answer.content]
         if answer.is_error:
-            raise Failure(shortened(" ".join(piece.text for piece in content if piece.text)) or f"{tool} failed")
+            raise McpFailure(shortened(" ".join(piece.text for piece in content if piece.text)) or f"{tool} failed")
         if answer.structured_content is not None and not any(piece.text for piece in content):
-            content.append(Content(json.dumps(answer.structured_content, ensure_ascii=False, indent=1)))
+            content.append(ToolContent(json.dumps(answer.structured_content, ensure_ascii=False, indent=1)))
         return content
 
     async def close(self) -> None:
@@ -126,16 +126,16 @@ class Server:
         if self._connection:
             await self._connection.close()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ServerConnection:
         """The connection, made again if it is lost; raises Failure."""
         async with self._mending:
             connection = self._connection
             if connection is None or self._is_closed:
-                raise Failure(f"the MCP server {self.name!r} is gone")
+                raise McpFailure(f"the MCP server {self.name!r} is gone")
             if not connection.is_lost:
                 return connection
             if (pause := self._not_before - time.monotonic()) > 0:
-                raise Failure(
+                raise McpFailure(
                     f"the MCP server {self.name!r} is gone; it is tried again in {pause:.0f} s at the earliest"
                 )
             self._losses += 1
@@ -148,9 +148,9 @@ class Server:
             return self._connection
 
 
-async def connected(config: s.McpServer, session: AgentSession) -> Server:
+async def connected(config: s.McpServer, session: AgentSession) -> SessionServer:
     """Start or reach a server of a session."""
-    server = Server(config, session)
+    server = SessionServer(config, session)
     await server.start()
     return server
 
@@ -172,18 +172,18 @@ def _info(tool: Any) -> ToolInfo:
     return ToolInfo(tool.name, tool.description or "", tool.input_schema, bool(hints and hints.read_only_hint))
 
 
-def _content(block: Any) -> Content:
+def _content(block: Any) -> ToolContent:
     match block.type:
         case "text":
-            return Content(block.text)
+            return ToolContent(block.text)
         case "image" | "audio":
-            return Content(media_type=block.mime_type, data=block.data)
+            return ToolContent(media_type=block.mime_type, data=block.data)
         case "resource" if hasattr(block.resource, "text"):
-            return Content(block.resource.text)
+            return ToolContent(block.resource.text)
         case "resource":
             kind = block.resource.mime_type or "application/octet-stream"
-            return Content(media_type=kind, data=block.resource.blob)
+            return ToolContent(media_type=kind, data=block.resource.blob)
         case "resource_link":
-            return Content(f"{block.name}: {block.uri}")
+            return ToolContent(f"{block.name}: {block.uri}")
         case kind:
-            return Content(f"({kind})")
+            return ToolContent(f"({kind})")

@@ -189,7 +189,7 @@ class Passage:
         if self._id is None:
             self._give(Reply(0, error=RequestCancelled()))
         elif self._patience is None:
-            self._lane.sink.hurry(self._id)
+            self._lane.sink.request_cancel(self._id)
             patience = 0 if self._lane.source.closed else PATIENCE
             self._patience = asyncio.get_running_loop().call_later(patience, self._give_up)
 
@@ -292,7 +292,7 @@ async def relayed(source: Connection, onward: Connection, method: Method, params
         try:
             reply = await asyncio.shield(answer)
         except asyncio.CancelledError:
-            onward.hurry(id)
+            onward.request_cancel(id)
             async with asyncio.timeout(0 if source.closed else PATIENCE):
                 reply = await answer
     except TimeoutError:

@@ -10,7 +10,7 @@ from ..agent.turn import Turn
 from ..roles import RemoteClient
 
 if TYPE_CHECKING:
-    from .intake import Desk
+    from .intake import PromptIntake
 
 
 # Each with what it does, and what may follow it.
@@ -47,7 +47,7 @@ class Reviewer(Agent):
 
     def __init__(self, client: RemoteClient) -> None:
         super().__init__(client)
-        self._desk: Desk | None = None
+        self._desk: PromptIntake | None = None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -57,8 +57,8 @@ class Reviewer(Agent):
 
     async def answer(self, turn: Turn, *, only_looks: bool = False) -> s.StopReason | None:
         """Answer a prompt; `only_looks`: without changing a file or running code of the project."""
-        from .intake import Desk  # with the first prompt: none of it is needed to answer `initialize`
+        from .intake import PromptIntake  # with the first prompt: none of it is needed to answer `initialize`
 
         if self._desk is None:
-            self._desk = Desk()
+            self._desk = PromptIntake()
         return await self._desk.answer(turn, only_looks=only_looks)

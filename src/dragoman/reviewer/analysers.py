@@ -12,7 +12,7 @@ from .checks import data, grammars, leftovers, python, secrets, shell, text, yam
 from .checks.doubts import certain
 from .findings import Check, Finding, Source
 from .linters.commands import Commands
-from .linters.linters import Tool, findings_of, parsed, shell_syntax, tools_for
+from .linters.linters import InstalledLinter, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
 from .settings import by_ruff_settings, has_chosen_rules
 
@@ -31,7 +31,7 @@ class Analyser(Struct, frozen=True):
     kind: ToolKind
     sources: Sequence[Source]
     look: Look
-    tool: Tool | None = None  # the linter it asks
+    tool: InstalledLinter | None = None  # the linter it asks
     depth: Depth = "mistakes"
     unread: Sequence[str] = ()  # files that it turned out not to be able to read
 
@@ -141,7 +141,7 @@ def _of_grammars(sources: Sequence[Source], cwd: str, commands: Commands) -> Ana
     return Analyser("Syntax", "execute", wanted, look, depth="syntax", unread=unread)
 
 
-def _of_tool(tool: Tool, sources: Sequence[Source], commands: Commands) -> Analyser:
+def _of_tool(tool: InstalledLinter, sources: Sequence[Source], commands: Commands) -> Analyser:
     wanted = [source for source in sources if source.path.endswith(tool.linter.suffixes)]
 
     async def look(progress: Progress) -> list[Finding]:

@@ -10,7 +10,7 @@ _QUOTED = re.compile(rb"\\(?:([0-7]{3})|(.))")
 _ESCAPES = {b"n": b"\n", b"t": b"\t"}
 
 
-class Change(Struct, frozen=True):
+class ChangedLines(Struct, frozen=True):
     """The lines a diff adds to a file, and those it shows beside them."""
 
     path: str
@@ -22,7 +22,7 @@ def looks_like_diff(text: str) -> bool:
     return bool(re.search(r"^(?:diff --git |--- \S.*\n\+\+\+ \S)", text, re.MULTILINE) and _HUNK.search(text))
 
 
-def read_diff(text: str) -> Iterator[Change]:
+def read_diff(text: str) -> Iterator[ChangedLines]:
     """The files a unified diff adds lines to."""
     path: str | None = None
     added: dict[int, str] = {}
@@ -36,12 +36,12 @@ def read_diff(text: str) -> Iterator[Change]:
             number, left = number + 1, left - 1
         elif line.startswith("+++ ") and left <= 0:
             if path and added:
-                yield Change(path, added, shown)
+                yield ChangedLines(path, added, shown)
             path, added, shown = _target(line[4:]), {}, {}
         elif found := _HUNK.match(line):
             number, left = int(found[1]), int(found[2] or 1)
     if path and added:
-        yield Change(path, added, shown)
+        yield ChangedLines(path, added, shown)
 
 
 def _target(name: str) -> str | None:
@@ -62,16 +62,16 @@ def _unquoted(name: str) -> str:
     return raw.decode(errors="surrogateescape")
 
 
-def added_lines(change: Change) -> frozenset[int] | None:
+def added_lines(change: ChangedLines) -> frozenset[int] | None:
     return frozenset(change.added) or None
 
 
-def matches(change: Change, lines: Sequence[str]) -> bool:
+def matches(change: ChangedLines, lines: Sequence[str]) -> bool:
     """Whether a file has all that a diff shows of it."""
     return all(0 < number <= len(lines) and lines[number - 1] == text for number, text in change.shown.items())
 
 
-def as_fragment(change: Change) -> str:
+def as_fragment(change: ChangedLines) -> str:
     """A file of which only what the diff shows is known."""
     last = min(max(change.shown, default=0), 1_000_000)
     return "\n".join(change.shown.get(number, "") for number in range(1, last + 1))

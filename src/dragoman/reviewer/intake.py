@@ -14,10 +14,10 @@ from .explanations import own_explanation, page_of
 from .findings import Finding
 from .git import RepositoryError
 from .linters.commands import CommandError, Commands, program_named
-from .project import Project, Refused
-from .prompts import Request, codes_in, understood
+from .project import Project, ReviewRefused
+from .prompts import ReviewRequest, codes_in, understood
 from .repairs.fixes import offer, repairs
-from .review import Outcome, Review, counted
+from .review import Review, ReviewOutcome, counted
 
 WHAT_IT_IS = (
     "I am Dragoman's built-in reviewer: rules and linters, no language model. Nothing leaves this machine.\n\n"
@@ -40,7 +40,7 @@ MOST_REMEMBERED = 1000
 TITLED = "reviewer.titled"
 
 
-class Desk:
+class PromptIntake:
     """One reviewer's work, prompt by prompt."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Desk:
         refusal: BaseException | None = None
         try:
             await self._do(turn, request, only_looks)
-        except* (Refused, RepositoryError) as group:
+        except* (ReviewRefused, RepositoryError) as group:
             refusal = _first(group)
         if refusal:
             kind = refusal.kind if isinstance(refusal, RepositoryError) else "no_such_file"
@@ -76,7 +76,7 @@ class Desk:
             raise InvalidParams(f"That cannot be reviewed: {why}.", {"kind": kind}) from refusal
         return "refusal" if request.verb == "unknown" else None
 
-    async def _do(self, turn: Turn, request: Request, only_looks: bool) -> None:
+    async def _do(self, turn: Turn, request: ReviewRequest, only_looks: bool) -> None:
         match request.verb:
             case "fix" if only_looks:
                 await turn.say(ONLY_LOOKS)
@@ -94,14 +94,16 @@ class Desk:
             case "unknown":
                 await turn.say(UNKNOWN + HELP)
 
-    async def _review(self, turn: Turn, request: Request, only_looks: bool) -> None:
+    async def _review(self, turn: Turn, request: ReviewRequest, only_looks: bool) -> None:
         project = Project(turn, self._commands)
         review = Review(turn, project, self._commands, only_looks=only_looks)
         outcome = await self._made(turn, request, project, review)
         if outcome:
             await turn.say(report.told(outcome))
 
-    async def _made(self, turn: Turn, request: Request, project: Project, review: Review) -> Outcome | None:
+    async def _made(
+        self, turn: Turn, request: ReviewRequest, project: Project, review: Review
+    ) -> ReviewOutcome | None:
         """Make a review; None, and a word about it, where there is nothing to look at."""
         await _title(turn, request, project)
         sources = await review.read(request)
@@ -112,7 +114,7 @@ class Desk:
         _remember(turn, outcome.findings)
         return outcome
 
-    async def _fix(self, turn: Turn, request: Request) -> None:
+    async def _fix(self, turn: Turn, request: ReviewRequest) -> None:
         project = Project(turn, self._commands)
         review = Review(turn, project, self._commands)
         outcome = await self._made(turn, request, project, review)
@@ -131,7 +133,7 @@ class Desk:
         await turn.say(report.told_of_repairs(outcome, again, mended.left))
         _remember(turn, report.still_there(outcome, again))
 
-    async def _todo(self, turn: Turn, request: Request) -> None:
+    async def _todo(self, turn: Turn, request: ReviewRequest) -> None:
         project = Project(turn, self._commands)
         await _title(turn, request, project)
         review = Review(turn, project, self._commands)
@@ -145,7 +147,7 @@ class Desk:
         head = f"**{counted(len(found), 'note')}** left for later." if found else "Nothing was left for later."
         await turn.say(f"{head}\n\n{report.listed(found)}".rstrip() + "\n")
 
-    async def _explain(self, turn: Turn, request: Request) -> None:
+    async def _explain(self, turn: Turn, request: ReviewRequest) -> None:
         last = [Finding(**finding) for finding in turn.session.state.get(FOUND, ())]
         places = {word for word in request.words if ":" in word}
         meant = [finding for finding in last if finding.place in places]
@@ -180,7 +182,7 @@ def _remember(turn: Turn, findings: Sequence[Finding]) -> None:
     turn.session.state[FOUND] = [asdict(finding) for finding in findings[:MOST_REMEMBERED]]
 
 
-async def _title(turn: Turn, request: Request, project: Project) -> None:
+async def _title(turn: Turn, request: ReviewRequest, project: Project) -> None:
     """Name the session after its first task."""
     if turn.session.state.get(TITLED):
         return
@@ -192,7 +194,7 @@ async def _title(turn: Turn, request: Request, project: Project) -> None:
     await turn.session.set_title(f"{verbs.get(request.verb, 'Review of')} {what}"[:120])
 
 
-def _nothing_there(request: Request, project: Project) -> str:
+def _nothing_there(request: ReviewRequest, project: Project) -> str:
     empty = {"staged": "Nothing is staged.", "changes": "Nothing has changed.", "diff": "The diff adds nothing."}
     word = empty.get(request.extent, "There is no text file to look at.")
     if project.skipped and request.extent in ("staged", "changes"):

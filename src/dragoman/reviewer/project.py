@@ -12,13 +12,13 @@ from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.disk import content, opened
 from ..roles import offered
-from .changes import Change, added_lines, as_fragment, matches, read_diff
+from .changes import ChangedLines, added_lines, as_fragment, matches, read_diff
 from .checks.places import is_test_data
 from .checks.text import LARGE
 from .findings import Source, in_lines
-from .git import Changes, Repository, RepositoryError
+from .git import ChangedFiles, Repository, RepositoryError
 from .linters.commands import Commands
-from .prompts import Request
+from .prompts import ReviewRequest
 from .repairs.decoding import Decoded, decoded
 
 MOST_FILES = 20_000
@@ -39,7 +39,7 @@ async def unseen(done: int, total: int) -> None:
     """Progress nobody is shown."""
 
 
-class Refused(Error):
+class ReviewRefused(Error):
     """The review cannot be made; the text says why, in one line."""
 
 
@@ -64,7 +64,7 @@ class Project:
         refused = [f"the client would not read {some(paths)}: {why}" for why, paths in self._refused.items()]
         return [*self._left_out, *refused]
 
-    async def sources(self, request: Request, progress: Progress) -> list[Source]:
+    async def sources(self, request: ReviewRequest, progress: Progress) -> list[Source]:
         """All that a request wants reviewed; what tests work on is marked, where nobody asked for it by name."""
         named = [path for path in map(self.relative, request.paths) if is_test_data(f"{path}/")]
         return [
@@ -72,7 +72,7 @@ class Project:
             for source in await self._sources(request, progress)
         ]
 
-    async def _sources(self, request: Request, progress: Progress) -> list[Source]:
+    async def _sources(self, request: ReviewRequest, progress: Progress) -> list[Source]:
         match request.extent:
             case "staged":
                 return await self._staged(self._noted(await self.repository.staged()))
@@ -109,9 +109,9 @@ class Project:
         """The files at some paths, directories with all that is below; without any path, the whole project."""
         for path in wanted:
             if not self.is_inside(path):
-                raise Refused(f"{path} is outside {self.cwd}; open a session there to have it reviewed")
+                raise ReviewRefused(f"{path} is outside {self.cwd}; open a session there to have it reviewed")
             if not os.path.lexists(path):
-                raise Refused(f"there is no {self.relative(path)} in {self.cwd}")
+                raise ReviewRefused(f"there is no {self.relative(path)} in {self.cwd}")
         single = [self.relative(path) for path in wanted if not os.path.isdir(path)]
         directories = [self.relative(path) for path in wanted if os.path.isdir(path)]
         if wanted and not directories:
@@ -176,7 +176,7 @@ class Project:
 
     # Changes
 
-    def _noted(self, changes: Changes) -> Changes:
+    def _noted(self, changes: ChangedFiles) -> ChangedFiles:
         """Say which changes are not files to review."""
         self._note_nested(changes.nested)
         if changes.unmerged:
@@ -193,7 +193,7 @@ class Project:
                 f"{some(paths)}: a repository of its own; to have it reviewed, open a session there"
             )
 
-    async def _staged(self, changes: Changes) -> list[Source]:
+    async def _staged(self, changes: ChangedFiles) -> list[Source]:
         """Files as the next commit has them."""
         wanted = {change.path: change for change in changes.files if _is_ours(change.path)}
         kept = [wanted[path] for path in self._bounded(list(self._nameable(wanted)))]
@@ -212,7 +212,7 @@ class Project:
                 found.append(in_lines(_source(change.path, known, is_saved=is_saved), added_lines(change)))
         return found
 
-    async def _changed(self, changes: Sequence[Change], progress: Progress) -> list[Source]:
+    async def _changed(self, changes: Sequence[ChangedLines], progress: Progress) -> list[Source]:
         lines = {change.path: added_lines(change) for change in changes if _is_ours(change.path)}
         paths = self._bounded(list(self._nameable(lines)))
         read = await self._read(paths, progress)
@@ -221,7 +221,7 @@ class Project:
             self._left_out.append(f"{some(unread)}: not a text file, or gone")
         return [in_lines(source, lines[source.path]) for source in read]
 
-    async def _of_diff(self, changes: Sequence[Change], progress: Progress) -> list[Source]:
+    async def _of_diff(self, changes: Sequence[ChangedLines], progress: Progress) -> list[Source]:
         """A diff that was sent: the files it is about where they have its lines already, else its lines alone."""
         inside = [c.path for c in changes if self.is_inside(c.path) and os.path.isfile(self.absolute(c.path))]
         read = {source.path: source for source in await self._read(inside, progress)}

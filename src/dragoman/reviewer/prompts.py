@@ -40,7 +40,7 @@ class Attached(Struct, frozen=True):
     text: str
 
 
-class Request(Struct, frozen=True):
+class ReviewRequest(Struct, frozen=True):
     """What is to be done, and with what."""
 
     verb: Verb
@@ -53,7 +53,7 @@ class Request(Struct, frozen=True):
     unknown: Sequence[str] = ()  # words of a command that are no path, code or revision
 
 
-def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> Request:
+def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> ReviewRequest:
     """Read a prompt."""
     text = "\n".join(block.text for block in blocks if isinstance(block, s.TextContent))
     attached = tuple(_attached(blocks))
@@ -76,7 +76,7 @@ def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> Request:
     since = _SINCE.search(first) if command else None
     revision = since[1] if since else "HEAD"
     unknown = _unknown(words, first, verb, revision) if command and not diff else []
-    return Request(verb, extent, paths, attached, words, diff, revision, unknown)
+    return ReviewRequest(verb, extent, paths, attached, words, diff, revision, unknown)
 
 
 def _unknown(words: Sequence[str], said: str, verb: Verb, revision: str) -> list[str]:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from .findings import SEVERITIES, Finding, Source
-from .review import Outcome, counted
+from .review import ReviewOutcome, counted
 
 MOST_TOLD = 100  # findings written out
 FEW, MOST_KINDS = 3, 8  # files, and kinds of files, that are named one by one
 
 
-def told(outcome: Outcome, *, offers_repairs: bool = True) -> str:
+def told(outcome: ReviewOutcome, *, offers_repairs: bool = True) -> str:
     """A review as Markdown; `offers_repairs`: it says how many findings `/fix` can repair."""
     looked_at = counted(len(outcome.sources), "file")
     if not outcome.findings and len(outcome.unknown) == len(outcome.sources):
@@ -51,13 +51,13 @@ def item(finding: Finding) -> str:
     return f"- `{finding.place}` {finding.severity}: {finding.message}{advice} ({finding.code})"
 
 
-def still_there(before: Outcome, after: Outcome) -> list[Finding]:
+def still_there(before: ReviewOutcome, after: ReviewOutcome) -> list[Finding]:
     """The findings left after some files were repaired and looked at again."""
     again = {source.path for source in after.sources}
     return sorted([*(f for f in before.findings if f.path not in again), *after.findings])
 
 
-def told_of_repairs(before: Outcome, after: Outcome, left: int) -> str:
+def told_of_repairs(before: ReviewOutcome, after: ReviewOutcome, left: int) -> str:
     """What repairs have come to, as Markdown."""
     again = {source.path for source in after.sources}
     had = Counter((f.path, f.code) for f in before.findings if f.path in again)
@@ -82,7 +82,7 @@ def tally(findings: Sequence[Finding]) -> str:
     return ", ".join(counted(numbers[severity], severity) for severity in SEVERITIES if numbers[severity])
 
 
-def _offer(outcome: Outcome) -> str:
+def _offer(outcome: ReviewOutcome) -> str:
     repairable = {source.path for source in outcome.sources if source.is_repairable}
     fixable = sum(finding.is_fixable and finding.path in repairable for finding in outcome.findings)
     if not fixable:
@@ -90,7 +90,7 @@ def _offer(outcome: Outcome) -> str:
     return f"`/fix` can repair {fixable:,} of them without changing what the code does; it shows each change first."
 
 
-def remarks(outcome: Outcome) -> str:
+def remarks(outcome: ReviewOutcome) -> str:
     """What was not looked at, or not closely, and what else is to be said of the review."""
     told = list(outcome.remarks[:20])
     if outcome.unknown:

@@ -17,7 +17,7 @@ from .checks.secrets import secrets, without_secrets
 from .findings import Finding, Source, under_review, without_echoes
 from .linters.commands import CommandError, Commands
 from .project import Progress, Project, some
-from .prompts import Request
+from .prompts import ReviewRequest
 
 PACE = 0.3  # seconds between two signs of progress
 MOST_SHOWN = 50  # places and findings a tool call carries
@@ -30,7 +30,7 @@ MAY_RUN = (
 )
 
 
-class Outcome(Struct, frozen=True):
+class ReviewOutcome(Struct, frozen=True):
     """What a review found, and what it could not look at."""
 
     sources: Sequence[Source]
@@ -51,7 +51,7 @@ class Review:
         self._steps: dict[str, s.PlanEntryStatus] = {}
         self._depths: dict[str, set[Depth]] = {}  # how closely each file was looked at
 
-    async def read(self, request: Request) -> list[Source]:
+    async def read(self, request: ReviewRequest) -> list[Source]:
         """Read the files a request is about, as one tool call."""
         async with self._turn.tool("Read the files", kind="read") as call:
             await call.start()
@@ -62,7 +62,7 @@ class Review:
             )
         return sources
 
-    async def make(self, sources: Sequence[Source], analysers: Sequence[Analyser] | None = None) -> Outcome:
+    async def make(self, sources: Sequence[Source], analysers: Sequence[Analyser] | None = None) -> ReviewOutcome:
         """Have all analysers look at the files, side by side."""
         if analysers is None:
             analysers = analysers_for(sources, self._project.cwd, self._commands)
@@ -72,7 +72,7 @@ class Review:
             tasks = [group.create_task(self._run(analyser)) for analyser in analysers]
         return self._outcome(sources, [finding for task in tasks for finding in task.result()])
 
-    async def again(self, sources: Sequence[Source]) -> Outcome:
+    async def again(self, sources: Sequence[Source]) -> ReviewOutcome:
         """Look once more at files that were repaired, as one tool call."""
         analysers = analysers_for(sources, self._project.cwd, self._commands)
         found: list[Finding] = []
@@ -89,13 +89,13 @@ class Review:
             )
         return outcome
 
-    def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> Outcome:
+    def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> ReviewOutcome:
         seen = {source.path: self._depths.get(source.path, set()) for source in sources}
         samples = [source.path for source in sources if source.is_sample]
         told = [f"{some(samples)}: tests work on it, so it was looked at for secrets alone"] if samples else []
         text = [source for source in sources if source.text.strip() and not source.is_sample]
         code = [source for source in text if not is_prose(source.path)]
-        return Outcome(
+        return ReviewOutcome(
             sources,
             without_echoes(under_review(found, sources)),
             [*self._project.skipped, *self._remarks, *told],

@@ -23,13 +23,13 @@ from .errors import SessionUnknown
 from .lines import (
     Archived,
     Chosen,
-    Ended,
     Event,
     Head,
     Opened,
-    Prompted,
     StateChange,
     Titled,
+    TurnBegan,
+    TurnEnded,
     event_of,
     now,
     own,
@@ -37,7 +37,7 @@ from .lines import (
     values,
 )
 from .listing import described, page
-from .outbox import EVENT, SAVED, Gate, note
+from .outbox import EVENT, SAVED, Outbox, note
 from .replay import Replay
 from .state import KeptState, all_encoded
 from .store import Store
@@ -99,8 +99,8 @@ class _Durable(Agent):
             await self.store.__aexit__()
             raise
 
-    def _gated(self, transport: Transport) -> Gate:
-        self._gate = Gate(transport, self.store, self._give_up)
+    def _gated(self, transport: Transport) -> Outbox:
+        self._gate = Outbox(transport, self.store, self._give_up)
         return self._gate
 
     async def __aexit__(
@@ -358,7 +358,7 @@ class _Durable(Agent):
             await self._try_again(id)
         known_as = turn.message_id or ""
         self._record(
-            id, Prompted(turn=self._turns[id][0], prompt=raw_blocks(turn.prompt), at=now(), message=known_as)
+            id, TurnBegan(turn=self._turns[id][0], prompt=raw_blocks(turn.prompt), at=now(), message=known_as)
         )
         await self._stored(id)  # before the model sees it
         return await super().answer(turn)
@@ -368,7 +368,7 @@ class _Durable(Agent):
         self._saved[id], _ = await self.store.run(lambda db: db.states(id, db.summary(id).head))
         self._gate.keep(id)
         for line in await self.store.run(lambda db: db.closing(id)):
-            if isinstance(event := event_of(line), Ended):
+            if isinstance(event := event_of(line), TurnEnded):
                 self._record(id, event)
             else:
                 self.client.update(s.SessionNotification(session_id=id, update=Raw(line)))
@@ -402,7 +402,7 @@ class _Durable(Agent):
         with contextlib.suppress(ConnectionClosed):
             if (session := self.sessions.get(id)) and id in self._saved:
                 lost = "; ".join(self._note_state(session)) or None
-            self._record(id, Ended(turn=turn[0], stop_reason=stop_reason, error=error or lost, at=now()))
+            self._record(id, TurnEnded(turn=turn[0], stop_reason=stop_reason, error=error or lost, at=now()))
         if lost:
             log.error("session %s: %s", id, lost)
         return lost

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from .. import codec
 from .. import schema as s
 from ..transcript import UNFINISHED, Compaction, ToolCallEntry, Transcript
-from .lines import OWN, WHOLE, Ended, now, own
+from .lines import OWN, WHOLE, TurnEnded, now, own
 from .records import Damage
 
 INTERRUPTED = "interrupted"  # the reason such a turn stopped
@@ -20,7 +20,7 @@ def closing_lines(turn: str, lines: Iterable[bytes]) -> list[bytes]:
             transcript.apply(update)
     closing = [codec.encode(update) for entry in transcript.entries if (update := _ended(entry)) is not None]
     message = s.AgentMessageChunk(content=s.TextContent(text=WORDS), message_id=f"{turn}-interrupted")
-    return [*closing, codec.encode(message), own(Ended(turn=turn, stop_reason=INTERRUPTED, at=now()))]
+    return [*closing, codec.encode(message), own(TurnEnded(turn=turn, stop_reason=INTERRUPTED, at=now()))]
 
 
 def update_of(line: bytes) -> s.SessionUpdate | None:

@@ -40,7 +40,7 @@ class Opened(Struct, tag_field="event", tag="opened", rename="camel", omit_defau
     at: int = 0
 
 
-class Prompted(Struct, tag_field="event", tag="prompted", rename="camel", omit_defaults=True):
+class TurnBegan(Struct, tag_field="event", tag="prompted", rename="camel", omit_defaults=True):
     """The user said something, and a turn began."""
 
     turn: str
@@ -49,7 +49,7 @@ class Prompted(Struct, tag_field="event", tag="prompted", rename="camel", omit_d
     message: str = ""  # the id the client knows it by, where it has one
 
 
-class Ended(Struct, tag_field="event", tag="ended", rename="camel", omit_defaults=True):
+class TurnEnded(Struct, tag_field="event", tag="ended", rename="camel", omit_defaults=True):
     """A turn was answered: with a reason, or with an error."""
 
     turn: str
@@ -82,7 +82,7 @@ class StateChange(Struct, omit_defaults=True):
     drop: Sequence[str] = ()
 
 
-Event = Opened | Prompted | Ended | Titled | Archived | Chosen
+Event = Opened | TurnBegan | TurnEnded | Titled | Archived | Chosen
 _event = msgspec.json.Decoder(Event)
 _update = msgspec.json.Decoder(s.SessionInfoUpdate | s.CurrentModeUpdate | s.ConfigOptionUpdate)
 
@@ -129,12 +129,14 @@ class Head(Struct, rename="camel", omit_defaults=True):
             case Opened():
                 self.agent, self.cwd = event.agent, event.cwd
                 self.additional_directories, self.created = event.additional_directories, event.at
-            case Prompted():
+            case TurnBegan():
                 self.prompts += 1
                 self.turn, self.since = event.turn, self.last
                 if self.title is None:
                     self.title = first_words(event.prompt)
-            case Ended() if event.turn == self.turn:  # a turn that was given up on ends after the next has begun
+            case TurnEnded() if (
+                event.turn == self.turn
+            ):  # a turn that was given up on ends after the next has begun
                 self.turn = None
             case Titled():
                 self.title, self.is_named = event.title, True

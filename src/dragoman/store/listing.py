@@ -11,13 +11,13 @@ from ..errors import InvalidParams
 from .lines import Head
 
 if TYPE_CHECKING:
-    from .database.database import Summary
+    from .database.database import SessionSummary
 
 PAGE = 100  # sessions in one answer
 _ARCHIVED = {None: (False,), "exclude": (False,), "include": (False, True), "only": (True,)}
 
 
-def page(params: s.ListSessionsRequest, summaries: "Sequence[Summary]") -> s.ListSessionsResponse:
+def page(params: s.ListSessionsRequest, summaries: "Sequence[SessionSummary]") -> s.ListSessionsResponse:
     """The sessions that were asked for, the newest first."""
     wanted = _ARCHIVED.get(params.archived)
     if wanted is None:

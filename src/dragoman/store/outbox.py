@@ -47,7 +47,7 @@ def frame_of(id: bytes, line: bytes) -> bytes:
     return b'%s%s","update":%s}}' % (_USUAL, id, line)
 
 
-class Gate:
+class Outbox:
     """A transport that lets nothing out before it is stored; sessions it was not told of pass by."""
 
     def __init__(self, transport: Transport, store: Store, failed: Callable[[str], None]) -> None:

@@ -7,8 +7,8 @@ from msgspec import Raw
 from .. import codec
 from .. import schema as s
 from .interruption import damage_line
-from .lines import COMMANDS, OWN, Prompted, event_of
-from .outbox import Gate, escaped, frame_of
+from .lines import COMMANDS, OWN, TurnBegan, event_of
+from .outbox import Outbox, escaped, frame_of
 from .records import Damage
 
 _USER = b'{"sessionUpdate":"user_message_chunk"'
@@ -17,7 +17,7 @@ _USER = b'{"sessionUpdate":"user_message_chunk"'
 class Replay:
     """One `session/load`: sends a log as updates and notes what of it could not be read."""
 
-    def __init__(self, session_id: str, gate: Gate, damages: list[str]) -> None:
+    def __init__(self, session_id: str, gate: Outbox, damages: list[str]) -> None:
         self.damages = list(damages)
         self._id = session_id
         self._gate = gate
@@ -41,7 +41,7 @@ class Replay:
         if line.startswith(OWN):
             event = event_of(line)
             said = self._take_said()
-            if isinstance(event, Prompted):
+            if isinstance(event, TurnBegan):
                 self._said = [_chunk(event.message or event.turn, block) for block in event.prompt]
             return said
         if line.startswith(COMMANDS):

@@ -7,7 +7,7 @@ from .. import codec
 from .. import schema as s
 from ..transcript import Compaction, Message, PlanEntries, ToolCallEntry, Transcript, TurnEnd
 from .interruption import damage_line, update_of
-from .lines import Ended, Prompted, event_of
+from .lines import TurnBegan, TurnEnded, event_of
 from .records import Damage
 
 
@@ -16,7 +16,7 @@ def told(parts: "Iterable[list[bytes] | Damage]") -> Iterator[str]:
     transcript = Transcript()
     for part in parts:
         for line in part if isinstance(part, list) else [damage_line(part)]:
-            if isinstance(event_of(line), Prompted):
+            if isinstance(event_of(line), TurnBegan):
                 yield from _paragraphs(transcript)
                 transcript = Transcript()
             _tell(transcript, line)
@@ -29,10 +29,10 @@ def _paragraphs(transcript: Transcript) -> Iterator[str]:
 
 def _tell(transcript: Transcript, line: bytes) -> None:
     match event_of(line):
-        case Prompted(prompt=prompt):
+        case TurnBegan(prompt=prompt):
             blocks: list[Any] = [codec.decode(block, s.ContentBlock) for block in prompt]
             transcript.said(blocks)
-        case Ended(stop_reason=reason, error=error):
+        case TurnEnded(stop_reason=reason, error=error):
             transcript.apply(s.PromptResponse(stop_reason=reason or f"error: {error}"))
         case None:
             if (update := update_of(line)) is not None:

@@ -11,7 +11,7 @@ from .. import schema as s
 from ..errors import InvalidParams
 
 
-class Command:
+class RunningCommand:
     """A child process whose output goes to a nameless file; ended with its whole process group."""
 
     def __init__(self, params: s.CreateTerminalRequest) -> None:

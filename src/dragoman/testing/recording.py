@@ -11,7 +11,7 @@ from .. import schema as s
 from ..client.client import Client, refusal
 from ..errors import InvalidParams, ResourceNotFound
 from ..roles import extension
-from .command import Command
+from .command import RunningCommand
 
 Choice = str | None  # the id of the chosen option; None when the question is left unanswered
 Policy = Literal["allow", "reject", "cancel"] | Callable[[s.RequestPermissionRequest], Choice | Awaitable[Choice]]
@@ -63,7 +63,7 @@ class RecordingClient(Client):
         self.updates: list[s.SessionNotification] = []  # in the order they came
         self.requests: list[Recorded] = []  # the params of every request, likewise
         self.notifications: list[RecordedNotification] = []  # and of every other notification
-        self._commands: dict[str, Command] = {}
+        self._commands: dict[str, RunningCommand] = {}
         self._ids = itertools.count(1)
 
     def capabilities(self) -> s.ClientCapabilities:
@@ -116,7 +116,7 @@ class RecordingClient(Client):
     async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
         self.requests.append(params)
         id = f"terminal-{next(self._ids)}"
-        self._commands[id] = Command(params)
+        self._commands[id] = RunningCommand(params)
         return s.CreateTerminalResponse(terminal_id=id)
 
     async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
@@ -144,7 +144,7 @@ class RecordingClient(Client):
         """The ids of the terminals not yet released."""
         return list(self._commands)
 
-    def _command(self, terminal_id: str) -> Command:
+    def _command(self, terminal_id: str) -> RunningCommand:
         try:
             return self._commands[terminal_id]
         except KeyError:

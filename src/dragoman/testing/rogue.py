@@ -190,7 +190,7 @@ class UnknownMethods(Rogue):
         self.end(self._turn)
 
 
-class Batches(Rogue):
+class SendsBatches(Rogue):
     """Sends a batch, which the protocol does not have, and an empty one."""
 
     def prompt(self, request: Message) -> None:
@@ -251,7 +251,7 @@ class LongLine(Rogue):
         super().say(text.ljust(LONG_LINE, "x"))
 
 
-class Noise(Rogue):
+class SendsNoise(Rogue):
     """Writes lines that are no messages between those that are."""
 
     LINES = (
@@ -384,7 +384,7 @@ class Mute(Rogue):
         """Nothing to say."""
 
 
-class Silent(Rogue):
+class NeverAnswers(Rogue):
     """Never answers prompts."""
 
     def prompt(self, request: Message) -> None:
@@ -445,12 +445,12 @@ BEHAVIOURS: dict[str, type[Rogue]] = {
     "string-ids": StringIds,
     "null-results": NullResults,
     "unknown-methods": UnknownMethods,
-    "batches": Batches,
+    "batches": SendsBatches,
     "unknown-stop-reason": UnknownStopReason,
     "wrong-result": WrongResult,
     "mangled-answers": MangledAnswers,
     "long-line": LongLine,
-    "noise": Noise,
+    "noise": SendsNoise,
     "bad-json": BadJson,
     "deaf": Deaf,
     "carriage-returns": CarriageReturns,
@@ -462,7 +462,7 @@ BEHAVIOURS: dict[str, type[Rogue]] = {
     "forking": Forking,
     "stillborn": Stillborn,
     "mute": Mute,
-    "silent": Silent,
+    "silent": NeverAnswers,
     "loud-stderr": LoudStderr,
     "closed-stdout": ClosedStdout,
     "crash-at-byte": CrashAtByte,

@@ -21,7 +21,7 @@ from .script import VERBS
 REMEMBERED = 10_000  # updates of a session, the latest
 
 
-class Kept(Struct):
+class RememberedSession(Struct):
     """A session as it is remembered, open or not."""
 
     session: AgentSession
@@ -117,7 +117,7 @@ class Testy(WithProviders):
 
     def __init__(self, client: RemoteClient) -> None:
         super().__init__(_Overheard(client.wire, self._remember))
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, RememberedSession] = {}
         self._clock = 0
         self._user: str | None = None
 
@@ -146,7 +146,7 @@ class Testy(WithProviders):
             before.session, before.archived = session, False
         else:
             self._clock += 1
-            self._kept[session.id] = Kept(session, deque(maxlen=REMEMBERED), self._clock)
+            self._kept[session.id] = RememberedSession(session, deque(maxlen=REMEMBERED), self._clock)
 
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
         history = list(self._known(params.session_id).history)
@@ -265,7 +265,7 @@ class Testy(WithProviders):
         RemoteClient.update(self.client, s.SessionNotification(session_id=session.id, update=update))
         await self.client.room()
 
-    def _known(self, session_id: str) -> Kept:
+    def _known(self, session_id: str) -> RememberedSession:
         if kept := self._kept.get(session_id):
             return kept
         raise ResourceNotFound("Session not found", {"sessionId": session_id})

@@ -10,7 +10,7 @@ from ..foundation.programs import beside_python, find_program
 from ..host.processes import Launch
 
 
-class Start(Struct, frozen=True):
+class EditorStart(Struct, frozen=True):
     """An agent as an editor starts it: by a full path, for editors have a PATH of their own."""
 
     name: str
@@ -31,25 +31,25 @@ def configuration(editor: str, agent: Launch) -> tuple[str, str]:
     return where, write(_start(agent))
 
 
-def _start(agent: Launch) -> Start:
+def _start(agent: Launch) -> EditorStart:
     own = beside_python("dragoman") if agent.command == "dragoman" else None
     if own:
         argv = [own, *agent.args]
     else:
         argv = agent.argv
         argv[0] = find_program(argv[0]) or argv[0]
-    return Start(agent.name, agent.title or agent.name, argv[0], tuple(argv[1:]), agent.env)
+    return EditorStart(agent.name, agent.title or agent.name, argv[0], tuple(argv[1:]), agent.env)
 
 
-def _zed(start: Start) -> str:
+def _zed(start: EditorStart) -> str:
     return _json({"agent_servers": {start.title: {"type": "custom", **start.entry}}})
 
 
-def _jetbrains(start: Start) -> str:
+def _jetbrains(start: EditorStart) -> str:
     return _json({"agent_servers": {start.title: start.entry}})
 
 
-def _vscode(start: Start) -> str:
+def _vscode(start: EditorStart) -> str:
     return _json({"acp.agents": {start.title: start.entry}})
 
 
@@ -57,7 +57,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _neovim(start: Start) -> str:
+def _neovim(start: EditorStart) -> str:
     settings = [f"{name}={value}" for name, value in start.env.items()]
     words = ["env", *settings] if settings else []  # variables of an adapter are something else there
     command = ", ".join(map(_lua, [*words, start.command, *start.args]))
@@ -77,7 +77,7 @@ def _neovim(start: Start) -> str:
 }})"""
 
 
-def _emacs(start: Start) -> str:
+def _emacs(start: EditorStart) -> str:
     words = " ".join(map(_lisp, start.args))
     env = " ".join(_lisp(f"{name}={value}") for name, value in start.env.items())
     return f"""(with-eval-after-load 'agent-shell
@@ -114,7 +114,7 @@ def _quoted(text: str, number: str) -> str:
     )
 
 
-EDITORS: dict[str, tuple[str, Callable[[Start], str]]] = {
+EDITORS: dict[str, tuple[str, Callable[[EditorStart], str]]] = {
     "zed": (
         "Zed: put this into ~/.config/zed/settings.json (zed: open settings file), beside what is there:",
         _zed,

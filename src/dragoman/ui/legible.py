@@ -46,7 +46,7 @@ def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-class Stream:
+class ProseStream:
     """Prose that comes in chunks: what is shown does not depend on where they were cut, as far as can be."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Stream:
         return legible(held)
 
 
-class Lines:
+class CommandLines:
     """What a command prints, line by line and without its colours; of a line it wrote over, the last state."""
 
     def __init__(self) -> None:

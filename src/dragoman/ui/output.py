@@ -1,6 +1,6 @@
 """The one way to a terminal: whatever is written passes here, and nothing in it acts on the terminal.
 
-`install` puts an `Output` in the place of stdout and of stderr, so that prints, logs, warnings and tracebacks pass
+`install` puts an `SafeOutput` in the place of stdout and of stderr, so that prints, logs, warnings and tracebacks pass
 it as well.  Control characters, and those that change the order of letters, are written out (`\\u{1b}`).  Only a
 sequence that this process itself has marked reaches the terminal as it is, and nobody else knows the mark.
 """
@@ -18,7 +18,7 @@ _KEPT = frozenset("\n\t\u00a0\u1680\u202f\u205f\u3000\u200c\u200d" + "".join(map
 
 
 def marked(sequence: str) -> str:
-    """A sequence the terminal is to obey, as an `Output` takes it."""
+    """A sequence the terminal is to obey, as an `SafeOutput` takes it."""
     return f"{_MARK}{sequence}{_MARK}"
 
 
@@ -40,7 +40,7 @@ def complaint(message: str) -> str:
     return "\n  ".join([f"dragoman: {legible(first)}", *map(settled_line, further)])
 
 
-class Output(io.TextIOBase):
+class SafeOutput(io.TextIOBase):
     """A stream made safe to read: stderr always, stdout where it leads to a terminal.
 
     A program that reads our stdout gets every character as it was said.
@@ -99,7 +99,7 @@ class Output(io.TextIOBase):
 
 
 class _Buffer(io.RawIOBase):
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: SafeOutput) -> None:
         self._output = output
 
     def writable(self) -> bool:
@@ -113,16 +113,16 @@ class _Buffer(io.RawIOBase):
         self._output.flush()
 
 
-def install() -> tuple[Output, Output]:
-    """Have everything this process writes to stdout and stderr pass an `Output`, from now on; gives the two."""
+def install() -> tuple[SafeOutput, SafeOutput]:
+    """Have everything this process writes to stdout and stderr pass an `SafeOutput`, from now on; gives the two."""
     sys.stdout = cast(TextIO, stdout := _safe(sys.stdout, for_people=False))
     sys.stderr = cast(TextIO, stderr := _safe(sys.stderr, for_people=True))
     return stdout, stderr
 
 
-def _safe(stream: object, *, for_people: bool) -> Output:
-    if isinstance(stream, Output):
+def _safe(stream: object, *, for_people: bool) -> SafeOutput:
+    if isinstance(stream, SafeOutput):
         return stream
-    output = Output(cast(TextIO, stream), for_people=for_people)
+    output = SafeOutput(cast(TextIO, stream), for_people=for_people)
     output.reconfigure(errors="backslashreplace")  # what an encoding lacks is written out
     return output

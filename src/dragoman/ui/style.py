@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
-from .output import Output, marked
+from .output import SafeOutput, marked
 
 CODES = {
     "bold": 1,
@@ -40,8 +40,8 @@ class Style:
 
 
 def is_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream leads to a terminal that understands more than lines, by way of an `Output`."""
-    return isinstance(stream, Output) and stream.isatty() and environ.get("TERM") != "dumb"
+    """Whether a stream leads to a terminal that understands more than lines, by way of an `SafeOutput`."""
+    return isinstance(stream, SafeOutput) and stream.isatty() and environ.get("TERM") != "dumb"
 
 
 def size_of(stream: TextIO) -> tuple[int, int]:

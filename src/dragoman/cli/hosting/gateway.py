@@ -72,11 +72,11 @@ def _complaining(run: Callable[[argparse.Namespace], int | None]) -> Callable[[a
 
 def _order(do: str) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
-        from ...gateway.operations.admin import Order, ask_admin
+        from ...gateway.operations.admin import AdminRequest, ask_admin
         from ...ui.output import install
 
         stdout, _ = install()
-        order = Order(do, getattr(arguments, "session", ""), getattr(arguments, "after", 0))
+        order = AdminRequest(do, getattr(arguments, "session", ""), getattr(arguments, "after", 0))
         for line in ask_admin(_state(arguments), order):
             stdout.write_bytes(line)
             stdout.flush()

@@ -71,17 +71,17 @@ def _expired(arguments: argparse.Namespace, state: Path, limits: Any) -> Iterato
     import msgspec
 
     from ...errors import Error
-    from ...gateway.operations.admin import NotRunning, Order, ask_admin
+    from ...gateway.operations.admin import AdminRequest, GatewayNotRunning, ask_admin
     from ...gateway.operations.offline import expire
 
-    order = Order("expire", retention=limits, principal=arguments.principal, dry_run=arguments.dry_run)
+    order = AdminRequest("expire", retention=limits, principal=arguments.principal, dry_run=arguments.dry_run)
     try:
         for line in ask_admin(state, order):
             said = msgspec.json.decode(line)
             if "error" in said:
                 raise Error(said["error"])
             yield said
-    except NotRunning:
+    except GatewayNotRunning:
         found = expire(state, limits, arguments.principal, is_dry=arguments.dry_run)
         yield from _listed(found, msgspec.to_builtins)
 

@@ -100,8 +100,8 @@ def _order(arguments: argparse.Namespace) -> Any:
     from pathlib import Path
 
     from ...errors import Error
-    from ...gateway.access.quotas import Limits
-    from ...gateway.serving import Order, state_directory
+    from ...gateway.access.quotas import Quotas
+    from ...gateway.serving import ServeOptions, state_directory
     from ...gateway.sessions.session_record import Detached
 
     host, _, port = arguments.listen.rpartition(":")
@@ -118,7 +118,7 @@ def _order(arguments: argparse.Namespace) -> Any:
         raise Error(f"--workspace wants a directory, and {workspace!r} is none")
     if arguments.isolate and "{principal}" not in workspace:
         raise Error("--isolate needs a directory for each person: --workspace '/srv/work/{principal}'")
-    return Order(
+    return ServeOptions(
         agents=dict(_agent(named, arguments, state) for named in arguments.agent or ["coder"]),
         state=state,
         host=host.strip("[]"),
@@ -132,7 +132,7 @@ def _order(arguments: argparse.Namespace) -> Any:
         origins=arguments.origin,
         workspace=workspace,
         mcp_commands=arguments.mcp_command,
-        limits=Limits(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
+        limits=Quotas(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
         detached=Detached(cancel_after=arguments.detached),
         level=arguments.durability,
         drain=arguments.drain,

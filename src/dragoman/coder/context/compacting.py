@@ -7,10 +7,10 @@ from ... import schema as s
 from ...agent.turn import Turn, new_id
 from ...roles import offered
 from ..conversation import Conversation
-from ..model.port import Model, Refused, Request, TooLong, answer_of
+from ..model.port import Model, ModelRefused, ModelRequest, TooLong, answer_of
 from ..model.retrying import Retries
 from . import compaction
-from .history import Asked, Message, size
+from .history import Message, ModelInput, size
 
 
 class Compactor:
@@ -36,7 +36,7 @@ class Compactor:
     async def compact(self, instructions: str) -> None:
         """Put a summary in the place of the conversation; should there be none, forget its older half."""
         talk = self._talk
-        if not any(isinstance(message, Asked) for message in talk.history):
+        if not any(isinstance(message, ModelInput) for message in talk.history):
             return
         report = _Report(self._turn)
         await report.begin()
@@ -44,7 +44,7 @@ class Compactor:
         try:
             try:
                 summary = await self._summary(history, instructions)
-            except (TooLong, Refused):
+            except (TooLong, ModelRefused):
                 summary = await self._summary(compaction.halved(history, window), instructions)
         except asyncio.CancelledError:
             await report.fail("cancelled")
@@ -62,7 +62,7 @@ class Compactor:
         await talk.session.report_usage(talk.used, self._model.window)
 
     async def _summary(self, history: list[Message], instructions: str) -> str:
-        asked = Request(instructions, compaction.question(history), purpose="summary")
+        asked = ModelRequest(instructions, compaction.question(history), purpose="summary")
         answer = await self._retries.run(functools.partial(answer_of, self._model, asked))
         self._talk.spend(answer)
         return answer.reply.text

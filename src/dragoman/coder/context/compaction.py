@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from .history import Asked, Message, Part, Reply, Result, Results, Text
+from .history import Message, ModelInput, ModelReply, Part, Results, TextPart, ToolOutcome
 
 THRESHOLD = 0.8  # of the window, from which on a conversation is made shorter
 RECENT = 6  # messages whose tool output stays
@@ -34,24 +34,24 @@ def pruned(history: Sequence[Message]) -> list[Message]:
     ]
 
 
-def _cut(result: Result) -> Result:
-    letters = sum(len(part.text) if isinstance(part, Text) else MOST_LETTERS + 1 for part in result.parts)
+def _cut(result: ToolOutcome) -> ToolOutcome:
+    letters = sum(len(part.text) if isinstance(part, TextPart) else MOST_LETTERS + 1 for part in result.parts)
     if letters <= MOST_LETTERS + len(LEFT_OUT):
         return result
-    return replace(result, parts=(Text(f"{_words(result.parts)[:MOST_LETTERS]}\n{LEFT_OUT}"),))
+    return replace(result, parts=(TextPart(f"{_words(result.parts)[:MOST_LETTERS]}\n{LEFT_OUT}"),))
 
 
 def question(history: Sequence[Message]) -> list[Message]:
     """What the model is asked for a summary: the conversation told in one message, which no provider refuses."""
     told = "\n\n".join(line for message in pruned(history) for line in _told(message))
-    return [Asked((Text(f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"),))]
+    return [ModelInput((TextPart(f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"),))]
 
 
 def _told(message: Message) -> Iterator[str]:
     match message:
-        case Asked():
+        case ModelInput():
             yield f"User: {_words(message.told)}"
-        case Reply(text=text, calls=calls):
+        case ModelReply(text=text, calls=calls):
             if text:
                 yield f"You: {text}"
             yield from (f"You called {call.name} with {call.arguments}" for call in calls)
@@ -60,13 +60,13 @@ def _told(message: Message) -> Iterator[str]:
 
 
 def _words(parts: Sequence[Part]) -> str:
-    return "\n".join(part.text if isinstance(part, Text) else f"({part.media_type})" for part in parts)
+    return "\n".join(part.text if isinstance(part, TextPart) else f"({part.media_type})" for part in parts)
 
 
 def halved(history: Sequence[Message], window: int) -> list[Message]:
     """The later half of a history, and of the rest what the user said; for one too long even to be summarised."""
     middle = len(history) // 2
-    later = next((i for i, message in enumerate(history) if i >= middle and isinstance(message, Asked)), None)
+    later = next((i for i, message in enumerate(history) if i >= middle and isinstance(message, ModelInput)), None)
     return [*_said(history[:later], window), *(() if later is None else history[later:])]
 
 
@@ -75,7 +75,7 @@ def summarised(history: Sequence[Message], summary: str, window: int) -> list[Me
     said = _said(history, window)
     heading = f"{HEADING}\n\n{summary}"
     if not said:
-        return [Asked((), heading)]
+        return [ModelInput((), heading)]
     return [replace(said[0], summary=f"{heading}\n\n{SAID}"), *said[1:]]
 
 
@@ -85,16 +85,16 @@ def flattened(history: Sequence[Message]) -> list[Message]:
     return summarised([], told[-MOST_TOLD:], 0)
 
 
-def _said(history: Sequence[Message], window: int) -> list[Asked]:
+def _said(history: Sequence[Message], window: int) -> list[ModelInput]:
     """What the user said, word for word; of long messages before the last, the middle may be left out."""
-    asked = [message for message in history if isinstance(message, Asked) and message.parts]
-    earlier = [Asked([_as_words(part) for part in message.parts]) for message in asked[:-1]]
+    asked = [message for message in history if isinstance(message, ModelInput) and message.parts]
+    earlier = [ModelInput([_as_words(part) for part in message.parts]) for message in asked[:-1]]
     room = int(window * LETTERS_EACH * FOR_THE_USER)
     lengths = sorted(len(message.text) for message in earlier)
     if sum(lengths) > room:
         longest = _share(lengths, room)
-        earlier = [Asked([_cut_short(part, longest) for part in message.parts]) for message in earlier]
-    return [*earlier, *(Asked(message.parts) for message in asked[-1:])]
+        earlier = [ModelInput([_cut_short(part, longest) for part in message.parts]) for message in earlier]
+    return [*earlier, *(ModelInput(message.parts) for message in asked[-1:])]
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
@@ -108,11 +108,13 @@ def _share(lengths: Sequence[int], room: int) -> int:
 
 
 def _as_words(part: Part) -> Part:
-    return part if isinstance(part, Text) else Text(f"({part.name or 'something'} of type {part.media_type})")
+    return (
+        part if isinstance(part, TextPart) else TextPart(f"({part.name or 'something'} of type {part.media_type})")
+    )
 
 
 def _cut_short(part: Part, longest: int) -> Part:
-    if not isinstance(part, Text) or len(part.text) <= longest:
+    if not isinstance(part, TextPart) or len(part.text) <= longest:
         return part
     half = longest // 2
-    return Text(f"{part.text[:half]}\n[{len(part.text) - 2 * half} characters left out]\n{part.text[-half:]}")
+    return TextPart(f"{part.text[:half]}\n[{len(part.text) - 2 * half} characters left out]\n{part.text[-half:]}")

@@ -14,7 +14,7 @@ Outcome = Literal["success", "failed", "denied", "cancelled"]
 CANCELLED = "Cancelled by the user before it was done."
 
 
-class Text(Struct, frozen=True, tag="text"):
+class TextPart(Struct, frozen=True, tag="text"):
     text: str
 
 
@@ -26,10 +26,10 @@ class Media(Struct, frozen=True, tag="media"):
     name: str = ""
 
 
-Part = Text | Media
+Part = TextPart | Media
 
 
-class Asked(Struct, frozen=True, tag="user"):
+class ModelInput(Struct, frozen=True, tag="user"):
     """Said to the model: by the user, or by the agent on its own account.
 
     `summary` tells of the conversation before it, which is no longer there.
@@ -41,14 +41,14 @@ class Asked(Struct, frozen=True, tag="user"):
     @property
     def told(self) -> Sequence[Part]:
         """All of it as the model is told it."""
-        return [Text(self.summary), *self.parts] if self.summary else self.parts
+        return [TextPart(self.summary), *self.parts] if self.summary else self.parts
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.told if isinstance(part, Text))
+        return "\n".join(part.text for part in self.told if isinstance(part, TextPart))
 
 
-class Call(Struct, frozen=True):
+class ToolUse(Struct, frozen=True):
     """A tool the model wants to have called; `arguments` is the JSON text it wrote, well-formed or not."""
 
     id: str
@@ -56,15 +56,15 @@ class Call(Struct, frozen=True):
     arguments: str
 
 
-class Reply(Struct, frozen=True, tag="model"):
+class ModelReply(Struct, frozen=True, tag="model"):
     """What the model answered.  `original` is the provider's own form of it, for whoever wrote it to read again."""
 
     text: str = ""
-    calls: Sequence[Call] = ()
+    calls: Sequence[ToolUse] = ()
     original: Any = None
 
 
-class Result(Struct, frozen=True):
+class ToolOutcome(Struct, frozen=True):
     """What became of a call."""
 
     id: str
@@ -76,10 +76,10 @@ class Result(Struct, frozen=True):
 class Results(Struct, frozen=True, tag="results"):
     """The results of all calls of the reply before."""
 
-    results: Sequence[Result]
+    results: Sequence[ToolOutcome]
 
 
-Message = Asked | Reply | Results
+Message = ModelInput | ModelReply | Results
 
 
 def repaired(history: Iterable[Message]) -> list[Message]:
@@ -99,13 +99,13 @@ def repaired(history: Iterable[Message]) -> list[Message]:
     return found
 
 
-def _owed(history: Sequence[Message]) -> Sequence[Call]:
-    return history[-1].calls if history and isinstance(history[-1], Reply) else ()
+def _owed(history: Sequence[Message]) -> Sequence[ToolUse]:
+    return history[-1].calls if history and isinstance(history[-1], ModelReply) else ()
 
 
-def _complete(calls: Sequence[Call], results: Sequence[Result]) -> Results:
+def _complete(calls: Sequence[ToolUse], results: Sequence[ToolOutcome]) -> Results:
     known = {result.id: result for result in results}
-    lost = Result("", "", (Text(CANCELLED),), "cancelled")
+    lost = ToolOutcome("", "", (TextPart(CANCELLED),), "cancelled")
     return Results([replace(known.get(call.id, lost), id=call.id, name=call.name) for call in calls])
 
 
@@ -115,13 +115,13 @@ def sound(text: str) -> str:
     return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def sound_reply(reply: Reply) -> Reply:
+def sound_reply(reply: ModelReply) -> ModelReply:
     """A reply that can be sent and stored, whatever the model wrote."""
     try:
         msgspec.json.encode(reply)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
-        calls = [Call(sound(call.id), sound(call.name), sound(call.arguments)) for call in reply.calls]
-        return Reply(sound(reply.text), calls)
+        calls = [ToolUse(sound(call.id), sound(call.name), sound(call.arguments)) for call in reply.calls]
+        return ModelReply(sound(reply.text), calls)
     return reply
 
 
@@ -132,13 +132,13 @@ def size(history: Sequence[Message], instructions: str = "") -> int:
 
 def _letters(message: Message) -> int:
     match message:
-        case Asked():
+        case ModelInput():
             return sum(map(_part_letters, message.told))
-        case Reply(text=text, calls=calls):
+        case ModelReply(text=text, calls=calls):
             return len(text) + sum(len(call.arguments) + len(call.name) for call in calls)
         case Results(results=results):
             return sum(_part_letters(part) for result in results for part in result.parts)
 
 
 def _part_letters(part: Part) -> int:
-    return len(part.text) if isinstance(part, Text) else 6000  # what providers count for a picture, roughly
+    return len(part.text) if isinstance(part, TextPart) else 6000  # what providers count for a picture, roughly

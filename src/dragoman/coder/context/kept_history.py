@@ -14,15 +14,15 @@ from msgspec.structs import replace
 from ..model.media import checked
 from .compaction import flattened
 from .history import (
-    Asked,
-    Call,
     Media,
     Message,
+    ModelInput,
+    ModelReply,
     Part,
-    Reply,
-    Result,
     Results,
-    Text,
+    TextPart,
+    ToolOutcome,
+    ToolUse,
     repaired,
     sound,
     sound_reply,
@@ -57,13 +57,13 @@ class KeptHistory(Sequence[Message]):
 
     def ask(self, parts: Sequence[Part]) -> None:
         """Keep what was said to the model."""
-        self._messages += _admitted([Asked(parts)])
+        self._messages += _admitted([ModelInput(parts)])
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: ModelReply) -> None:
         """Keep what the model answered; an empty answer is not kept, for no provider takes it back."""
         self._messages += _admitted([reply])
 
-    def settle(self, results: Sequence[Result]) -> None:
+    def settle(self, results: Sequence[ToolOutcome]) -> None:
         """Keep what became of the calls in the last answer."""
         self._messages += _admitted([Results(results)])
         self.repair()
@@ -75,7 +75,7 @@ class KeptHistory(Sequence[Message]):
     def replace(self, messages: Sequence[Message]) -> None:
         """Put a shorter history in the place of this one."""
         self._messages = list(messages)
-        self._taken = len(messages) - bool(messages and isinstance(messages[-1], Asked))
+        self._taken = len(messages) - bool(messages and isinstance(messages[-1], ModelInput))
         self._is_proven = False
 
     def prove(self) -> None:
@@ -107,8 +107,8 @@ class KeptHistory(Sequence[Message]):
         """Take out all that is new; false when there is nothing."""
         new = self._messages[self._taken :]
         del self._messages[self._taken :]
-        if any(isinstance(message, Reply | Results) for message in new):
-            self.ask([Text("(What you did after this was taken out of the conversation, for it was refused.)")])
+        if any(isinstance(message, ModelReply | Results) for message in new):
+            self.ask([TextPart("(What you did after this was taken out of the conversation, for it was refused.)")])
         self._is_proven = False
         return bool(new)
 
@@ -117,7 +117,7 @@ class CallIds:
     """Ids for the calls of one answer: unique in its conversation, whatever the model called them."""
 
     def __init__(self, history: Iterable[Message]) -> None:
-        self._taken = {call.id for message in history if isinstance(message, Reply) for call in message.calls}
+        self._taken = {call.id for message in history if isinstance(message, ModelReply) for call in message.calls}
         self._given: dict[str, list[str]] = {}  # ours by the model's, in the order of the calls
 
     def begin(self, id: str) -> str:
@@ -131,14 +131,14 @@ class CallIds:
         """Our id of the last call that the model began under its own."""
         return self._given[id][-1] if id in self._given else None
 
-    def applied(self, reply: Reply) -> Reply:
+    def applied(self, reply: ModelReply) -> ModelReply:
         """An answer whose calls have our ids."""
         waiting = {id: list(ours) for id, ours in self._given.items()}
         ours = [waiting[call.id].pop(0) if waiting.get(call.id) else self.begin(call.id) for call in reply.calls]
         if ours == [call.id for call in reply.calls]:
             return reply
         # The provider's own form has the ids as they were.
-        return Reply(reply.text, [replace(call, id=id) for call, id in zip(reply.calls, ours, strict=True)])
+        return ModelReply(reply.text, [replace(call, id=id) for call, id in zip(reply.calls, ours, strict=True)])
 
     def _fresh(self, id: str) -> str:
         plain = _UNNAMED.sub("", id)[:40] or "call"
@@ -148,10 +148,10 @@ class CallIds:
 def _admitted(messages: Iterable[Message]) -> Iterator[Message]:
     for message in messages:
         match message:
-            case Asked(parts=parts):
+            case ModelInput(parts=parts):
                 kept = _parts(parts)
-                yield replace(message, parts=kept or ([] if message.summary else [Text(EMPTY)]))
-            case Reply():
+                yield replace(message, parts=kept or ([] if message.summary else [TextPart(EMPTY)]))
+            case ModelReply():
                 if (reply := _reply(message)).text or reply.calls:
                     yield reply
             case Results(results=results):
@@ -161,25 +161,25 @@ def _admitted(messages: Iterable[Message]) -> Iterator[Message]:
 def _parts(parts: Sequence[Part]) -> list[Part]:
     media = iter(checked([part for part in parts if isinstance(part, Media)]))
     sized = (next(media) if isinstance(part, Media) else part for part in parts)
-    found = (_text(part) if isinstance(part, Text) else part for part in sized)
+    found = (_text(part) if isinstance(part, TextPart) else part for part in sized)
     return [part for part in found if isinstance(part, Media) or part.text.strip()]
 
 
-def _text(part: Text) -> Text:
+def _text(part: TextPart) -> TextPart:
     text = sound(part.text)
     if len(text) > MAX_TEXT:
         half = MAX_TEXT // 2
         text = f"{text[:half]}\n\n[{len(text) - MAX_TEXT} characters left out]\n\n{text[-half:]}"
-    return part if text == part.text else Text(text)
+    return part if text == part.text else TextPart(text)
 
 
-def _reply(reply: Reply) -> Reply:
+def _reply(reply: ModelReply) -> ModelReply:
     reply = sound_reply(reply)
     text = sound(reply.text) if reply.text.strip() else ""
-    calls = [Call(call.id, _name(call.name), _arguments(call.arguments)) for call in reply.calls]
+    calls = [ToolUse(call.id, _name(call.name), _arguments(call.arguments)) for call in reply.calls]
     if text == reply.text and calls == list(reply.calls):
         return reply
-    return Reply(text, calls)  # without the provider's own form, which has what was changed here
+    return ModelReply(text, calls)  # without the provider's own form, which has what was changed here
 
 
 def _name(name: str) -> str:
@@ -198,7 +198,7 @@ def _arguments(arguments: str) -> str:
 
 def _without_media(message: Message) -> Message:
     match message:
-        case Asked(parts=parts):
+        case ModelInput(parts=parts):
             return replace(message, parts=_words_alone(parts))
         case Results(results=results):
             return Results([replace(result, parts=_words_alone(result.parts)) for result in results])
@@ -207,7 +207,7 @@ def _without_media(message: Message) -> Message:
 
 def _words_alone(parts: Sequence[Part]) -> Sequence[Part]:
     return [
-        Text(f"({part.name or 'Something'} of type {part.media_type} was left out: your provider refused it.)")
+        TextPart(f"({part.name or 'Something'} of type {part.media_type} was left out: your provider refused it.)")
         if isinstance(part, Media)
         else part
         for part in parts
@@ -217,5 +217,5 @@ def _words_alone(parts: Sequence[Part]) -> Sequence[Part]:
 def _without_results(message: Message) -> Message:
     if not isinstance(message, Results):
         return message
-    left_out = (Text("(This result was left out: your provider refused it.)"),)
+    left_out = (TextPart("(This result was left out: your provider refused it.)"),)
     return Results([replace(result, parts=left_out) for result in message.results])

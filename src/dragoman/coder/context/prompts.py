@@ -5,7 +5,7 @@ from urllib.parse import unquote, urlsplit
 
 from ... import schema as s
 from ..model.media import kind_of
-from .history import Media, Part, Text
+from .history import Media, Part, TextPart
 
 
 def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[list[Part], list[str]]:
@@ -16,14 +16,14 @@ def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[l
     for block in prompt:
         match block:
             case s.TextContent(text=text):
-                parts.append(Text(text))
+                parts.append(TextPart(text))
             case s.ResourceLink(uri=uri, name=name):
-                parts.append(Text(f"[@{name}]({_place(uri)})"))
+                parts.append(TextPart(f"[@{name}]({_place(uri)})"))
             case s.ImageContent(mime_type=media, data=data) | s.AudioContent(mime_type=media, data=data):
                 (parts if kind_of(media) in takes else attached).extend(_media(media, data, "", takes, unread))
             case s.EmbeddedResource(resource=s.TextResourceContents(uri=uri, text=text)):
-                parts.append(Text(f"[@{_place(uri).rpartition('/')[2]}]({_place(uri)})"))
-                attached.append(Text(f'<context ref="{_place(uri)}">\n{text}\n</context>'))
+                parts.append(TextPart(f"[@{_place(uri).rpartition('/')[2]}]({_place(uri)})"))
+                attached.append(TextPart(f'<context ref="{_place(uri)}">\n{text}\n</context>'))
             case s.EmbeddedResource(resource=s.BlobResourceContents(uri=uri, blob=blob, mime_type=media)):
                 attached += _media(media or "application/octet-stream", blob, _place(uri), takes, unread)
     return parts + attached, unread
@@ -35,7 +35,7 @@ def _media(media: str, data: str, name: str, takes: frozenset[str], unread: list
         yield Media(media, data, name)
     else:
         unread.append(name or kind)
-        yield Text(f"(Here the user attached {name or 'something'} of type {media}, which you cannot read.)")
+        yield TextPart(f"(Here the user attached {name or 'something'} of type {media}, which you cannot read.)")
 
 
 def _place(uri: str) -> str:

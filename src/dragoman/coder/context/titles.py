@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ..model.port import Request
-from .history import Asked, Message, Reply, Text
+from ..model.port import ModelRequest
+from .history import Message, ModelInput, ModelReply, TextPart
 
 MAX_TITLE = 60
 MAX_QUOTED = 2000  # letters of what either side said that a title is made from
@@ -18,13 +18,13 @@ def from_words(text: str) -> str:
     return words if len(words) <= MAX_TITLE else words[: MAX_TITLE - 1].rstrip() + "…"
 
 
-def question(history: Sequence[Message]) -> Request:
+def question(history: Sequence[Message]) -> ModelRequest:
     """What a model is asked for a title."""
-    asked = next((message.text for message in history if isinstance(message, Asked)), "")
-    answered = next((message.text for message in reversed(history) if isinstance(message, Reply)), "")
+    asked = next((message.text for message in history if isinstance(message, ModelInput)), "")
+    answered = next((message.text for message in reversed(history) if isinstance(message, ModelReply)), "")
     told = f"User: {asked[:MAX_QUOTED]}\n\nYou: {answered[:MAX_QUOTED]}"
     text = f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"
-    return Request("You name conversations.", [Asked((Text(text),))], purpose="title")
+    return ModelRequest("You name conversations.", [ModelInput((TextPart(text),))], purpose="title")
 
 
 def from_answer(text: str) -> str:

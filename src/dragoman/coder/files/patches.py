@@ -15,7 +15,7 @@ BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 UPDATE, ADD = "*** Update File: ", "*** Add File: "
 
 
-class Piece(Struct, frozen=True):
+class PatchHunk(Struct, frozen=True):
     """Lines that stay (" "), go ("-") and come ("+"), behind a line that is named or anywhere."""
 
     behind: str
@@ -34,7 +34,7 @@ class FilePatch(Struct, frozen=True):
     """What becomes of one file; one that is made has no pieces but its text."""
 
     path: str
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[PatchHunk] = ()
     made: str | None = None
 
 
@@ -83,17 +83,17 @@ def _file_patch(head: str, body: Sequence[str]) -> FilePatch:
     raise BadPatch(f"'{head[:80]}' cannot be done by a patch; to move or delete a file, run a command.")
 
 
-def _pieces(body: Sequence[str]) -> Iterator[Piece]:
-    piece = Piece("", [])
+def _pieces(body: Sequence[str]) -> Iterator[PatchHunk]:
+    piece = PatchHunk("", [])
     for line in [*body, "@@"]:
         if line.startswith("@@"):
             if piece.changes:
                 yield piece
-            piece = Piece(line.removeprefix("@@").strip(), [])
+            piece = PatchHunk(line.removeprefix("@@").strip(), [])
         elif line.strip() == END_OF_FILE:
             continue
         elif line[:1] in ("", " ", "-", "+"):
-            piece = Piece(piece.behind, [*piece.lines, (line[:1] or " ", line[1:])])
+            piece = PatchHunk(piece.behind, [*piece.lines, (line[:1] or " ", line[1:])])
         else:
             raise BadPatch(f"'{line[:80]}' begins with none of blank, -, + and @@.")
 
@@ -114,7 +114,7 @@ def patched(text: str, patch: FilePatch) -> str:
     return _joined(lines, usual, has_end=has_end)
 
 
-def _put(piece: Piece, there: Sequence[str], usual: str) -> Iterator[str]:
+def _put(piece: PatchHunk, there: Sequence[str], usual: str) -> Iterator[str]:
     """What a piece makes of lines that are there: those that stay are the file's own, not the patch's."""
     old = iter(there)
     for mark, line in piece.lines:

@@ -20,7 +20,7 @@ MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
 APPLY_EDITS = "_dragoman/fs/apply_edits"  # lent by hosts of our own; the protocol itself removes no files
 
 
-class Unreadable(Error):
+class UnreadableFile(Error):
     """A file cannot be read, or is not text; the words are for the model."""
 
 
@@ -57,7 +57,7 @@ class ProjectFiles:
             # Many clients have no error of its own for what is not there; where we see the same disk, we know.
             if self._is_missing(path):
                 return None
-            raise Unreadable(f"{os.path.basename(path)} cannot be read: {exc.message}") from exc
+            raise UnreadableFile(f"{os.path.basename(path)} cannot be read: {exc.message}") from exc
 
     def _is_missing(self, path: str) -> bool:
         """Whether we see the client's disk, and there is no such file on it."""
@@ -140,7 +140,7 @@ def _methods(offers: s.ClientCapabilities) -> list[str]:
 def _holds(path: str, text: str) -> bool:
     try:
         return read_here(path) == text
-    except Unreadable:
+    except UnreadableFile:
         return False
 
 
@@ -151,18 +151,18 @@ def read_here(path: str) -> str | None:
     try:
         return bytes_here(path).decode()
     except UnicodeDecodeError:
-        raise Unreadable(f"{os.path.basename(path)} is not a text file.") from None
+        raise UnreadableFile(f"{os.path.basename(path)} is not a text file.") from None
 
 
 def bytes_here(path: str) -> bytes:
     """The bytes of a file of this machine."""
     if not os.path.isfile(path):
-        raise Unreadable(f"{path} is not a file." if os.path.exists(path) else f"There is no file {path}.")
+        raise UnreadableFile(f"{path} is not a file." if os.path.exists(path) else f"There is no file {path}.")
     try:
         return plain_content(path, MAX_FILE)
     except OSError as exc:
         if exc.errno == errno.EFBIG:
-            raise Unreadable(
+            raise UnreadableFile(
                 f"{os.path.basename(path)} is larger than {MAX_FILE // 2**20} MiB; search in it instead."
             ) from exc
-        raise Unreadable(f"{path} cannot be read: {exc.strerror}.") from exc
+        raise UnreadableFile(f"{path} cannot be read: {exc.strerror}.") from exc

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ... import schema as s
 from ...agent.turn import Turn
 from ..workplace import Workplace
-from .project_files import Unreadable
+from .project_files import UnreadableFile
 
 MOST = 20  # findings the model is told
 PATIENCE = 30.0  # seconds for all checks together
@@ -33,7 +33,7 @@ async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str
 
     sources = []
     for path in paths:
-        with contextlib.suppress(Unreadable):
+        with contextlib.suppress(UnreadableFile):
             if (text := await place.text(turn, path)) is not None:
                 sources.append(Source(path=place.shown(path), text=text, size=len(text)))
     commands = Commands()

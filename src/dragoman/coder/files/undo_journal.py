@@ -24,7 +24,7 @@ MOST_TURNS = 20
 MOST_LETTERS = 16 * 1024 * 1024  # of all kept texts together
 
 
-class Entry(Struct, frozen=True):
+class UndoEntry(Struct, frozen=True):
     """One edit, or several of one file in a row with nobody else's between them; None is no file."""
 
     path: str  # where the file really is
@@ -42,7 +42,7 @@ class Entry(Struct, frozen=True):
         return text is not None and (text == self.after or digest(text) == self.midway)
 
 
-class Change(Struct, frozen=True):
+class UndoChange(Struct, frozen=True):
     """A file before and after several edits; None is no file."""
 
     before: str | None
@@ -77,7 +77,7 @@ class UndoJournal:
             entry = replace(last, named=path, after=after, midway=digest(before))
         else:
             number, self._next = self._next, self._next + 1
-            entry = Entry(real, path, before, after, self._turn, made=_missing_above(real))
+            entry = UndoEntry(real, path, before, after, self._turn, made=_missing_above(real))
         self._put(number, entry)
         self._forget(number)
         await self._session.save()
@@ -92,7 +92,7 @@ class UndoJournal:
             self._drop(number)
         await self._session.save()
 
-    def last_turn(self) -> list[tuple[int, Entry]]:
+    def last_turn(self) -> list[tuple[int, UndoEntry]]:
         """The edits of the last turn that can be undone, newest first; those that were put off come last."""
         waiting = {n: entry for n, entry in self._entries.items() if not entry.is_put_off} or self._entries
         turn = max((entry.turn for entry in waiting.values()), default=-1)
@@ -108,7 +108,7 @@ class UndoJournal:
         self._session.state[f"{UNDONE}{number}"] = msgspec.to_builtins(entry)
         self._drop(number)
 
-    def last_undone(self) -> list[tuple[int, Entry]]:
+    def last_undone(self) -> list[tuple[int, UndoEntry]]:
         """The edits of the turn that was undone last, oldest first."""
         turn = min((entry.turn for entry in self._undone.values()), default=-1)
         return [(number, entry) for number, entry in sorted(self._undone.items()) if entry.turn == turn]
@@ -122,24 +122,24 @@ class UndoJournal:
         """The entry stays, and other turns are undone first."""
         self._put(number, replace(self._entries[number], is_put_off=True))
 
-    def changes(self) -> Mapping[str, Change]:
+    def changes(self) -> Mapping[str, UndoChange]:
         """Each file as it was before the session's edits and after them."""
-        found: dict[str, Change] = {}
+        found: dict[str, UndoChange] = {}
         for entry in self._entries.values():
             if entry.is_kept:
                 before = found[entry.path].before if entry.path in found else entry.before
-                found[entry.path] = Change(before, entry.after)
+                found[entry.path] = UndoChange(before, entry.after)
         return {path: change for path, change in found.items() if change.before != change.after}
 
     def changed_in_turn(self) -> Sequence[str]:
         """The files this turn has edited so far."""
         return list(dict.fromkeys(entry.named for entry in self._entries.values() if entry.turn == self._turn))
 
-    def _last_of(self, path: str) -> tuple[int, Entry | None]:
+    def _last_of(self, path: str) -> tuple[int, UndoEntry | None]:
         found = ((n, entry) for n, entry in reversed(self._entries.items()) if entry.path == path)
         return next(found, (-1, None))
 
-    def _put(self, number: int, entry: Entry) -> None:
+    def _put(self, number: int, entry: UndoEntry) -> None:
         self._entries[number] = entry
         self._session.state[f"{KEY}{number}"] = msgspec.to_builtins(entry)
 
@@ -163,11 +163,11 @@ class UndoJournal:
         return sum(len(entry.before or "") + len(entry.after) for entry in self._entries.values())
 
 
-def _stored(state: Mapping[str, Any], prefix: str) -> Iterator[tuple[int, Entry]]:
+def _stored(state: Mapping[str, Any], prefix: str) -> Iterator[tuple[int, UndoEntry]]:
     for key, value in state.items():
         if key.startswith(prefix):
             with contextlib.suppress(ValueError):  # an entry that cannot be read costs no other
-                yield int(key.removeprefix(prefix)), msgspec.convert(value, Entry)
+                yield int(key.removeprefix(prefix)), msgspec.convert(value, UndoEntry)
 
 
 def _missing_above(path: str) -> list[str]:
@@ -178,7 +178,7 @@ def _missing_above(path: str) -> list[str]:
     return missing
 
 
-def patch(path: str, change: Change) -> str:
+def patch(path: str, change: UndoChange) -> str:
     """A change as a unified diff."""
     found = list(hunks(lines_of(change.before or ""), lines_of(change.after), CONTEXT))
     lines = [line for hunk in found for line in (hunk.head, *map(in_patch, hunk.lines))]

@@ -13,7 +13,7 @@ from ...host.operations import FileDelete, FileWrite
 from ..permissions import Cancelled, Rejected
 from ..workplace import Workplace
 from .project_files import canonical, digest
-from .undo_journal import Entry
+from .undo_journal import UndoEntry
 
 NOT_OURS = "somebody else changed it since"
 
@@ -93,13 +93,13 @@ def _note(undone: Undone, name: str, outcome: Outcome) -> None:
         names.append(name)
 
 
-async def _undo(turn: Turn, place: Workplace, entry: Entry) -> Outcome:
+async def _undo(turn: Turn, place: Workplace, entry: UndoEntry) -> Outcome:
     if not entry.is_kept:
         raise NotRestored("its old text was too long to be kept")
     return await _shown(turn, place, entry, "Undo")
 
 
-async def _shown(turn: Turn, place: Workplace, entry: Entry, verb: Literal["Undo", "Redo"]) -> Outcome:
+async def _shown(turn: Turn, place: Workplace, entry: UndoEntry, verb: Literal["Undo", "Redo"]) -> Outcome:
     """Take an edit back or make it again, as a tool call; raises NotRestored."""
     if canonical(entry.path) != entry.path:
         raise NotRestored("its path leads elsewhere now")
@@ -117,7 +117,7 @@ async def _shown(turn: Turn, place: Workplace, entry: Entry, verb: Literal["Undo
             raise NotRestored(words) from exc
 
 
-async def _bring_back(turn: Turn, call: ToolRun, place: Workplace, entry: Entry, path: str) -> Outcome:
+async def _bring_back(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEntry, path: str) -> Outcome:
     now = await place.text(turn, path)
     if now == entry.before:
         return "the same"
@@ -143,7 +143,7 @@ async def _bring_back(turn: Turn, call: ToolRun, place: Workplace, entry: Entry,
     return "restored"
 
 
-async def _make_again(turn: Turn, call: ToolRun, place: Workplace, entry: Entry, path: str) -> Outcome:
+async def _make_again(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEntry, path: str) -> Outcome:
     now = await place.text(turn, path)
     if now == entry.after:
         return "the same"

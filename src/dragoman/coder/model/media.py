@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Sequence
 
-from ..context.history import Media, Part, Text
+from ..context.history import Media, Part, TextPart
 
 MAX_BYTES = 5 * 1024 * 1024  # of one
 MAX_TOTAL = 15 * 1024 * 1024  # of all in one message
@@ -61,7 +61,7 @@ def _checked(part: Media, data: bytes | None) -> Part:
         return Media(real, base64.b64encode(data).decode(), part.name)
     text = _text(data)
     if kind == "document" and text is not None:
-        return Text(f"{part.name or 'A document'}:\n{text}")
+        return TextPart(f"{part.name or 'A document'}:\n{text}")
     quoted = f"; it begins with {text.strip()[:MAX_QUOTED]!r}" if text else ""
     return _unread(part, f"its content is not of this type{quoted}")
 
@@ -74,7 +74,7 @@ def _text(data: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def _unread(part: Media, why: str) -> Text:
-    return Text(
+def _unread(part: Media, why: str) -> TextPart:
+    return TextPart(
         f"({part.name or 'Something'} of type {part.media_type[:MAX_QUOTED]} cannot be shown to you: {why}.)"
     )

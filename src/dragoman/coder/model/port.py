@@ -1,6 +1,6 @@
 """The model port: all that the loop knows of a language model.
 
-A model is asked with a `Request` and answers with events; the last one is `Finished`.  What goes wrong is one of
+A model is asked with a `ModelRequest` and answers with events; the last one is `Finished`.  What goes wrong is one of
 the errors here, which say whether trying again, a shorter history or a key would help.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from ...errors import Error
-from ..context.history import Message, Reply
+from ..context.history import Message, ModelReply
 
 Stop = Literal["end", "length", "refusal"]
 Purpose = Literal["answer", "summary", "title"]
@@ -28,7 +28,7 @@ class ToolSpec(Struct, frozen=True):
     parameters: Mapping[str, Any]  # JSON Schema of an object
 
 
-class Request(Struct, frozen=True):
+class ModelRequest(Struct, frozen=True):
     """What a model is asked, and what for: the user's turn, a summary of it all, a title for it."""
 
     instructions: str
@@ -39,7 +39,7 @@ class Request(Struct, frozen=True):
     may_search_web: bool = False  # where the provider has a search of its own
 
 
-class Tokens(Struct, frozen=True):
+class TokenUsage(Struct, frozen=True):
     """What one request took; `input` includes what came from a cache."""
 
     input: int = 0
@@ -48,8 +48,8 @@ class Tokens(Struct, frozen=True):
     cached_write: int = 0
     thought: int = 0
 
-    def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
 class Said(Struct, frozen=True):
@@ -75,9 +75,9 @@ class CallGrew(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    reply: Reply
+    reply: ModelReply
     stop: Stop = "end"
-    tokens: Tokens = Tokens()
+    tokens: TokenUsage = TokenUsage()
     cost: float | None = None  # in US dollars, where prices are known
 
 
@@ -91,7 +91,7 @@ class Model(Protocol):
     window: int  # tokens of context
     takes: frozenset[str]
 
-    def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
         """Ask; closing the generator hangs up."""
         ...
 
@@ -100,7 +100,7 @@ class Model(Protocol):
         ...
 
 
-async def told(model: Model, request: Request, silence: float = SILENCE) -> AsyncGenerator[Event, None]:
+async def told(model: Model, request: ModelRequest, silence: float = SILENCE) -> AsyncGenerator[Event, None]:
     """A model's events up to the last one; closing the generator hangs up.
 
     Raises Busy when the model hung up before the end, Silent when no event came for `silence` seconds.
@@ -112,7 +112,7 @@ async def told(model: Model, request: Request, silence: float = SILENCE) -> Asyn
                 async with asyncio.timeout(silence):
                     event = await anext(events, None)
             except TimeoutError:
-                raise Silent(model.name, silence) from None
+                raise ModelSilent(model.name, silence) from None
             if event is None:
                 raise hung_up(model.name)
             yield event
@@ -122,7 +122,7 @@ async def told(model: Model, request: Request, silence: float = SILENCE) -> Asyn
         await events.aclose()
 
 
-async def answer_of(model: Model, request: Request) -> Finished:
+async def answer_of(model: Model, request: ModelRequest) -> Finished:
     """All of a model's answer at once; raises as `told` does."""
     async with contextlib.aclosing(told(model, request)) as events:
         async for event in events:
@@ -135,7 +135,7 @@ class ModelError(Error):
     """The model could not be asked, or did not answer."""
 
 
-class Silent(ModelError):
+class ModelSilent(ModelError):
     """The model took the request and says nothing: another try would most likely take as long."""
 
     def __init__(self, name: str, seconds: float) -> None:
@@ -158,7 +158,7 @@ def hung_up(name: str) -> Busy:
     return Busy(f"{name} hung up in the middle of its answer")
 
 
-class Refused(ModelError):
+class ModelRefused(ModelError):
     """The provider refuses the request for what is in it: it would refuse the same request again."""
 
 

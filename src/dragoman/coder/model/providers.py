@@ -23,7 +23,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from ..context.history import Asked, Call, Media, Message, Part, Reply, Result, Text
+from ..context.history import Media, Message, ModelInput, ModelReply, Part, TextPart, ToolOutcome, ToolUse
 from .port import (
     Busy,
     CallGrew,
@@ -32,13 +32,13 @@ from .port import (
     Finished,
     KeyRefused,
     ModelError,
-    Refused,
-    Request,
+    ModelRefused,
+    ModelRequest,
+    ModelSilent,
     Said,
-    Silent,
     Stop,
     Thought,
-    Tokens,
+    TokenUsage,
     TooLong,
     ToolSpec,
     hung_up,
@@ -158,7 +158,7 @@ class ProviderModel:
     async def close(self) -> None:
         await self._model.__aexit__(None, None, None)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
         # A request is read to its end or hung up on, so retries are ours to make and to tell of.
         settings = ModelSettings(timeout=SILENCE, cache=True)
         if "max_retries" not in self._model.unsupported_settings:
@@ -188,14 +188,16 @@ class ProviderModel:
         answer = _joined_answer(pieces)
         yield Finished(_reply(answer), _STOPS.get(answer.finish_reason, "end"), _tokens(answer), _cost(answer))
 
-    def _tools(self, request: Request) -> list[ToolDefinition]:
+    def _tools(self, request: ModelRequest) -> list[ToolDefinition]:
         """The tools as the provider is told of them, each tried by itself; raises Refused with the name of one."""
         tools = [_tool(tool) for tool in request.tools]
         for tool in tools:
             try:
                 self._model.customize_request_parameters(ModelRequestParameters(function_tools=[tool]))
             except Exception as exc:  # whatever a foreign schema does to the library
-                raise Refused(f"the schema of {tool.name} cannot be sent to {self.name}: {_line(exc)}") from exc
+                raise ModelRefused(
+                    f"the schema of {tool.name} cannot be sent to {self.name}: {_line(exc)}"
+                ) from exc
         return tools
 
 
@@ -208,14 +210,14 @@ def _tool(tool: ToolSpec) -> ToolDefinition:
     )
 
 
-def _messages(request: Request) -> Iterator[m.ModelMessage]:
+def _messages(request: ModelRequest) -> Iterator[m.ModelMessage]:
     for message in _joined(request.history):
         match message:
-            case Asked():
+            case ModelInput():
                 yield m.ModelRequest(
                     [m.UserPromptPart(list(map(_content, message.told)))], instructions=request.instructions
                 )
-            case Reply():
+            case ModelReply():
                 yield _response(message)
             case _:
                 returns = [part for result in message.results for part in _returned(result)]
@@ -224,29 +226,29 @@ def _messages(request: Request) -> Iterator[m.ModelMessage]:
 
 def _joined(history: Sequence[Message]) -> Iterator[Message]:
     """The history with what the user said twice in a row as one message: some models take turns strictly."""
-    for together, run in itertools.groupby(history, key=lambda message: isinstance(message, Asked)):
+    for together, run in itertools.groupby(history, key=lambda message: isinstance(message, ModelInput)):
         if together:
-            yield Asked([part for message in run if isinstance(message, Asked) for part in message.told])
+            yield ModelInput([part for message in run if isinstance(message, ModelInput) for part in message.told])
         else:
             yield from run
 
 
 def _content(part: Part) -> "m.UserContent":
-    if isinstance(part, Text):
+    if isinstance(part, TextPart):
         return part.text
     return m.BinaryContent(base64.b64decode(part.data), media_type=part.media_type)
 
 
-def _returned(result: Result) -> Iterator[m.ModelRequestPart]:
+def _returned(result: ToolOutcome) -> Iterator[m.ModelRequestPart]:
     media = [part for part in result.parts if isinstance(part, Media)]
-    text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
+    text = "\n".join(part.text for part in result.parts if isinstance(part, TextPart))
     outcome: Any = _OUTCOMES[result.outcome]
     yield m.ToolReturnPart(result.name, text or "(no output)", result.id, outcome=outcome)
     if media:
         yield m.UserPromptPart([f"What {result.name} gave:", *map(_content, media)])
 
 
-def _response(reply: Reply) -> m.ModelResponse:
+def _response(reply: ModelReply) -> m.ModelResponse:
     if reply.original is not None:
         with contextlib.suppress(ValidationError):  # written by another version: its plain form does
             (found,) = m.ModelMessagesTypeAdapter.validate_python(reply.original)
@@ -298,21 +300,21 @@ def _joined_answer(pieces: Sequence[m.ModelResponse]) -> m.ModelResponse:
     return replace(last, parts=parts, usage=sum((piece.usage for piece in paused), last.usage)) if paused else last
 
 
-def _reply(answer: m.ModelResponse) -> Reply:
+def _reply(answer: m.ModelResponse) -> ModelReply:
     text = "".join(part.content for part in answer.parts if isinstance(part, m.TextPart))
     calls = [
-        Call(
+        ToolUse(
             part.tool_call_id, part.tool_name, part.args if isinstance(part.args, str) else part.args_as_json_str()
         )
         for part in answer.parts
         if isinstance(part, m.ToolCallPart)
     ]
-    return Reply(text, calls, m.ModelMessagesTypeAdapter.dump_python([answer], mode="json"))
+    return ModelReply(text, calls, m.ModelMessagesTypeAdapter.dump_python([answer], mode="json"))
 
 
-def _tokens(answer: m.ModelResponse) -> Tokens:
+def _tokens(answer: m.ModelResponse) -> TokenUsage:
     used = answer.usage
-    return Tokens(
+    return TokenUsage(
         used.input_tokens,
         used.output_tokens,
         used.cache_read_tokens,
@@ -376,20 +378,20 @@ def _failure(name: str, stage: _Stage, exc: failures.ModelAPIError) -> ModelErro
     if status == TOO_LARGE or any(phrase in f"{words} {exc.body}".lower() for phrase in OVERFLOWS):
         return TooLong(f"the conversation is longer than {name} takes: {words}")
     if isinstance(exc, failures.ModelRequestTimeout):
-        return Silent(name, SILENCE)
+        return ModelSilent(name, SILENCE)
     if isinstance(exc, _PASSING) or status in PASSING:
         return Busy(f"{name} is not answering: {words}", exc.retry_after)
     if stage.has_begun and status in (0, OK):  # what it began to say cannot be read on
         return hung_up(name)
     if status in REFUSED:
-        return Refused(f"{name} refused the request: {words}")
+        return ModelRefused(f"{name} refused the request: {words}")
     return ModelError(f"{name} refused the request: {words}")
 
 
 def _unusable(name: str, stage: _Stage, words: str) -> ModelError:
     if stage.has_begun:
         return ModelError(f"{name} answered what cannot be used: {words}")
-    return Refused(f"the request cannot be sent to {name}: {words}")
+    return ModelRefused(f"the request cannot be sent to {name}: {words}")
 
 
 def _why(exc: failures.ModelAPIError) -> str:

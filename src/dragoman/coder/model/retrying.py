@@ -15,7 +15,7 @@ REPEATS = 3  # of the same call, from which on it is not made again
 T = TypeVar("T")
 
 
-class Limits(Struct, frozen=True):
+class TurnLimits(Struct, frozen=True):
     """What a turn may take."""
 
     requests: int = 100  # to the model
@@ -30,7 +30,7 @@ class Limits(Struct, frozen=True):
 class Retries:
     """Tries requests of one turn again."""
 
-    def __init__(self, turn: Turn, limits: Limits) -> None:
+    def __init__(self, turn: Turn, limits: TurnLimits) -> None:
         self._turn = turn
         self._limits = limits
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..context.history import Call, Reply, size
-from .port import CallGrew, CallStarted, Event, Finished, Request, Said, Stop, Thought, Tokens
+from ..context.history import ModelReply, ToolUse, size
+from .port import CallGrew, CallStarted, Event, Finished, ModelRequest, Said, Stop, Thought, TokenUsage
 
 
 class _Call(Struct, frozen=True):
@@ -29,7 +29,7 @@ class _Pause(Struct, frozen=True):
 
 
 Word = str | _Call | _Thought | _Stop | _Pause
-Step = Word | Sequence[Word] | Exception | Callable[[Request], "Step"]
+Step = Word | Sequence[Word] | Exception | Callable[[ModelRequest], "Step"]
 
 
 def call(tool: str, /, **arguments: Any) -> Word:
@@ -77,13 +77,13 @@ class ScriptedModel:
         self.window = window
         self.takes = frozenset(takes)
         self.title = title
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self._steps = iter(steps)
         self._ids = itertools.count(1)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
         if request.purpose == "title":
-            yield Finished(Reply(self.title))
+            yield Finished(ModelReply(self.title))
             return
         self.requests.append(request)
         step = next(self._steps, "The script is over.")
@@ -92,7 +92,7 @@ class ScriptedModel:
         if isinstance(step, Exception):
             raise step
         text = ""
-        calls: list[Call] = []
+        calls: list[ToolUse] = []
         reason: Stop = "end"
         for word in step if isinstance(step, Sequence) and not isinstance(step, str) else [step]:
             match word:
@@ -102,7 +102,7 @@ class ScriptedModel:
                 case _Thought():
                     yield Thought(word.text)
                 case _Call(name=name, arguments=arguments):
-                    made = Call(f"call-{next(self._ids)}", name, arguments)
+                    made = ToolUse(f"call-{next(self._ids)}", name, arguments)
                     calls.append(made)
                     yield CallStarted(made.id, name)
                     yield CallGrew(made.id, arguments)
@@ -110,8 +110,8 @@ class ScriptedModel:
                     reason = word.reason
                 case _Pause():
                     await word.until()
-        tokens = Tokens(input=size(request.history, request.instructions), output=len(text) // 4 + 1)
-        yield Finished(Reply(text, calls), reason, tokens)
+        tokens = TokenUsage(input=size(request.history, request.instructions), output=len(text) // 4 + 1)
+        yield Finished(ModelReply(text, calls), reason, tokens)
 
     async def close(self) -> None:
         """Nothing is held."""

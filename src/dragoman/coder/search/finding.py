@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...errors import Error
 from ...foundation.programs import own_command, own_environment
-from .messages import MOST_FOUND, Hits, Looked, Message, Order, Refused
+from .messages import MOST_FOUND, Hits, Looked, Message, SearchRefused, SearchRequest
 
 PATIENCE = 30.0  # seconds
 PORTION = 256 * 1024  # bytes that are read at once
@@ -40,7 +40,7 @@ class Found(Struct):
                 self.left -= max(1, len(lines))
 
 
-async def sought(order: Order, may_show: MayShow) -> Found:
+async def sought(order: SearchRequest, may_show: MayShow) -> Found:
     """Search; `may_show` is called in a thread and says which files may be shown.
 
     The limit counts what is shown, so that files which may not be shown take nobody's place.
@@ -50,7 +50,7 @@ async def sought(order: Order, may_show: MayShow) -> Found:
         async with asyncio.timeout(PATIENCE), contextlib.aclosing(_heard(order)) as heard:
             async for messages in heard:
                 for message in messages:
-                    if isinstance(message, Refused):
+                    if isinstance(message, SearchRefused):
                         raise Unfit(message.why)
                     if isinstance(message, Looked):
                         found.looked = message
@@ -68,7 +68,7 @@ def _shown(messages: Sequence[Message], may_show: MayShow) -> list[Hits]:
     return [each for each in hits if each.path in allowed]
 
 
-async def _heard(order: Order) -> AsyncGenerator[list[Message]]:
+async def _heard(order: SearchRequest) -> AsyncGenerator[list[Message]]:
     """What the process says, as it comes; it is killed when nobody wants to hear more."""
     process = await asyncio.create_subprocess_exec(
         *own_command("dragoman.coder.search.process"),
@@ -86,7 +86,7 @@ async def _heard(order: Order) -> AsyncGenerator[list[Message]]:
             *lines, rest = (rest + data).split(b"\n")
             messages = [msgspec.json.decode(line, type=Message) for line in lines]
             is_done = any(
-                isinstance(each, Refused) or (isinstance(each, Looked) and each.done) for each in messages
+                isinstance(each, SearchRefused) or (isinstance(each, Looked) and each.done) for each in messages
             )
             yield messages
         await process.wait()  # it has closed its end, so that there is nobody to kill

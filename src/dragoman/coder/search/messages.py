@@ -9,7 +9,7 @@ MOST_FOUND = 500  # lines, or files where only files are wanted
 MOST_NAMES = 3  # of files that were not searched whole
 
 
-class Order(Struct, frozen=True):
+class SearchRequest(Struct, frozen=True):
     """Where to look, which paths fit, and which lines match; without a pattern for lines, the files themselves.
 
     `root` has no links in it.  `top` is a directory at or above it: paths are compared with `glob` from there as
@@ -31,7 +31,7 @@ class Hits(Struct, frozen=True, tag="hits"):
     is_binary: bool = False  # its lines would say nothing
 
 
-class Names(Struct):
+class FileList(Struct):
     """A number of files, the first of them by name."""
 
     count: int = 0
@@ -50,15 +50,15 @@ class Looked(Struct, tag="looked"):
     others: int = 0  # files that do not fit the glob
     ignored: int = 0  # files and directories
     nameless: int = 0  # files and directories whose names are not text
-    cut: Names = msgspec.field(default_factory=Names)  # files of which only the beginning was searched
-    unreadable: Names = msgspec.field(default_factory=Names)  # files and directories
+    cut: FileList = msgspec.field(default_factory=FileList)  # files of which only the beginning was searched
+    unreadable: FileList = msgspec.field(default_factory=FileList)  # files and directories
     done: bool = False
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class SearchRefused(Struct, frozen=True, tag="refused"):
     """Why nothing can be searched for like that."""
 
     why: str
 
 
-Message = Hits | Looked | Refused
+Message = Hits | Looked | SearchRefused

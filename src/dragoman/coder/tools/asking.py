@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from ... import schema as s
-from ..context.history import Part, Text
+from ..context.history import Part, TextPart
 from ..permissions import Cancelled, Denied
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
@@ -18,7 +18,7 @@ APPROVALS = (
 )
 
 
-class Step(Struct, frozen=True):
+class PlanStep(Struct, frozen=True):
     content: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
@@ -31,7 +31,7 @@ class UpdatePlan(Tool):
     name = "update_plan"
     kind = "think"
 
-    steps: Annotated[list[Step], Meta(max_length=50)]
+    steps: Annotated[list[PlanStep], Meta(max_length=50)]
 
     def title(self, place: Workplace) -> str:
         return "Update the plan"
@@ -41,7 +41,7 @@ class UpdatePlan(Tool):
             s.PlanEntry(content=step.content, status=step.status, priority=step.priority) for step in self.steps
         ]
         await work.turn.plan(*entries)
-        return [Text("The user sees the plan.")]
+        return [TextPart("The user sees the plan.")]
 
 
 class AskUser(Tool):
@@ -61,7 +61,7 @@ class AskUser(Tool):
         answer = await work.turn.elicit(self.question, form, tool_call_id=work.call.id)
         if answer is None:
             raise Denied("The user would not answer; go on as you think best, or end.")
-        return [Text(str(answer.get("answer", "")))]
+        return [TextPart(str(answer.get("answer", "")))]
 
 
 class ExitPlan(Tool):
@@ -88,7 +88,7 @@ class ExitPlan(Tool):
         if session.mode != "plan":
             raise Failed("The mode was changed meanwhile.")
         await work.set_mode(permission.option.option_id)
-        return [Text(f"The user approved the plan. Begin; the session is in the mode {session.mode!r} now.")]
+        return [TextPart(f"The user approved the plan. Begin; the session is in the mode {session.mode!r} now.")]
 
 
 class Task(Tool):
@@ -150,4 +150,4 @@ class UseSkill(Tool):
         skill = work.skills.get(self.skill)
         if skill is None:
             raise Failed(f"There is no skill {self.skill!r}; there are: {', '.join(work.skills) or 'none'}.")
-        return [Text(f"{skill.body}\n\n(Files of this skill are in {skill.directory}.)")]
+        return [TextPart(f"{skill.body}\n\n(Files of this skill are in {skill.directory}.)")]

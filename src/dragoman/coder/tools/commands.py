@@ -5,9 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..context.history import Part, Text
+from ..context.history import Part, TextPart
 from ..markdown import fenced
-from ..workplace import Ended, Workplace
+from ..workplace import CommandEnd, Workplace
 from .tool import Failed, Tool, Work, said
 
 USUAL, LONGEST = 120, 1800  # seconds
@@ -33,7 +33,7 @@ class RunCommand(Tool):
         operation = work.place.command(self.command, self.cwd)
         if self.background:
             id = await work.place.start(work.turn, work.call, operation)
-            return [Text(f"It runs as {id}. Read it with command_output, end it with stop_command.")]
+            return [TextPart(f"It runs as {id}. Read it with command_output, end it with stop_command.")]
         ended = await work.place.run(work.turn, work.call, operation, self.timeout)
         await work.call.update(raw_output={"output": ended.output[-MAX_SHOWN:], "exitCode": ended.code})
         if not ended.seen and ended.output.strip():
@@ -41,7 +41,7 @@ class RunCommand(Tool):
         how = _how(ended, self.timeout)
         parts = said(work.place, f"{how}\n{ended.output}".rstrip(), work.call.id)
         if ended.code != 0:
-            raise Failed("\n".join(part.text for part in parts if isinstance(part, Text)), how)
+            raise Failed("\n".join(part.text for part in parts if isinstance(part, TextPart)), how)
         return parts
 
 
@@ -60,7 +60,7 @@ class CommandOutput(Tool):
     async def run(self, work: Work) -> Sequence[Part]:
         printed = await work.place.printed(self.id)
         status = printed.exit_status
-        how = "It still runs." if status is None else _how(Ended("", status.exit_code, status.signal), 0)
+        how = "It still runs." if status is None else _how(CommandEnd("", status.exit_code, status.signal), 0)
         return said(work.place, f"{how}\n{printed.output}".rstrip(), work.call.id)
 
 
@@ -78,10 +78,10 @@ class StopCommand(Tool):
     async def run(self, work: Work) -> Sequence[Part]:
         work.place.gate.must_be_able_to_change()
         await work.place.stop(self.id)
-        return [Text("It is over.")]
+        return [TextPart("It is over.")]
 
 
-def _how(ended: Ended, timeout: int) -> str:
+def _how(ended: CommandEnd, timeout: int) -> str:
     cut = " The beginning of its output is gone." if ended.truncated else ""
     if ended.timed_out:
         return f"It took longer than {timeout} s and was killed.{cut}"

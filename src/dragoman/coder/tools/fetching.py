@@ -67,7 +67,7 @@ async def _in_thread(url: str, local: bool) -> _Page:
     try:
         async with asyncio.timeout(PATIENCE * 2):
             return await asyncio.to_thread(_get, url, local)
-    except (OSError, destinations.Refused, http.client.HTTPException, TimeoutError, ValueError) as exc:
+    except (OSError, destinations.DestinationRefused, http.client.HTTPException, TimeoutError, ValueError) as exc:
         raise Failed(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
 
 

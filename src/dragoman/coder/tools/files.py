@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from ... import schema as s
-from ..context.history import Media, Part, Text
+from ..context.history import Media, Part, TextPart
 from ..files.edits import NoMatch, replaced
 from ..files.lines import lines_of
 from ..files.project_files import digest
@@ -46,7 +46,7 @@ class ReadFile(Tool):
         if media := _media_type(path):
             return await self._picture(work, path, media)
         text = await work.place.read(work.turn, work.call, path)
-        return [Text(_numbered(text, self.offset, self.limit))]
+        return [TextPart(_numbered(text, self.offset, self.limit))]
 
     async def _picture(self, work: Work, path: str, media: str) -> Sequence[Part]:
         kind = "document" if media == "application/pdf" else media.partition("/")[0]
@@ -55,7 +55,7 @@ class ReadFile(Tool):
         data = await work.place.bytes_of(work.turn, work.call, path)
         if len(data) > MAX_MEDIA:
             raise Failed(f"The file has more than {MAX_MEDIA // 2**20} MiB.")
-        return [Text(f"{self.path}:"), Media(media, base64.b64encode(data).decode(), os.path.basename(path))]
+        return [TextPart(f"{self.path}:"), Media(media, base64.b64encode(data).decode(), os.path.basename(path))]
 
 
 def _media_type(path: str) -> str | None:
@@ -125,7 +125,9 @@ class EditFile(Tool):
         await work.call.update(locations=[s.ToolCallLocation(path=path, line=edit.lines[0])])
         await place.write(work.turn, work.call, path, before, edit.text)
         where = ", ".join(map(str, edit.lines))
-        return [Text(f"Edited {place.shown(path)} at line {where}.{' ' + edit.warning if edit.warning else ''}")]
+        return [
+            TextPart(f"Edited {place.shown(path)} at line {where}.{' ' + edit.warning if edit.warning else ''}")
+        ]
 
 
 class WriteFile(Tool):
@@ -149,4 +151,4 @@ class WriteFile(Tool):
         if before and place.seen.get(path) != digest(before):  # of an empty file nothing can be lost
             raise Failed(f"{place.shown(path)} exists and you have not read it as it is now; read it first.")
         await place.write(work.turn, work.call, path, before, self.content)
-        return [Text(f"{'Made' if before is None else 'Replaced'} {place.shown(path)}.")]
+        return [TextPart(f"{'Made' if before is None else 'Replaced'} {place.shown(path)}.")]

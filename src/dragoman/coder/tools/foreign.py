@@ -8,8 +8,8 @@ from typing import Any
 
 from ...host.display import visible
 from ...host.operations import McpTool
-from ...mcp import Content, Failure, Server, ToolInfo
-from ..context.history import Media, Part, Text, sound
+from ...mcp import McpFailure, SessionServer, ToolContent, ToolInfo
+from ..context.history import Media, Part, TextPart, sound
 from ..model.port import ToolSpec
 from ..model.schemas import schema_fault
 from ..toolbox import Foreign
@@ -26,7 +26,7 @@ class McpCall(Tool):
 
     name = "mcp"
 
-    server: Server
+    server: SessionServer
     info: ToolInfo
     arguments: Mapping[str, Any]
 
@@ -39,28 +39,30 @@ class McpCall(Tool):
         await work.call.start()
         try:
             given = await self.server.call(self.info.name, self.arguments)
-        except Failure as exc:
+        except McpFailure as exc:
             raise Failed(str(exc)) from exc
         text = "\n".join(piece.text for piece in given if piece.text)
         media = [part for piece in given if piece.data for part in _media(piece, work.takes)]
         return [*(said(work.place, text, work.call.id) if text or not media else ()), *media]
 
 
-def _media(piece: Content, takes: frozenset[str]) -> list[Part]:
+def _media(piece: ToolContent, takes: frozenset[str]) -> list[Part]:
     """A picture or a sound for the model, if it is one that can be sent again with every request."""
     kind = visible(piece.media_type, limit=MAX_KIND)
     if piece.media_type.partition("/")[0] not in takes:
-        return [Text(f"(something of type {kind}, which you cannot read)")]
+        return [TextPart(f"(something of type {kind}, which you cannot read)")]
     if len(piece.data) > MAX_MEDIA * 4 // 3 + 4:
-        return [Text(f"(something of type {kind} with more than {MAX_MEDIA // 2**20} MiB, too large to be shown)")]
+        return [
+            TextPart(f"(something of type {kind} with more than {MAX_MEDIA // 2**20} MiB, too large to be shown)")
+        ]
     try:
         base64.b64decode(piece.data, validate=True)
     except ValueError:
-        return [Text(f"(something of type {kind} that is broken: it is not base64)")]
+        return [TextPart(f"(something of type {kind} that is broken: it is not base64)")]
     return [Media(piece.media_type, piece.data)]
 
 
-def tools_of(servers: Sequence[Server]) -> tuple[list[Foreign], dict[str, str]]:
+def tools_of(servers: Sequence[SessionServer]) -> tuple[list[Foreign], dict[str, str]]:
     """All tools of all servers, under names that any provider takes; and why some of them cannot be used."""
     found: dict[str, Foreign] = {}
     faults: dict[str, str] = {}
@@ -76,7 +78,7 @@ def tools_of(servers: Sequence[Server]) -> tuple[list[Foreign], dict[str, str]]:
     return list(found.values()), faults
 
 
-def _maker(server: Server, info: ToolInfo) -> Any:
+def _maker(server: SessionServer, info: ToolInfo) -> Any:
     return lambda arguments: McpCall(server, info, arguments)
 
 

@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from ... import schema as s
 from ...errors import RpcError
-from ..context.history import Part, Text
+from ..context.history import Part, TextPart
 from ..files.edits import NoMatch
 from ..files.patches import BadPatch, FilePatch, patched, read_patch
-from ..files.project_files import Unreadable
+from ..files.project_files import UnreadableFile
 from ..permissions import Denied
 from ..workplace import Workplace
 from .files import as_read
@@ -53,11 +53,11 @@ class ApplyPatch(Tool):
         for path, before, after in changes:
             try:
                 await place.write(work.turn, work.call, path, before, after)
-            except (Denied, Unreadable, RpcError) as exc:
+            except (Denied, UnreadableFile, RpcError) as exc:
                 kind = Denied if isinstance(exc, Denied) else Failed
                 raise kind(f"{exc} Patched before: {', '.join(done) or 'nothing'}.") from exc
             done.append(place.shown(path))
-        return [Text(f"Patched {', '.join(done)}.")]
+        return [TextPart(f"Patched {', '.join(done)}.")]
 
 
 def _must_be_different(paths: Sequence[str]) -> None:

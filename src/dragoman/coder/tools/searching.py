@@ -17,7 +17,7 @@ from ...host.permissions.hard_links import Twins
 from ..context.history import Part
 from ..search.finding import PATIENCE, Found, Unfit, sought
 from ..search.lines import MAX_FILE
-from ..search.messages import MOST_FOUND, Looked, Names, Order
+from ..search.messages import MOST_FOUND, FileList, Looked, SearchRequest
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
 
@@ -95,7 +95,9 @@ class _Sought:
             raise Failed(f"{path} lies outside the session's directories and cannot be searched.")
 
     async def found(self, glob: str, pattern: str = "", ignore_case: bool = False) -> Found:
-        order = Order(self._real, os.path.realpath(self._work.place.session.cwd), glob, pattern, ignore_case)
+        order = SearchRequest(
+            self._real, os.path.realpath(self._work.place.session.cwd), glob, pattern, ignore_case
+        )
         twins = Twins(self._work.place.gate.roots)
         async with self._work.place.searches:
             try:
@@ -137,7 +139,7 @@ class _Sought:
             lines.append(f"(Not searched, as their names are not text: {looked.nameless:,}.)")
         return "\n".join(lines)
 
-    def _names(self, names: Names) -> str:
+    def _names(self, names: FileList) -> str:
         """Files by name, those alone that may be shown."""
         allowed = self._may_show(names.first, Twins(self._work.place.gate.roots))
         first = [self.shown(path) for path in names.first if path in allowed]

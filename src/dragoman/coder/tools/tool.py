@@ -10,7 +10,7 @@ from ... import schema as s
 from ...agent.runs import ToolRun
 from ...agent.turn import Turn
 from ...errors import Error
-from ..context.history import Part, Text
+from ..context.history import Part, TextPart
 from ..context.instructions import Skill
 from ..model.port import ToolSpec
 from ..workplace import Workplace
@@ -84,8 +84,10 @@ def spec_of(tool: type[Tool]) -> ToolSpec:
 def said(place: Workplace, text: str, call_id: str) -> list[Part]:
     """A text for the model; of one that is too long the middle goes to a file it can read."""
     if len(text) <= MAX_LETTERS:
-        return [Text(text)]
+        return [TextPart(text)]
     path = place.spill(text, call_id)
     tail = MAX_LETTERS - HEAD
     left_out = len(text) - MAX_LETTERS
-    return [Text(f"{text[:HEAD]}\n\n[{left_out} characters left out; all of it is in {path}]\n\n{text[-tail:]}")]
+    return [
+        TextPart(f"{text[:HEAD]}\n\n[{left_out} characters left out; all of it is in {path}]\n\n{text[-tail:]}")
+    ]

@@ -7,9 +7,9 @@ be made, signals, process ids, stderr by itself, binary files, listings and watc
 from typing import Any
 
 from ..engine.shapes import Pair, margin
-from ..engine.translator import Ask, Flow, Pause, Start
+from ..engine.translator import Ask, Flow, Pause, StartFlow
 from .sessions import DraftSessions
-from .terminals import CREATE, Terminal
+from .terminals import CREATE, DraftTerminal
 
 OURS = "_dragoman/"
 FILES = ("read_binary_file", "write_binary_file", "list_directory", "create_directory", "watch", "unwatch")
@@ -65,16 +65,16 @@ class DraftLending(DraftSessions):
         finally:
             self.creating -= 1
         words = " ".join([said["command"], *(said.get("args") or ())])
-        terminal = self.terminals[result["terminalId"]] = Terminal(session_id, words, is_lent=True)
-        yield Start(self._name_first(result["terminalId"], terminal))
+        terminal = self.terminals[result["terminalId"]] = DraftTerminal(session_id, words, is_lent=True)
+        yield StartFlow(self._name_first(result["terminalId"], terminal))
         return result
 
-    def _name_first(self, id: str, terminal: Terminal) -> Flow:
+    def _name_first(self, id: str, terminal: DraftTerminal) -> Flow:
         """An agent is told of a terminal's output once it has been told the terminal's name."""
         yield Pause(0)
         terminal.is_named = True
         for params in self.early.pop(id, ()):
-            yield Start(self.tell_peer("terminal/output", params))
+            yield StartFlow(self.tell_peer("terminal/output", params))
 
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
         if method == f"{OURS}fs/changed" and self.peer == "agent":

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..engine.memory import made_up_option
-from ..engine.pieces import Piece
+from ..engine.pieces import PieceParams
 from ..engine.shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, margin, text_of
-from ..engine.translator import Ask, Fault, Flow, Pause, Peer, Start, Surroundings, Tell
+from ..engine.translator import Ask, Fault, Flow, Pause, Peer, StartFlow, Surroundings, Tell
 from .content import BLOCKS, attachment_block
 from .terminals import DraftTerminals
 from .updates import config_value
@@ -164,7 +164,7 @@ class DraftSessions(DraftTerminals):
         self._held: dict[str, list[Any]] = {}  # updates of sessions whose opening is not answered yet
         self._history: dict[str, list[Any]] = {}  # the messages of sessions that are being loaded
 
-    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+    def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         return None if self._held or self._history else super().piece_outward(piece, frame)
 
     def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
@@ -198,7 +198,7 @@ class DraftSessions(DraftTerminals):
         if not kept:
             self._lose_definitions(result)
         kept.pop(MADE_UP, None)
-        yield Start(self._announce(id, is_news=not kept))
+        yield StartFlow(self._announce(id, is_news=not kept))
         return {"sessionId": id, "createdAt": self.surroundings.now(), **margin(result), **kept}
 
     def _with_system_prompt(self, said: dict[str, Any], params: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 from ..engine.shapes import Fields, NamedValues, carried, carry, exit_code, margin
-from ..engine.translator import Ask, Fault, Flow, Kept, Pause, Peer, Start, Surroundings
+from ..engine.translator import Ask, Fault, Flow, Pause, Peer, Remembered, StartFlow, Surroundings
 from .updates import DraftUpdates
 
 SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not
@@ -18,7 +18,7 @@ SHOWN = 16 * 1024  # characters kept of a terminal that was released, to be show
 ENV = NamedValues("repeated names")
 
 
-class Terminal:
+class DraftTerminal:
     """One terminal: what is known of its command, and the end of what that printed."""
 
     def __init__(
@@ -73,8 +73,10 @@ class DraftTerminals(DraftUpdates):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.terminals: dict[Any, Terminal] = Kept(MOST)
-        self.early: dict[Any, list[Any]] = Kept(MOST)  # output of terminals whose names the agent does not know yet
+        self.terminals: dict[Any, DraftTerminal] = Remembered(MOST)
+        self.early: dict[Any, list[Any]] = Remembered(
+            MOST
+        )  # output of terminals whose names the agent does not know yet
         self.creating = 0  # terminals that a host is asked for now
         self.most_terminals: int | None = None  # that a client of the dialect runs at once
 
@@ -126,10 +128,10 @@ class DraftTerminals(DraftUpdates):
         result = self.told_by_us((yield Ask("terminal/create", said)))
         id = result["terminalId"]
         words = " ".join([said["command"], *(said.get("args") or ())])
-        self.terminals[id] = Terminal(session_id, words, MOST_ROOM)
-        yield Start(self._push(id))
+        self.terminals[id] = DraftTerminal(session_id, words, MOST_ROOM)
+        yield StartFlow(self._push(id))
         if isinstance(params.get("timeout"), int | float):
-            yield Start(self._kill_after(id, params["timeout"] / 1000))
+            yield StartFlow(self._kill_after(id, params["timeout"] / 1000))
         return result
 
     def _push(self, id: str) -> Flow:
@@ -161,7 +163,7 @@ class DraftTerminals(DraftUpdates):
         if data:
             # Whether it was received is of no consequence, and an agent that does not answer holds up nothing.
             params = {"terminalId": id, "data": data, "stream": "stdout"}
-            yield Start(self.tell_peer("terminal/output", params))
+            yield StartFlow(self.tell_peer("terminal/output", params))
         return bool(data)
 
     def tell_peer(self, method: str, params: Any) -> Flow:
@@ -225,7 +227,7 @@ class DraftTerminals(DraftUpdates):
         self._check_room()
         result = self.told_by_peer((yield Ask("terminal/create", CREATE.outward(params, self), to_peer=True)))
         words = " ".join([params["command"], *(params.get("args") or ())])
-        terminal = Terminal(params["sessionId"], words, ROOM if limit is None else min(limit, MOST_ROOM))
+        terminal = DraftTerminal(params["sessionId"], words, ROOM if limit is None else min(limit, MOST_ROOM))
         early = self.terminals.get(result["terminalId"])  # what it printed may be here before its name
         self.terminals[result["terminalId"]] = terminal
         if early:
@@ -245,7 +247,7 @@ class DraftTerminals(DraftUpdates):
     def take_output(self, params: Any) -> Flow:
         """A client pushes what a command printed."""
         id = params["terminalId"]
-        terminal = self.terminals.get(id) or Terminal()
+        terminal = self.terminals.get(id) or DraftTerminal()
         self.terminals[id] = terminal
         terminal.add(str(params["data"]), params.get("stream"))
         if params.get("stream") == "stderr":
@@ -259,7 +261,7 @@ class DraftTerminals(DraftUpdates):
             raise Fault(-32002, "Resource not found", {"terminalId": params["terminalId"]})
         if terminal.exit is None and not terminal.is_watched:
             terminal.is_watched = True
-            yield Start(self._watch(params["terminalId"]))
+            yield StartFlow(self._watch(params["terminalId"]))
         result = {"output": terminal.output, "truncated": terminal.is_truncated}
         return result if terminal.exit is None else {**result, "exitStatus": terminal.exit}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..engine.codes import Codes
 from ..engine.shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
-from ..engine.translator import Ask, Call, Fault, Flow, Peer, Surroundings, Tell
+from ..engine.translator import Ask, Fault, Flow, MethodRow, Peer, Surroundings, Tell
 from .handshake import GREETING, WELCOME
 from .lending import FILES, LENT, OURS, DraftLending
 from .sessions import CANCEL, DraftSessions, cancelled
@@ -145,27 +145,27 @@ class Draft(DraftLending):
         "output streams": "which of a command's output went to stderr",
     }
     to_agent = {
-        "initialize": Call(GREETING, WELCOME),
-        "authenticate": Call(inward="authenticate_client", outward="authenticate_at_agent"),
-        "session/new": Call(inward="open_for_client", outward="open_at_agent"),
-        "session/load": Call(inward="load_for_client", outward="load_at_agent"),
-        "session/prompt": Call(inward="prompt_for_client", outward="prompt_at_agent"),
-        "session/cancel": Call(Pair(cancelled, CANCEL.outward)),
-        "session/set_mode": Call(inward="set_mode_for_client", outward="set_mode_at_agent"),
-        "session/set_config_option": Call(inward="set_option_for_client", outward="set_option_at_agent"),
-        "draft/terminal_output": Call(name="terminal/output", inward="take_output"),
+        "initialize": MethodRow(GREETING, WELCOME),
+        "authenticate": MethodRow(inward="authenticate_client", outward="authenticate_at_agent"),
+        "session/new": MethodRow(inward="open_for_client", outward="open_at_agent"),
+        "session/load": MethodRow(inward="load_for_client", outward="load_at_agent"),
+        "session/prompt": MethodRow(inward="prompt_for_client", outward="prompt_at_agent"),
+        "session/cancel": MethodRow(Pair(cancelled, CANCEL.outward)),
+        "session/set_mode": MethodRow(inward="set_mode_for_client", outward="set_mode_at_agent"),
+        "session/set_config_option": MethodRow(inward="set_option_for_client", outward="set_option_at_agent"),
+        "draft/terminal_output": MethodRow(name="terminal/output", inward="take_output"),
     }
     to_client = {
-        "session/request_permission": Call(inward="ask_for_agent", outward="ask_client"),
-        "fs/read_text_file": Call(inward="read_for_agent", outward="read_at_client"),
-        "fs/write_text_file": Call(inward="write_for_agent", outward="write_at_client"),
-        "terminal/create": Call(inward="create_for_agent", outward="create_at_client"),
-        "terminal/output": Call(outward="output_at_client"),
-        "terminal/wait_for_exit": Call(inward="wait_for_agent", outward="wait_at_client"),
-        "terminal/kill": Call(inward="kill_for_agent", outward="kill_at_client"),
-        "terminal/release": Call(inward="release_for_agent", outward="release_at_client"),
-        **{f"{OURS}fs/{name}": Call(LENT, name=f"fs/{name}") for name in FILES},
-        "mcp/message": Call(name="_mcp/request", inward="mcp_for_agent", outward="mcp_at_client"),
+        "session/request_permission": MethodRow(inward="ask_for_agent", outward="ask_client"),
+        "fs/read_text_file": MethodRow(inward="read_for_agent", outward="read_at_client"),
+        "fs/write_text_file": MethodRow(inward="write_for_agent", outward="write_at_client"),
+        "terminal/create": MethodRow(inward="create_for_agent", outward="create_at_client"),
+        "terminal/output": MethodRow(outward="output_at_client"),
+        "terminal/wait_for_exit": MethodRow(inward="wait_for_agent", outward="wait_at_client"),
+        "terminal/kill": MethodRow(inward="kill_for_agent", outward="kill_at_client"),
+        "terminal/release": MethodRow(inward="release_for_agent", outward="release_at_client"),
+        **{f"{OURS}fs/{name}": MethodRow(LENT, name=f"fs/{name}") for name in FILES},
+        "mcp/message": MethodRow(name="_mcp/request", inward="mcp_for_agent", outward="mcp_at_client"),
     }
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:

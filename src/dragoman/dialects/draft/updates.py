@@ -5,9 +5,9 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 
 from ..engine.memory import Remembering, SessionMemory
-from ..engine.pieces import Chunk, Kind, Piece, Text, written
+from ..engine.pieces import ChunkFrame, Kind, PieceParams, PieceText, written
 from ..engine.shapes import CARRIED, MADE_UP, Fields, Items, Pair, carried, carry, margin
-from ..engine.translator import Kept, Peer, Surroundings
+from ..engine.translator import Peer, Remembered, Surroundings
 from .content import BLOCK
 from .tools import LOCATION, OUTPUT, STATUS, TOOL_NAMES, kind_of, title_of
 
@@ -53,7 +53,7 @@ class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     timestamp: str | UnsetType = UNSET
 
 
-class StampedPiece(Piece, gc=False):
+class StampedPiece(PieceParams, gc=False):
     """A piece in version 1, and when it was said."""
 
     meta: dict[str, Any] = field(name="_meta")
@@ -75,10 +75,12 @@ class DraftUpdates(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._heard: dict[Any, _Speech] = Kept()  # (session, type of chunk) -> the message the peer is telling
-        self._told: dict[Any, _Speech] = Kept()  # and the one we are
+        self._heard: dict[Any, _Speech] = (
+            Remembered()
+        )  # (session, type of chunk) -> the message the peer is telling
+        self._told: dict[Any, _Speech] = Remembered()  # and the one we are
         self.asked: set[str] = set()  # tool calls that wait for a permission
-        self.denied: dict[str, bool] = Kept()  # and those that were not given it
+        self.denied: dict[str, bool] = Remembered()  # and those that were not given it
 
     def shown_terminal(self, id: Any) -> dict[str, Any]:
         """What is known of a terminal, for whoever shows it."""
@@ -93,13 +95,13 @@ class DraftUpdates(Remembering):
         if speech is None or data.index != speech.index + 1 or (data.final, data.visible) != USUAL[type]:
             return None
         speech.index += 1
-        chunk = Chunk(CHUNKS[type], Text("text", data.content), speech.id)
+        chunk = ChunkFrame(CHUNKS[type], PieceText("text", data.content), speech.id)
         if piece.timestamp is UNSET:
-            return written(Piece(piece.session_id, chunk))
+            return written(PieceParams(piece.session_id, chunk))
         kept = {CARRIED: {self.name: {"timestamp": piece.timestamp}}}
         return written(StampedPiece(piece.session_id, chunk, kept))
 
-    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+    def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         chunk = piece.update
         type = CHUNK_TYPES[chunk.session_update]
         speech = self._speech((piece.session_id, type), None if chunk.message_id is UNSET else chunk.message_id)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .translator import Ask, Flow, Kept, Peer, Surroundings, Translator
+from .translator import Ask, Flow, Peer, Remembered, Surroundings, Translator
 
 MAX_PAGES = 100
 LONGEST_SUBJECT = 4096  # characters kept of what a tool call is about
@@ -44,11 +44,11 @@ class SessionMemory:
             self.options.append(made_up_option(id, value))
 
 
-class Sessions:
+class SessionTable:
     """All sessions of a connection."""
 
     def __init__(self) -> None:
-        self._known: dict[str, SessionMemory] = Kept()
+        self._known: dict[str, SessionMemory] = Remembered()
 
     def __getitem__(self, id: Any) -> SessionMemory:
         return self._known.get(id) or SessionMemory()
@@ -76,7 +76,7 @@ class ToolCalls:
     """What is known of each tool call: its title, its kind, what it is about."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, Any]] = Kept()
+        self._known: dict[str, dict[str, Any]] = Remembered()
 
     def note(self, update: dict[str, Any]) -> dict[str, Any]:
         """Take in what is said of a tool call; gives all that is known of it."""
@@ -128,7 +128,7 @@ class Remembering(Translator):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.sessions, self.tools = Sessions(), ToolCalls()
+        self.sessions, self.tools = SessionTable(), ToolCalls()
 
     def passed(self, method: str, params: Any, result: Any) -> None:
         super().passed(method, params, result)

@@ -5,7 +5,7 @@ from typing import Any
 
 from .pieces import Kind
 from .shapes import SAME, Shape, carry, margin
-from .translator import Kept, Translator
+from .translator import Remembered, Translator
 
 ROLES: dict[str, Kind] = {
     "agent": "agent_message_chunk",
@@ -21,7 +21,7 @@ class WholeMessages:
         self._translator, self._block = translator, block
         self._plain: dict[Any, str] = {role: ROLES[role] for role in plain}  # what a lone chunk is told as
         self._prefix = f"{translator.name}-message-"
-        self._incomplete: dict[Any, list[Any]] = Kept()  # (session, message) -> its blocks so far
+        self._incomplete: dict[Any, list[Any]] = Remembered()  # (session, message) -> its blocks so far
 
     def apart(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         """The chunks of a message."""

@@ -15,22 +15,22 @@ Kind = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk
 Params = TypeVar("Params")
 
 
-class Text(Struct, forbid_unknown_fields=True, gc=False):
+class PieceText(Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["text"]
     text: str
 
 
-class Chunk(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+class ChunkFrame(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     session_update: Kind
-    content: Text
+    content: PieceText
     message_id: str | UnsetType = UNSET
 
 
-class Piece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+class PieceParams(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     """The params of an update that tells a piece, as version 1 has them."""
 
     session_id: str
-    update: Chunk
+    update: ChunkFrame
 
 
 class _Frame(Struct, Generic[Params], forbid_unknown_fields=True, gc=False):
@@ -44,7 +44,7 @@ def reader(params: Any) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(_Frame[params]).decode
 
 
-read = reader(Piece)
+read = reader(PieceParams)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -1,7 +1,7 @@
 """The engine every dialect runs on: calls and their answers matched, tables applied, flows carried on.
 
-Most of a dialect is a table: `Call`s, each with the `Shape` of its params and of its result.  What a table cannot
-say is a *flow*: a generator that yields what it needs (`Ask` somebody, `Tell` somebody, `Pause`, `Start` another)
+Most of a dialect is a table: `MethodRow`s, each with the `Shape` of its params and of its result.  What a table cannot
+say is a *flow*: a generator that yields what it needs (`Ask` somebody, `Tell` somebody, `Pause`, `StartFlow` another)
 and returns the answer to the call it stands for.  So a dialect that lacks a call, or turns one round, is
 written as the story it is, and still waits for nothing.
 """
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from .pieces import Piece, read, reader
+from .pieces import PieceParams, read, reader
 from .shapes import SAME, Shape
 
 Message = dict[str, Any]
@@ -48,7 +48,7 @@ class Surroundings(NamedTuple):
     directory: str = "/"  # where a session is when nobody says
 
 
-class Call(NamedTuple):
+class MethodRow(NamedTuple):
     """One row of a dialect's method table, under its name in version 1."""
 
     params: Shape = SAME
@@ -80,7 +80,7 @@ class Pause(NamedTuple):
     seconds: float
 
 
-class Start(NamedTuple):
+class StartFlow(NamedTuple):
     """Have another flow run beside this one; its answer is nobody's."""
 
     flow: Flow
@@ -107,7 +107,7 @@ class Fault(Exception):
 UNTOLD = (*MALFORMED, Fault)
 
 
-class Kept(dict[Any, Any]):
+class Remembered(dict[Any, Any]):
     """What is remembered of a connection; of too much the oldest is forgotten."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:
@@ -123,7 +123,7 @@ class Kept(dict[Any, Any]):
 class _Open(NamedTuple):
     """A call that waits for its answer."""
 
-    call: Call
+    call: MethodRow
     id: Any  # as whoever asked wrote it
     method: str  # in version 1
     params: Any  # in version 1
@@ -150,9 +150,9 @@ class Translator:
 
     name: ClassVar[str]
     losses: ClassVar[Mapping[str, str]] = {}  # the rows of `report`, and what each of them loses
-    to_agent: ClassVar[Mapping[str, Call]] = {}  # what clients call, by its name in version 1
-    to_client: ClassVar[Mapping[str, Call]] = {}  # what agents call
-    piece: ClassVar[Any] = Piece  # how the peer tells a piece of text
+    to_agent: ClassVar[Mapping[str, MethodRow]] = {}  # what clients call, by its name in version 1
+    to_client: ClassVar[Mapping[str, MethodRow]] = {}  # what agents call
+    piece: ClassVar[Any] = PieceParams  # how the peer tells a piece of text
     takes_batches: ClassVar[bool] = False  # whether several messages may come in one frame
     is_idle = False
 
@@ -252,7 +252,7 @@ class Translator:
         """A piece of text the peer tells, read as `piece`; None for one that takes the long way."""
         return frame
 
-    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+    def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         """A piece of text we tell; None for one that takes the long way."""
         return frame
 
@@ -333,7 +333,9 @@ class Translator:
         else:
             self._translate_call(id, method, name, call, params, from_peer)
 
-    def _translate_call(self, id: Any, method: str, name: str, call: Call, params: Any, from_peer: bool) -> None:
+    def _translate_call(
+        self, id: Any, method: str, name: str, call: MethodRow, params: Any, from_peer: bool
+    ) -> None:
         try:
             shaped = call.params.inward(params, self) if from_peer else call.params.outward(params, self)
         except Fault as fault:
@@ -402,7 +404,7 @@ class Translator:
                 match step:
                     case Tell(message, to_peer):
                         self._send(to_peer, message)
-                    case Start(flow):
+                    case StartFlow(flow):
                         self._carry_on(_Running(flow), None)
                     case Ask():
                         self._ask(running, step)

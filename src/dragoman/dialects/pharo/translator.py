@@ -7,7 +7,7 @@ from msgspec import Struct
 from ..engine.codes import Codes
 from ..engine.memory import Remembering
 from ..engine.messages import ROLES, WholeMessages
-from ..engine.pieces import Chunk, Piece, Text, written
+from ..engine.pieces import ChunkFrame, PieceParams, PieceText, written
 from ..engine.shapes import (
     MADE_UP,
     Empty,
@@ -23,7 +23,7 @@ from ..engine.shapes import (
     margin,
     tool_text,
 )
-from ..engine.translator import Ask, Call, Fault, Flow, Kept, Peer, Surroundings
+from ..engine.translator import Ask, Fault, Flow, MethodRow, Peer, Remembered, Surroundings
 from .content import BLOCK, OTHER, SHAPES
 from .handshake import GREETING, WELCOME
 
@@ -194,15 +194,15 @@ EMPTY = Empty()
 # Pieces of text
 
 
-class Message(Struct, forbid_unknown_fields=True, gc=False):
+class WholeMessage(Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["message"]
     role: Literal["agent", "user"]
-    content: tuple[Text]
+    content: tuple[PieceText]
 
 
 class MessagePiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     session_id: str
-    update: Message
+    update: WholeMessage
 
 
 class Pharo(Remembering):
@@ -231,16 +231,16 @@ class Pharo(Remembering):
         "stop reason max_turn_requests": "that a turn ended by its number of requests: it becomes `max_tokens`",
     }
     to_agent = {
-        "initialize": Call(GREETING, WELCOME),
-        "authenticate": Call(Fields(carried=["credentials"]), EMPTY),
-        "session/new": Call(Fields(shapes={"mcpServers": SERVERS}), SESSION),
-        "session/load": Call(LOAD, LOADED, inward="load"),
-        "session/set_mode": Call(result=EMPTY),
-        "session/set_config_option": Call(
+        "initialize": MethodRow(GREETING, WELCOME),
+        "authenticate": MethodRow(Fields(carried=["credentials"]), EMPTY),
+        "session/new": MethodRow(Fields(shapes={"mcpServers": SERVERS}), SESSION),
+        "session/load": MethodRow(LOAD, LOADED, inward="load"),
+        "session/set_mode": MethodRow(result=EMPTY),
+        "session/set_config_option": MethodRow(
             Pair(_option_inward, _option_outward),
             Pair(_options_set_inward, _options_set_outward),
         ),
-        "session/prompt": Call(
+        "session/prompt": MethodRow(
             Fields(shapes={"prompt": Items(BLOCK)}),
             Fields(
                 shapes={
@@ -250,20 +250,20 @@ class Pharo(Remembering):
         ),
     }
     to_client = {
-        "session/request_permission": Call(
+        "session/request_permission": MethodRow(
             Pair(_question_inward, _question_outward), Pair(_answer_inward, _answer_outward)
         ),
-        "fs/read_text_file": Call(Fields({"startLine": "line", "lineLimit": "limit"})),
-        "fs/write_text_file": Call(result=EMPTY),
-        "terminal/create": Call(
+        "fs/read_text_file": MethodRow(Fields({"startLine": "line", "lineLimit": "limit"})),
+        "fs/write_text_file": MethodRow(result=EMPTY),
+        "terminal/create": MethodRow(
             Fields(shapes={"env": NamedValues("repeated names")}, lost={"outputByteLimit": "output limit"})
         ),
-        "terminal/output": Call(result=Pair(_output_inward, _output_outward)),
-        "terminal/wait_for_exit": Call(
+        "terminal/output": MethodRow(result=Pair(_output_inward, _output_outward)),
+        "terminal/wait_for_exit": MethodRow(
             result=Fields(carried=["output"], given={"signal": None}), inward="wait_for_exit"
         ),
-        "terminal/kill": Call(result=EMPTY),
-        "terminal/release": Call(result=EMPTY),
+        "terminal/kill": MethodRow(result=EMPTY),
+        "terminal/release": MethodRow(result=EMPTY),
     }
 
     piece = MessagePiece
@@ -271,7 +271,7 @@ class Pharo(Remembering):
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         self.modes: list[dict[str, Any]] = []  # what an agent named at initialize
-        self.terminals: dict[Any, dict[str, Any]] = Kept()  # the command of each, and how it ended
+        self.terminals: dict[Any, dict[str, Any]] = Remembered()  # the command of each, and how it ended
         self._messages = WholeMessages(self, BLOCK, plain=("agent", "user"))
 
     def error_inward(self, error: Any) -> Any:
@@ -323,15 +323,17 @@ class Pharo(Remembering):
     def piece_inward(self, piece: MessagePiece, frame: bytes) -> bytes | None:
         message = piece.update
         return written(
-            Piece(piece.session_id, Chunk(ROLES[message.role], message.content[0], self.new_id("message")))
+            PieceParams(
+                piece.session_id, ChunkFrame(ROLES[message.role], message.content[0], self.new_id("message"))
+            )
         )
 
-    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+    def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         chunk = piece.update
         if (role := SPEAKERS.get(chunk.session_update)) is None or not chunk.content.text:
             return None
         self._lose_boundary(chunk.message_id)
-        return written(MessagePiece(piece.session_id, Message("message", role, (chunk.content,))))
+        return written(MessagePiece(piece.session_id, WholeMessage("message", role, (chunk.content,))))
 
     def _lose_boundary(self, message_id: Any) -> None:
         if message_id and not self._messages.is_ours(message_id):

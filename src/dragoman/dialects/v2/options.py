@@ -5,11 +5,11 @@ from typing import Any
 from ..engine.shapes import margin
 from ..engine.translator import Message, Translator
 from .handshake import offered
-from .session_state import Talk
+from .session_state import SessionState
 from .shapes import MODE_OPTION, OPTIONS
 
 
-def options_outward(talk: Talk, t: Translator) -> list[Message]:
+def options_outward(talk: SessionState, t: Translator) -> list[Message]:
     """All options of a session as version 2 has them; modes that no option stands for become one."""
     said: list[Message] = OPTIONS.outward(talk.options, t)
     modes = talk.modes
@@ -23,7 +23,7 @@ def options_outward(talk: Talk, t: Translator) -> list[Message]:
     return said
 
 
-def learn_options(talk: Talk, options: Any, t: Translator) -> None:
+def learn_options(talk: SessionState, options: Any, t: Translator) -> None:
     """Take note of the options of version 2, and of the modes that one of them is."""
     options = options if isinstance(options, list) else []
     mode = next((option for option in options if _is_mode(option)), None)
@@ -41,7 +41,7 @@ def learn_options(talk: Talk, options: Any, t: Translator) -> None:
             talk.modes |= margin(mode)
 
 
-def shown_options(talk: Talk, t: Translator) -> list[Message]:
+def shown_options(talk: SessionState, t: Translator) -> list[Message]:
     """The options a client of version 1 can show."""
     if offered(t.client_offers, "session", "configOptions", "boolean"):
         return talk.options
@@ -51,7 +51,7 @@ def shown_options(talk: Talk, t: Translator) -> list[Message]:
     return shown
 
 
-def changes_inward(talk: Talk, options: Any, meta: Message, t: Translator) -> list[Message]:
+def changes_inward(talk: SessionState, options: Any, meta: Message, t: Translator) -> list[Message]:
     """The updates of version 1 that tell of new options."""
     before, mode = talk.options, (talk.modes or {}).get("currentModeId")
     learn_options(talk, options, t)
@@ -64,7 +64,7 @@ def changes_inward(talk: Talk, options: Any, meta: Message, t: Translator) -> li
     return found
 
 
-def opened_inward(talk: Talk, result: Message, t: Translator) -> Message:
+def opened_inward(talk: SessionState, result: Message, t: Translator) -> Message:
     """The answer to a call that opened a session, for a client of version 1."""
     learn_options(talk, result.get("configOptions"), t)
     said = {name: member for name, member in result.items() if name not in ("configOptions", "availableCommands")}
@@ -75,7 +75,7 @@ def opened_inward(talk: Talk, result: Message, t: Translator) -> Message:
     return said
 
 
-def opened_outward(talk: Talk, result: Message, t: Translator) -> Message:
+def opened_outward(talk: SessionState, result: Message, t: Translator) -> Message:
     """The answer to a call that opened a session, for a client of version 2."""
     talk.modes, talk.options = result.get("modes"), result.get("configOptions") or []
     said = {name: member for name, member in result.items() if name not in ("modes", "configOptions")}

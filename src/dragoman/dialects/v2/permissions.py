@@ -4,14 +4,14 @@ from typing import Any
 
 from ..engine.shapes import Pair, carried, carry
 from ..engine.translator import Fault, Message, Translator
-from .session_state import Talk
+from .session_state import SessionState
 from .shapes import tool_outward
 
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
-def permission_outward(params: Message, talk: Talk, t: Translator) -> Message:
+def permission_outward(params: Message, talk: SessionState, t: Translator) -> Message:
     """A question of version 1, for a client of version 2."""
     plain, kept = carried(params, t)
     if "asked" in kept:

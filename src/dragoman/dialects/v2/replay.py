@@ -5,7 +5,7 @@ piece: without that the pieces would be added to those it has.
 """
 
 from ..engine.translator import Message
-from .session_state import Talk
+from .session_state import SessionState
 from .updates import SPEAKERS
 
 # What is told piece by piece: the member that names it, the update that empties it, and how.
@@ -18,7 +18,7 @@ _EMPTYING: dict[str, tuple[str, str, Message]] = {
 _WHOLE = {whole: (name, emptied) for name, whole, emptied in _EMPTYING.values()}
 
 
-def begun_anew(updates: list[Message], talk: Talk) -> list[Message]:
+def begun_anew(updates: list[Message], talk: SessionState) -> list[Message]:
     """Updates of a history, with what empties each thing before the first piece of it."""
     if talk.begun is None:
         return updates

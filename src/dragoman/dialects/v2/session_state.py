@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..engine.translator import Kept, Message
+from ..engine.translator import Message, Remembered
 
 OURS = "dragoman:"
 MADE_UP_ID = f"{OURS}v2-message-"  # what ids begin with that only version 2 needs
@@ -17,7 +17,7 @@ MAX_SHOWN = 64 * 1024  # characters kept of a terminal's output, the last ones
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Turn:
+class PromptTurn:
     """A prompt on its way, from the request to the reason why the agent stopped."""
 
     __slots__ = (
@@ -32,7 +32,7 @@ class Turn:
         self.taking_back: tuple[bool, Message] = (False, {})  # whom to tell what, should it be taken back
 
 
-class Said:
+class MessageSoFar:
     """What a message holds so far: enough to tell whether a longer one begins with it."""
 
     __slots__ = ("digest", "length")
@@ -47,7 +47,7 @@ class Said:
 
     def rest_of(self, blocks: list[Any]) -> list[Any] | None:
         """The blocks that are new in a message which begins with this one; None if it does not."""
-        seen = Said()
+        seen = MessageSoFar()
         for at, block in enumerate(blocks):
             if seen.length == self.length:
                 return blocks[at:] if seen.digest.digest() == self.digest.digest() else None
@@ -71,7 +71,7 @@ def _is_plain(block: Any) -> bool:
     return isinstance(block, dict) and len(block) == 2 and "type" in block and isinstance(block.get("text"), str)
 
 
-class Terminal:
+class ShownTerminal:
     """A terminal of the agent, as far as it can be shown as text."""
 
     __slots__ = ("command", "ended", "shown", "text")
@@ -111,43 +111,43 @@ class Terminal:
         return bool(self.ended) or len(self.text) >= 2 * self.shown
 
 
-class Talk:
+class SessionState:
     """One session."""
 
     def __init__(self, session_id: str, cwd: str = "/") -> None:
         self.session_id, self.cwd = session_id, cwd
-        self.turns: list[Turn] = []
+        self.turns: list[PromptTurn] = []
         self.options: list[Message] = []  # the config options, as version 1 has them
         self.modes: Message | None = None  # the modes, as version 1 has them
         self.mode_option: str | None = None  # the config option that is the mode, in version 2
         self.voice: tuple[str, str] = ("", "")  # who spoke last, and in which message
-        self.echoes = Kept()  # the ids of messages that only repeat what was sent
-        self.said = Kept()  # message id -> Said
-        self.tools = Kept()  # tool call id -> its content, as version 1 has it
-        self.titles = Kept()  # tool call id -> its title
-        self.terminals = Kept()  # terminal id -> Terminal
+        self.echoes = Remembered()  # the ids of messages that only repeat what was sent
+        self.said = Remembered()  # message id -> Said
+        self.tools = Remembered()  # tool call id -> its content, as version 1 has it
+        self.titles = Remembered()  # tool call id -> its title
+        self.terminals = Remembered()  # terminal id -> Terminal
         self.is_muted = False  # a history comes that nobody asked for
         self.is_whole = False  # what was said is known from the beginning, so that messages can be counted
         self.begun: set[tuple[str, str]] | None = None  # while the history is told: what of it has begun anew
         self._counts: dict[str, int] = {}  # messages of each kind that have no id of their own
-        self._prompts = Kept()  # user messages of a history: the agent's id -> the one they have here
-        self._told = Kept()  # the ids of user messages that the agent told of its own accord
+        self._prompts = Remembered()  # user messages of a history: the agent's id -> the one they have here
+        self._told = Remembered()  # the ids of user messages that the agent told of its own accord
         self.is_open = False  # somebody opened it here
         self.is_busy = False  # the agent is at work
 
-    def said_in(self, message_id: Any) -> Said:
+    def said_in(self, message_id: Any) -> MessageSoFar:
         """What the peer has said of a message so far."""
         said = self.said.get(message_id)
         if said is None:
-            self.said[message_id] = said = Said()
+            self.said[message_id] = said = MessageSoFar()
         return said
 
     def begin_again(self) -> None:
         """The history is told anew."""
-        self.said, self.tools, self.terminals = Kept(), Kept(), Kept()
+        self.said, self.tools, self.terminals = Remembered(), Remembered(), Remembered()
         self.voice = ("", "")
         self.is_whole, self._counts = True, {}
-        self._prompts = Kept()
+        self._prompts = Remembered()
 
     def number(self, kind: str) -> int | None:
         """Which message of a kind comes now: the same whenever the history is told; None if nobody can say."""

@@ -3,17 +3,17 @@
 from typing import Any
 
 from ..engine.shapes import margin
-from ..engine.translator import Ask, Fault, Flow, Message, Pause, Start, Tell
+from ..engine.translator import Ask, Fault, Flow, Message, Pause, StartFlow, Tell
 from .handshake import offered
 from .options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
-from .session_state import Talk
+from .session_state import SessionState
 from .shapes import COMMANDS, MODE_OPTION, OPENING
-from .turns import Turns
+from .turns import PromptCalls
 
 INVALID_PARAMS, NOT_FOUND = -32602, -32002
 
 
-class Sessions(Turns):
+class SessionCalls(PromptCalls):
     """Calls that open, list, close and set up sessions."""
 
     # An agent of ours, a client of version 2
@@ -120,10 +120,10 @@ class Sessions(Turns):
         result = self.told_by_peer((yield Ask(method, params, to_peer=True))) or {}
         talk = self.talk(result.get("sessionId", params.get("sessionId")))
         if result.get("availableCommands"):
-            yield Start(self._announce(talk, result["availableCommands"], is_new=method != "session/resume"))
+            yield StartFlow(self._announce(talk, result["availableCommands"], is_new=method != "session/resume"))
         return opened_inward(talk, result, self)
 
-    def _announce(self, talk: Talk, commands: Any, is_new: bool) -> Flow:
+    def _announce(self, talk: SessionState, commands: Any, is_new: bool) -> Flow:
         if is_new:
             yield Pause(0)  # after the answer: before it the session has no name
         update = {
@@ -159,7 +159,7 @@ class Sessions(Turns):
                 yield Tell({"method": "session/update", "params": {"sessionId": talk.session_id, "update": update}})
         return {"configOptions": shown_options(talk, self), **margin(result)}
 
-    def _choose(self, talk: Talk, chosen: Message) -> Flow:
+    def _choose(self, talk: SessionState, chosen: Message) -> Flow:
         """Set an option of an agent; gives its answer, and the updates that say what has changed."""
         said = {**chosen, "sessionId": talk.session_id}
         result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))

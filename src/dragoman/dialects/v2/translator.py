@@ -9,7 +9,7 @@ lack is seen to here.
 from typing import ClassVar
 
 from ..engine.shapes import Fields
-from ..engine.translator import Ask, Call, Fault, Flow, Message
+from ..engine.translator import Ask, Fault, Flow, Message, MethodRow
 from .handshake import (
     UNKNOWN,
     agent_inward,
@@ -22,7 +22,7 @@ from .handshake import (
     original,
 )
 from .permissions import ELICITATION, OUTCOME, PERMISSION
-from .sessions import Sessions
+from .sessions import SessionCalls
 from .shapes import LOGINS
 
 VERSION = 2
@@ -38,7 +38,7 @@ _OFFERED = {
 }
 
 
-class V2(Sessions):
+class V2(SessionCalls):
     name = "v2"
     takes_batches = True
     losses: ClassVar[dict[str, str]] = {
@@ -55,33 +55,33 @@ class V2(Sessions):
         "session list": "an agent that cannot list sessions lists those of the connection",
         "sse server": "version 2 has no MCP servers over SSE; one is passed on as a kind nobody knows",
     }
-    to_agent: ClassVar[dict[str, Call]] = {
-        "initialize": Call(inward="greeted", outward="greet"),
-        "authenticate": Call(name="auth/login"),
-        "logout": Call(name="auth/logout"),
-        "session/new": Call(inward="opened", outward="open"),
-        "session/resume": Call(inward="resumed", outward="resume"),
-        "session/load": Call(name=_OURS + "session/load", outward="load"),
-        "session/fork": Call(inward="forked", outward="fork"),
-        "session/list": Call(inward="listed"),
-        "session/close": Call(inward="closed", outward="close"),
-        "session/prompt": Call(inward="prompted", outward="prompt"),
-        "session/set_mode": Call(name=_OURS + "session/set_mode", outward="set_mode"),
-        "session/set_config_option": Call(inward="option_set", outward="set_option"),
-        "session/status": Call(result=Fields(carried=("state",))),
-        "_dragoman/tool_call/cancel": Call(name="tool_call/cancel", inward="tool_cancelled"),
-        "_dragoman/terminal/cancel": Call(name="terminal/cancel", inward="terminal_cancelled"),
+    to_agent: ClassVar[dict[str, MethodRow]] = {
+        "initialize": MethodRow(inward="greeted", outward="greet"),
+        "authenticate": MethodRow(name="auth/login"),
+        "logout": MethodRow(name="auth/logout"),
+        "session/new": MethodRow(inward="opened", outward="open"),
+        "session/resume": MethodRow(inward="resumed", outward="resume"),
+        "session/load": MethodRow(name=_OURS + "session/load", outward="load"),
+        "session/fork": MethodRow(inward="forked", outward="fork"),
+        "session/list": MethodRow(inward="listed"),
+        "session/close": MethodRow(inward="closed", outward="close"),
+        "session/prompt": MethodRow(inward="prompted", outward="prompt"),
+        "session/set_mode": MethodRow(name=_OURS + "session/set_mode", outward="set_mode"),
+        "session/set_config_option": MethodRow(inward="option_set", outward="set_option"),
+        "session/status": MethodRow(result=Fields(carried=("state",))),
+        "_dragoman/tool_call/cancel": MethodRow(name="tool_call/cancel", inward="tool_cancelled"),
+        "_dragoman/terminal/cancel": MethodRow(name="terminal/cancel", inward="terminal_cancelled"),
     }
-    to_client: ClassVar[dict[str, Call]] = {
-        "session/request_permission": Call(PERMISSION, OUTCOME, outward="ask_permission"),
-        "elicitation/create": Call(ELICITATION, outward="ask_form"),
-        "fs/read_text_file": Call(name=_OURS + "fs/read_text_file"),
-        "fs/write_text_file": Call(name=_OURS + "fs/write_text_file"),
-        "terminal/create": Call(name=_OURS + "terminal/create"),
-        "terminal/output": Call(name=_OURS + "terminal/output"),
-        "terminal/wait_for_exit": Call(name=_OURS + "terminal/wait_for_exit"),
-        "terminal/kill": Call(name=_OURS + "terminal/kill"),
-        "terminal/release": Call(name=_OURS + "terminal/release"),
+    to_client: ClassVar[dict[str, MethodRow]] = {
+        "session/request_permission": MethodRow(PERMISSION, OUTCOME, outward="ask_permission"),
+        "elicitation/create": MethodRow(ELICITATION, outward="ask_form"),
+        "fs/read_text_file": MethodRow(name=_OURS + "fs/read_text_file"),
+        "fs/write_text_file": MethodRow(name=_OURS + "fs/write_text_file"),
+        "terminal/create": MethodRow(name=_OURS + "terminal/create"),
+        "terminal/output": MethodRow(name=_OURS + "terminal/output"),
+        "terminal/wait_for_exit": MethodRow(name=_OURS + "terminal/wait_for_exit"),
+        "terminal/kill": MethodRow(name=_OURS + "terminal/kill"),
+        "terminal/release": MethodRow(name=_OURS + "terminal/release"),
     }
 
     _is_greeted = False

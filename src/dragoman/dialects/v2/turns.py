@@ -2,13 +2,24 @@
 
 from typing import Any
 
-from ..engine.pieces import Piece
+from ..engine.pieces import PieceParams
 from ..engine.shapes import CARRIED, MESSAGE_ID
-from ..engine.translator import Ask, Fault, Flow, Kept, Message, Peer, Start, Surroundings, Tell, Translator
+from ..engine.translator import (
+    Ask,
+    Fault,
+    Flow,
+    Message,
+    Peer,
+    Remembered,
+    StartFlow,
+    Surroundings,
+    Tell,
+    Translator,
+)
 from .handshake import original, with_original
 from .permissions import CANCELLED, ELICITATION, OUTCOME, permission_outward
 from .replay import begun_anew
-from .session_state import USER, Talk, Turn
+from .session_state import USER, PromptTurn, SessionState
 from .shapes import PROMPT, tool_inward
 from .updates import (
     carrier,
@@ -27,12 +38,12 @@ class Await(Ask):
     """A flow waits until `fulfil` is called for the turn that stands here for the params."""
 
 
-class Question(Ask):
+class UserQuestion(Ask):
     """The user of a client is asked something; `session_id` is the session that waits for it, if one does."""
 
     session_id: str
 
-    def __new__(cls, method: str, params: Message, session_id: str) -> "Question":
+    def __new__(cls, method: str, params: Message, session_id: str) -> "UserQuestion":
         asked = super().__new__(cls, method, params, to_peer=True)
         asked.session_id = session_id
         return asked
@@ -45,23 +56,23 @@ WITHDRAWN = {
 }  # what a question ends as that nobody answers
 
 
-class Turns(Translator):
+class PromptCalls(Translator):
     """Prompts from one version to the other."""
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.talks = Kept()  # session id -> Talk
+        self.talks = Remembered()  # session id -> Talk
         self.is_kindred = False  # the peer has version 1 inside, as we do
-        self._awaiting: dict[Turn, Any] = {}  # the flow that waits for a turn to go on
-        self._turn_of: dict[Any, Turn] = {}  # the turn a flow is about
+        self._awaiting: dict[PromptTurn, Any] = {}  # the flow that waits for a turn to go on
+        self._turn_of: dict[Any, PromptTurn] = {}  # the turn a flow is about
         self._questions: dict[tuple[bool, str], tuple[str, str]] = {}  # the user's: their session and method
         self._last_asked = ""
         self._since = self.surroundings.now()
 
-    def talk(self, session_id: Any) -> Talk:
+    def talk(self, session_id: Any) -> SessionState:
         found = self.talks.get(session_id)
         if found is None:
-            self.talks[session_id] = found = Talk(str(session_id))
+            self.talks[session_id] = found = SessionState(str(session_id))
         return found
 
     def new_id(self, kind: str) -> str:
@@ -75,12 +86,12 @@ class Turns(Translator):
         talk = self.talk(params["sessionId"])
         if not params["prompt"]:
             raise Fault(-32602, "Invalid params: an empty prompt")
-        turn = Turn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
+        turn = PromptTurn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
         talk.turns.append(turn)
         asked = _without_original(params) if original(params) else params
         if not self.is_kindred:
             asked = {**asked, "_meta": {**(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
-        yield Start(self._work(turn, talk, PROMPT.inward(asked, self)))
+        yield StartFlow(self._work(turn, talk, PROMPT.inward(asked, self)))
         turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
         if talk.turns[0] is not turn or not talk.is_open:
             refusal = yield Await("", turn)
@@ -90,13 +101,13 @@ class Turns(Translator):
             yield Tell(message, to_peer=True)
         return {"messageId": turn.message_id}
 
-    def _inserted(self, turn: Turn) -> list[Message]:
+    def _inserted(self, turn: PromptTurn) -> list[Message]:
         turn.is_accepted = True
         self.talk(turn.session_id).voice = ("", "")
         echo = {"sessionUpdate": "user_message", "messageId": turn.message_id, "content": turn.content}
         return [self._state(turn.session_id, {"state": "running"}), _update(turn.session_id, echo)]
 
-    def _work(self, turn: Turn, talk: Talk, params: Message) -> Flow:
+    def _work(self, turn: PromptTurn, talk: SessionState, params: Message) -> Flow:
         """Have our agent answer the prompt, and report how it ended."""
         answer = yield Ask("session/prompt", params)
         refusal = None if turn.is_accepted else _refusal(answer)
@@ -125,28 +136,28 @@ class Turns(Translator):
             params["sessionId"] = talk.session_id
         return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), talk)))
 
-    def _ask_user(self, method: str, params: Message, talk: Talk | None) -> Flow:
+    def _ask_user(self, method: str, params: Message, talk: SessionState | None) -> Flow:
         """Ask the user, and say that the turn waits for them."""
         working = talk is not None and bool(talk.turns)
         if talk is not None and working:
             yield Tell(self._state(talk.session_id, {"state": "requires_action"}), to_peer=True)
-        answer = yield Question(method, params, talk.session_id if talk else "")
+        answer = yield UserQuestion(method, params, talk.session_id if talk else "")
         if talk is not None and working and talk.turns and not self._asked_in(talk):
             yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
         return answer
 
-    def _talk_of(self, request_id: Any) -> Talk | None:
+    def _talk_of(self, request_id: Any) -> SessionState | None:
         """The session of a prompt, by the id its request has at our agent."""
         found = (turn for talk in self.talks.values() for turn in talk.turns)
         asked = (turn for turn in found if turn.taking_back[1].get("params") == {"requestId": request_id})
         return next((self.talk(turn.session_id) for turn in asked), None)
 
-    def _asked_in(self, talk: Talk) -> list[tuple[bool, str]]:
+    def _asked_in(self, talk: SessionState) -> list[tuple[bool, str]]:
         """The questions of a session that the user has not answered yet."""
         asked = self._questions.items()
         return [key for key, (id, _) in asked if id == talk.session_id and key in self._asking]
 
-    def _withdraw(self, talk: Talk) -> None:
+    def _withdraw(self, talk: SessionState) -> None:
         """The client cancelled: it need not answer what it was asked, and our agent waits for an answer."""
         for key in self._asked_in(talk):
             running, (_, method) = self._asking.pop(key), self._questions[key]
@@ -161,7 +172,7 @@ class Turns(Translator):
         said = PROMPT.outward(params, self)
         if said["prompt"] == []:
             said = with_original({**said, "prompt": [{"type": "text", "text": ""}]}, {"prompt": []})
-        turn = Turn(talk.session_id, said["prompt"])
+        turn = PromptTurn(talk.session_id, said["prompt"])
         turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
         talk.turns.append(turn)
         try:
@@ -182,7 +193,7 @@ class Turns(Translator):
         finally:
             talk.turns.remove(turn)
 
-    def _take_state(self, update: Message, talk: Talk) -> list[Message]:
+    def _take_state(self, update: Message, talk: SessionState) -> list[Message]:
         """A change of state: what it means for our prompts, and what version 1 has no word for."""
         state, had_turns = update["state"], bool(talk.turns)
         if state in ("running", "requires_action"):
@@ -195,7 +206,7 @@ class Turns(Translator):
         tells_more = update.get("background") is not None or state not in ("running", "idle", "requires_action")
         return [carrier(update, self)] if on_its_own or tells_more else []
 
-    def _end_turns(self, update: Message, talk: Talk) -> None:
+    def _end_turns(self, update: Message, talk: SessionState) -> None:
         reason = update.get("stopReason")
         accepted = [turn for turn in talk.turns if turn.is_accepted and (turn.has_run or reason is not None)]
         waiting = [turn for turn in talk.turns if not turn.is_accepted and turn.has_run]
@@ -203,7 +214,7 @@ class Turns(Translator):
             turn.outcome = _outcome(update)
             self.fulfil(turn, turn.outcome)
 
-    def end_turns(self, talk: Talk, turns: list[Turn]) -> None:
+    def end_turns(self, talk: SessionState, turns: list[PromptTurn]) -> None:
         """The session is closed: nobody will say any more how the turns it had ended."""
         for turn in turns:
             if turn in talk.turns and turn.outcome is None:
@@ -221,10 +232,10 @@ class Turns(Translator):
 
     # What passes
 
-    def piece_inward(self, piece: Piece, frame: bytes) -> bytes | None:
+    def piece_inward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         return piece_in(piece, self.talk(piece.session_id), frame)
 
-    def piece_outward(self, piece: Piece, frame: bytes) -> bytes | None:
+    def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         talk = self.talk(piece.session_id)
         return None if talk.is_muted or talk.begun is not None else piece_out(piece, talk, self, frame)
 
@@ -254,7 +265,7 @@ class Turns(Translator):
 
     # What the engine lacks: flows that wait for something to happen
 
-    def fulfil(self, turn: Turn, value: Any) -> None:
+    def fulfil(self, turn: PromptTurn, value: Any) -> None:
         """Let the flow that waits for a turn go on."""
         if running := self._awaiting.pop(turn, None):
             self._carry_on(running, value)
@@ -268,7 +279,7 @@ class Turns(Translator):
         self._last_asked = running.asked[1]
         if step.method == "session/prompt" and step.to_peer:
             self._turn_of[running] = self.talk(step.params["sessionId"]).turns[-1]
-        if isinstance(step, Question):
+        if isinstance(step, UserQuestion):
             self._questions = {key: of for key, of in self._questions.items() if key in self._asking}
             self._questions[running.asked] = (step.session_id, step.method)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ..engine.pieces import Piece, written
+from ..engine.pieces import PieceParams, written
 from ..engine.shapes import carried, carry
 from ..engine.translator import Message, Translator
 from .handshake import offered
 from .options import changes_inward, options_outward
-from .session_state import MADE_UP_ID, OURS, PROMPT_ID, USER, Said, Talk, Terminal, flat
+from .session_state import MADE_UP_ID, OURS, PROMPT_ID, USER, MessageSoFar, SessionState, ShownTerminal, flat
 from .shapes import (
     BLOCK,
     COMMANDS,
@@ -31,16 +31,16 @@ from .shapes import (
 
 SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
 
-Turning = Callable[[Message, Talk, Any], list[Message]]
+Turning = Callable[[Message, SessionState, Any], list[Message]]
 
 
-def update_inward(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def update_inward(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     """The updates of version 1 that say what one of version 2 does."""
     turning = INWARD.get(update.get("sessionUpdate", ""))
     return turning(update, talk, t) if turning else [update]
 
 
-def update_outward(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def update_outward(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     """The updates of version 2 that say what one of version 1 does."""
     kind = update.get("sessionUpdate", "")
     if "_meta" in update:
@@ -66,7 +66,7 @@ def carrier(update: Message, t: Translator) -> Message:
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _chunk_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _chunk_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     id, content = update.get("messageId"), update["content"]
     if update["sessionUpdate"] == "user_message_chunk" and _is_echo(talk, id, None):
         return []
@@ -77,7 +77,7 @@ def _chunk_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [heard]
 
 
-def piece_in(piece: Piece, talk: Talk, frame: bytes) -> bytes | None:
+def piece_in(piece: PieceParams, talk: SessionState, frame: bytes) -> bytes | None:
     """As `_chunk_in`, of a piece of text."""
     chunk = piece.update
     id = chunk.message_id
@@ -90,7 +90,7 @@ def piece_in(piece: Piece, talk: Talk, frame: bytes) -> bytes | None:
     return written(piece)
 
 
-def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _message_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     """A whole message: what is new of it, or all of it under another id where it takes back what was said."""
     id, blocks = update["messageId"], update.get("content")
     if update["sessionUpdate"] == "user_message" and _is_echo(talk, id, blocks):
@@ -104,7 +104,7 @@ def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     if rest is None:
         t.lose("message replaced")
         rest, shown_as = blocks, t.new_id("message")
-    said = talk.said[id] = Said()
+    said = talk.said[id] = MessageSoFar()
     for block in blocks:
         said.add(flat(block))
     kind = f"{update['sessionUpdate']}_chunk"
@@ -116,7 +116,7 @@ def _message_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [carry(chunks[0], {"update": update}, t), *(carry(chunk, {"part": True}, t) for chunk in chunks[1:])]
 
 
-def _is_echo(talk: Talk, id: Any, content: Any) -> bool:
+def _is_echo(talk: SessionState, id: Any, content: Any) -> bool:
     """Whether a message of the user only repeats the prompt of a turn that is under way."""
     if id in talk.echoes:
         return True
@@ -128,7 +128,7 @@ def _is_echo(talk: Talk, id: Any, content: Any) -> bool:
     return False
 
 
-def _chunk_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _chunk_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     kind = update["sessionUpdate"]
     update, kept = carried(update, t)
     id = _message_id(kind, update.get("messageId"), talk, t)
@@ -138,7 +138,7 @@ def _chunk_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [{**update, "sessionUpdate": kind, "messageId": id, "content": content}]
 
 
-def piece_out(piece: Piece, talk: Talk, t: Translator, frame: bytes) -> bytes:
+def piece_out(piece: PieceParams, talk: SessionState, t: Translator, frame: bytes) -> bytes:
     """As `_chunk_out`, of a piece of text."""
     chunk = piece.update
     id = _message_id(chunk.session_update, chunk.message_id, talk, t)
@@ -148,7 +148,7 @@ def piece_out(piece: Piece, talk: Talk, t: Translator, frame: bytes) -> bytes:
     return written(piece)
 
 
-def _message_id(kind: str, given: Any, talk: Talk, t: Any) -> str:
+def _message_id(kind: str, given: Any, talk: SessionState, t: Any) -> str:
     """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
     if isinstance(given, str):
         id = talk.user_message_id(given) if kind == USER else given
@@ -160,7 +160,7 @@ def _message_id(kind: str, given: Any, talk: Talk, t: Any) -> str:
     return id
 
 
-def new_message_id(kind: str, talk: Talk, t: Any) -> str:
+def new_message_id(kind: str, talk: SessionState, t: Any) -> str:
     """An id for a message that has none: told again it gets the same, if all before it was counted."""
     number = talk.number(kind)
     if kind == USER and not t.is_kindred:
@@ -171,7 +171,7 @@ def new_message_id(kind: str, talk: Talk, t: Any) -> str:
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tool_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _tool_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     id = update["toolCallId"]
     found = tool_inward(update, t)
     is_new = id not in talk.tools
@@ -188,7 +188,7 @@ def _tool_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [found]
 
 
-def _chunk_of_tool_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _chunk_of_tool_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     """One more item: version 1 has no word for that, and hears all of them again."""
     id = update["toolCallId"]
     more = contents_inward([update["content"]], talk, t)
@@ -199,14 +199,14 @@ def _chunk_of_tool_in(update: Message, talk: Talk, t: Translator) -> list[Messag
     return [carry(said, {"update": update}, t)]
 
 
-def contents_inward(items: list[Any], talk: Talk, t: Any) -> list[Any]:
+def contents_inward(items: list[Any], talk: SessionState, t: Any) -> list[Any]:
     found: list[Any] = []
     for item in items:
         match item.get("type") if isinstance(item, dict) else None:
             case "diff":
                 found += diff_inward(item, t)
             case "terminal" if not t.is_kindred:  # an agent of version 1 has none of its own
-                terminal = talk.terminals.get(item["terminalId"]) or Terminal()
+                terminal = talk.terminals.get(item["terminalId"]) or ShownTerminal()
                 talk.terminals[item["terminalId"]] = terminal
                 found += parts(item, [terminal.content], t)
             case _:
@@ -219,7 +219,7 @@ def _contents_out(items: list[Any], t: Translator) -> list[Any]:
     return said
 
 
-def _tool_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _tool_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     talk.voice = ("", "")
     if update.get("title"):
         talk.titles[update["toolCallId"]] = update["title"]
@@ -229,11 +229,11 @@ def _tool_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
 # ── terminals of the agent ────────────────────────────────────────────────────────────────────────
 
 
-def _terminal_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _terminal_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     id = update["terminalId"]
     terminal = talk.terminals.get(id)
     if terminal is None:
-        talk.terminals[id] = terminal = Terminal()
+        talk.terminals[id] = terminal = ShownTerminal()
     if update["sessionUpdate"] == "terminal_update":
         terminal.update(update)
     else:
@@ -241,7 +241,7 @@ def _terminal_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [carrier(update, t), *(_shown_again(id, terminal, talk, t) if terminal.is_due() else [])]
 
 
-def _shown_again(id: str, terminal: Terminal, talk: Talk, t: Translator) -> list[Message]:
+def _shown_again(id: str, terminal: ShownTerminal, talk: SessionState, t: Translator) -> list[Message]:
     """The tool calls that show a terminal, with what it shows now."""
     found = []
     for tool, content in talk.tools.items():
@@ -262,7 +262,7 @@ def _shown_again(id: str, terminal: Terminal, talk: Talk, t: Translator) -> list
 # ── plans, options, the rest ──────────────────────────────────────────────────────────────────────
 
 
-def _plan_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _plan_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     plan = update["plan"]
     content = PLAN_CONTENT.inward(plan, t)
     if plan.get("planId") == PLAN:
@@ -275,42 +275,42 @@ def _plan_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [carry({"sessionUpdate": "plan", "entries": content["entries"]}, {"update": update}, t)]
 
 
-def _plan_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _plan_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     talk.voice = ("", "")
     plan = PLAN_CONTENT.outward({"type": "items", "planId": PLAN, "entries": update["entries"]}, t)
     return [_without({**update, "sessionUpdate": "plan_update", "plan": plan}, "entries")]
 
 
-def _plan_update_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _plan_update_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     talk.voice = ("", "")
     return [{**update, "plan": PLAN_CONTENT.outward(update["plan"], t)}]
 
 
-def _plan_removed_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _plan_removed_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     if offered(t.client_offers, "plan"):
         return [update]
     return [carry({"sessionUpdate": "plan", "entries": []}, {"update": update}, t)]
 
 
-def _commands_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _commands_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     return [{**update, "availableCommands": COMMANDS.inward(update["availableCommands"], t)}]
 
 
-def _commands_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _commands_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     return [{**update, "availableCommands": COMMANDS.outward(update["availableCommands"], t)}]
 
 
-def _options_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _options_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     meta = {"_meta": update["_meta"]} if "_meta" in update else {}
     return changes_inward(talk, update["configOptions"], meta, t)
 
 
-def _options_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _options_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     talk.options = update["configOptions"]
     return [{**update, "configOptions": options_outward(talk, t)}]
 
 
-def _mode_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _mode_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     mode = update["currentModeId"]
     talk.modes = {"availableModes": [{"id": mode, "name": mode}], **(talk.modes or {}), "currentModeId": mode}
     talk.options = [
@@ -320,21 +320,21 @@ def _mode_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
     return [_without(said, "currentModeId")]
 
 
-def _subagent_in(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _subagent_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     if not offered(t.client_offers, "subagents"):
         t.lose("subagents")
         return [carrier(update, t)]
     return [{**update, "state": STATE.inward(update["state"], t)}] if "state" in update else [update]
 
 
-def _subagent_out(update: Message, talk: Talk, t: Translator) -> list[Message]:
+def _subagent_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     return [{**update, "state": STATE.outward(update["state"], t)}] if "state" in update else [update]
 
 
 def _offered(name: str) -> Turning:
     """An update that a client of version 1 takes only if it said so."""
 
-    def turning(update: Message, talk: Talk, t: Translator) -> list[Message]:
+    def turning(update: Message, talk: SessionState, t: Translator) -> list[Message]:
         if offered(t.client_offers, "session", name):
             return [update]
         t.lose(name)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...transports.remote.server.accepted import Request
-from ...transports.remote.server.answers import Refused
-from .throttle import Damping
+from ...transports.remote.server.accepted import WebRequest
+from ...transports.remote.server.answers import RequestRefused
+from .throttle import Throttle
 from .tokens import PREFIX, Grant, TokenFile, TokenFileError, is_name
 
 SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
@@ -51,21 +51,21 @@ class Admission:
         *,
         certificates: bool = False,
         anybody: str | None = None,
-        damping: Damping | None = None,
+        damping: Throttle | None = None,
         refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.tokens, self._signed = tokens, signed
         self._certificates, self._anybody = certificates, anybody
-        self._damping = damping or Damping()
+        self._damping = damping or Throttle()
         self._refused = refused
 
-    async def __call__(self, request: Request) -> Principal:
+    async def __call__(self, request: WebRequest) -> Principal:
         """The principal a request is from; raises Refused."""
         token = _token(request)
         sources = _sources(request, token)
         if wait := max(map(self._damping.wait, sources)):
             self._refused("damped")
-            raise Refused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
+            raise RequestRefused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
         if self._certificates and (named := _named_by_certificate(request)):
             return named
         principal = await self._by_token(token) if token else None
@@ -76,7 +76,7 @@ class Admission:
                 for source in sources:
                     self._damping.failed(source)
             self._refused("credential")
-            raise Refused(401, "a valid token is needed", CHALLENGE)
+            raise RequestRefused(401, "a valid token is needed", CHALLENGE)
         return principal
 
     def still_holds(self, principal: Principal) -> bool:
@@ -105,13 +105,13 @@ class Admission:
                 self.tokens.refresh()
             except TokenFileError as exc:
                 self._refused("token_file")
-                raise Refused(503, "nobody can be let in just now", {"retry-after": "5"}) from exc
+                raise RequestRefused(503, "nobody can be let in just now", {"retry-after": "5"}) from exc
             if grant := self.tokens.grant(token):
                 return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
         return await self._signed.principal(token) if self._signed else None
 
 
-def _sources(request: Request, token: str) -> list[str]:
+def _sources(request: WebRequest, token: str) -> list[str]:
     """Where failures are counted: at an address, and at a token of ours of which many addresses know the beginning.
 
     Not at the name in a signed token: nobody is to be locked out by others who use it.
@@ -120,7 +120,7 @@ def _sources(request: Request, token: str) -> list[str]:
     return [address, f"token {token[:KNOWN_BY]}"] if token.startswith(PREFIX) else [address]
 
 
-def _token(request: Request) -> str:
+def _token(request: WebRequest) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
@@ -130,7 +130,7 @@ def _token(request: Request) -> str:
     return ""
 
 
-def _named_by_certificate(request: Request) -> Principal | None:
+def _named_by_certificate(request: WebRequest) -> Principal | None:
     """Whom a client's certificate names; that it is genuine the TLS layer has seen to."""
     tls: Mapping[str, object] = (request.scope.get("extensions") or {}).get("tls") or {}
     certificate: Mapping[str, Any] | None = getattr(tls.get("object"), "getpeercert", dict)()

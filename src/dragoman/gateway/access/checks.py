@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from ...errors import InvalidParams
 from ...foundation import destinations
 from ...host.display import visible
-from .quotas import Limits, exceeded
+from .quotas import Quotas, exceeded
 
 RESOLVE = 10.0  # seconds for a name
 
@@ -56,7 +56,7 @@ class Checks(Struct, frozen=True, kw_only=True):
     commands: Collection[str] = ()
     networks: bool = False
 
-    def opening(self, found: dict[str, Raw], limits: Limits) -> None:
+    def opening(self, found: dict[str, Raw], limits: Quotas) -> None:
         """Look at the MCP servers a session is to be opened with; raises InvalidParams.
 
         The servers in `found` are written anew, so that the agent cannot read them in another way than they were
@@ -116,7 +116,7 @@ class Checks(Struct, frozen=True, kw_only=True):
                 try:
                     async with asyncio.timeout(RESOLVE):
                         await asyncio.to_thread(destinations.find, server.url)
-                except (destinations.Refused, TimeoutError) as exc:
+                except (destinations.DestinationRefused, TimeoutError) as exc:
                     why = str(exc) or "its name is not resolved in time"
                     raise InvalidParams(
                         f"the MCP server {_shown(server)} may not be reached from here: {why}"

@@ -12,7 +12,7 @@ _WORDS = {"kept": "kept sessions"}
 _ADVICE = {"kept": "; delete some, or have the gateway do it (dragoman serve --keep-days)"}
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class Quotas(Struct, frozen=True, kw_only=True):
     """Quotas; each has a clear error of its own."""
 
     connections: int = 2000  # of everybody

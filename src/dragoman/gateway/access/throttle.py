@@ -16,7 +16,7 @@ class _Source(Struct):
     since: float
 
 
-class Damping:
+class Throttle:
     """Counts failures by where they come from: an address, the name of a token."""
 
     def __init__(

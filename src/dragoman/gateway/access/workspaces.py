@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from ...errors import Error, InternalError, InvalidParams
 from ...foundation.places import LOOKING, Place, components, name_of, open_place, path_of
-from ...host.files.errors import Refused
+from ...host.files.errors import FileRefused
 from ...host.files.paths import checked_name, open_beneath
 
 PRINCIPAL = "{principal}"
@@ -136,7 +136,7 @@ def directories_of(found: Mapping[str, Raw]) -> list[str]:
 def _opened(root: Place, path: str) -> Place:
     try:
         return open_beneath(root, path)
-    except Refused as exc:
+    except FileRefused as exc:
         if exc.kind == "bad_path":
             raise InvalidParams(f"this cannot be a path: {path!r}") from exc
         known = root.named or root.path

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from ...connection import Connection, Request
+from ...connection import Connection, IncomingRequest
 from ...errors import Error, InternalError, RpcError
 from ...proxy.relaying import relayed
 from ...rpc import Method
@@ -24,7 +24,9 @@ class Audience:
 
     def __init__(self) -> None:
         self._clients: dict[Connection, None] = {}
-        self._asking: dict[int, Request] = {}  # what the agent has to answer, and the request of a client behind it
+        self._asking: dict[
+            int, IncomingRequest
+        ] = {}  # what the agent has to answer, and the request of a client behind it
         self.elicited: dict[str, Callable[[str, Raw], None]] = {}
 
     def join(self, client: Connection) -> None:
@@ -41,7 +43,7 @@ class Audience:
     def __len__(self) -> int:
         return len(self._clients)
 
-    def expects(self, id: int, request: Request | None) -> None:
+    def expects(self, id: int, request: IncomingRequest | None) -> None:
         """A client's request has gone to the agent under this id."""
         if request:
             self._asking[id] = request
@@ -87,7 +89,7 @@ class Audience:
         joined = [client for client in self._clients if client.closed is None]
         return next(reversed(asking or joined), None)
 
-    def _request(self, about: Raw) -> Request | None:
+    def _request(self, about: Raw) -> IncomingRequest | None:
         try:
             return self._asking.get(msgspec.json.decode(about, type=int))
         except msgspec.DecodeError:

@@ -20,8 +20,8 @@ from ...errors import InternalError, McpBackendFailed, McpLimitExceeded, McpServ
 from ...proxy.relaying import relayed
 from ...rpc import Method, Reply
 from ..log.records import changed, members, optional, raw, text
-from ..sessions.session_record import Card
-from ..sessions.viewer import Seat
+from ..sessions.session_record import SessionRecord
+from ..sessions.viewer import Viewer
 
 MESSAGE, CONNECT, DISCONNECT = "mcp/message", "mcp/connect", "mcp/disconnect"
 MAX_LINES = 1000  # connections between an agent's process and servers in clients
@@ -76,7 +76,7 @@ def _listed(found: dict[str, Raw]) -> list[Raw]:
         return []
 
 
-class Provider(Protocol):
+class ServerProvider(Protocol):
     """A client that is connected, with its servers."""
 
     connection: Connection
@@ -86,16 +86,16 @@ class Provider(Protocol):
 class SessionServers:
     """The servers of one session, and who has them."""
 
-    def __init__(self, session: str, card: Card) -> None:
+    def __init__(self, session: str, card: SessionRecord) -> None:
         self._session, self._card = session, card
-        self._offers: dict[Provider, dict[str, str]] = {}
+        self._offers: dict[ServerProvider, dict[str, str]] = {}
 
-    def offer(self, client: Provider, found: dict[str, Raw]) -> None:
+    def offer(self, client: ServerProvider, found: dict[str, Raw]) -> None:
         """A client opens the session, with these servers of its own among others."""
         if own := {name: id for _, name, id in _in_client(_listed(found))}:
             self._offers[client] = own
 
-    def withdraw(self, client: Provider) -> None:
+    def withdraw(self, client: ServerProvider) -> None:
         """A client is no longer at the session."""
         self._offers.pop(client, None)
 
@@ -113,7 +113,7 @@ class SessionServers:
         """What the agent knows the servers by."""
         return [self._alias(name) for _, name, _ in _in_client(_listed(members(self._card.opening)))]
 
-    def find(self, alias: str, seats: Iterable[Seat]) -> tuple[Provider, str] | None:
+    def find(self, alias: str, seats: Iterable[Viewer]) -> tuple[ServerProvider, str] | None:
         """A client that has a server and owns the session, the last that came; and what it calls the server."""
         lesser = {seat.visitor for seat in seats if seat.role != "admin"}
         for client, own in reversed(self._offers.items()):

@@ -14,10 +14,10 @@ from ...host.isolation.isolation import Isolation
 from ...host.terminals.sandbox.sandbox import Sandbox
 from ...transports import Transport
 from ..access.principals import PerPrincipal, PrincipalName
-from ..access.quotas import Limits, draining, exceeded
+from ..access.quotas import Quotas, draining, exceeded
 from ..access.workspaces import Workspaces
 from ..operations.metrics import Metrics
-from ..operations.workers import Chores, Locks
+from ..operations.workers import DetachedWork, Locks
 from .introductions import Introduction
 from .upstream import Hosted, Upstream
 
@@ -36,9 +36,9 @@ class Processes:
         self,
         agents: Mapping[str, Hosted],
         workspaces: Workspaces,
-        limits: Limits,
+        limits: Quotas,
         metrics: Metrics,
-        chores: Chores,
+        chores: DetachedWork,
         clock: Callable[[], float],
     ) -> None:
         for name, hosted in agents.items():

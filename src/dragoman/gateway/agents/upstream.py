@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from ... import codec
 from ... import schema as s
 from ...client.connecting import Target
-from ...connection import Connection, Request, being_answered
+from ...connection import Connection, IncomingRequest, being_answered
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
@@ -206,7 +206,7 @@ class Upstream:
         """
         return self._submit(name, params, None)[1]
 
-    def _submit(self, name: str, params: Raw, request: Request | None) -> tuple[int, "asyncio.Future[Raw]"]:
+    def _submit(self, name: str, params: Raw, request: IncomingRequest | None) -> tuple[int, "asyncio.Future[Raw]"]:
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
 
         def settle(reply: Reply) -> None:
@@ -241,7 +241,7 @@ class Upstream:
             if answer.done() or request is None or request.connection.closed:
                 answer.cancel()
                 raise
-            self.connection.hurry(id)
+            self.connection.request_cancel(id)
         try:
             async with asyncio.timeout(CANCEL_TIMEOUT):
                 return await answer

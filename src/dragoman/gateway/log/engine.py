@@ -23,7 +23,7 @@ class EngineFailure(Error):
     """The engine cannot keep its word just now; nothing was acknowledged."""
 
 
-class Damaged(EngineFailure):
+class DamagedLog(EngineFailure):
     """What was kept is not what was written."""
 
 
@@ -35,7 +35,7 @@ class Conflict(Error):
     """A fact has changed since it was read."""
 
 
-class Entry(Struct, frozen=True, gc=False):
+class LogEntry(Struct, frozen=True, gc=False):
     """What is to be written: who says it, on whose behalf, and the message."""
 
     origin: Origin
@@ -44,13 +44,13 @@ class Entry(Struct, frozen=True, gc=False):
     client: str = ""  # the seat it came from, which need not be told its own words
 
 
-class Record(Struct, frozen=True, gc=False):
+class StoredRecord(Struct, frozen=True, gc=False):
     """What was written."""
 
     number: int
     epoch: int
     time: float
-    entry: Entry
+    entry: LogEntry
     is_whole: bool = True  # otherwise it is not what was written, and `entry` says nothing
 
 
@@ -69,10 +69,10 @@ class Fact(Struct, frozen=True):
     revision: int
 
 
-class Reader(Protocol):
+class LogReader(Protocol):
     """What can be read of whatever keeps a gateway's sessions."""
 
-    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         """The records after a number, in order; few enough to hold in memory."""
 
     async def last(self, session: str) -> int:
@@ -102,10 +102,10 @@ class Reader(Protocol):
         """Finish what is under way."""
 
 
-class Engine(Reader, Protocol):
+class Engine(LogReader, Protocol):
     """What a gateway needs of whatever keeps its sessions."""
 
-    async def append(self, lease: Lease, entries: Sequence[Entry], after: int) -> None:
+    async def append(self, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
         """Write records numbered from `after` + 1; durable when it returns.
 
         Raises Fenced when the lease is not the newest one or `after` is not the last number.
@@ -120,7 +120,7 @@ class Engine(Reader, Protocol):
     async def doom(self, session: str) -> None:
         """Write down that a session is to be forgotten; `doomed` names it until it is."""
 
-    async def adopt(self, session: str, records: Sequence[Record], after: int) -> None:
+    async def adopt(self, session: str, records: Sequence[StoredRecord], after: int) -> None:
         """Write records of another engine as they are, numbered from `after` + 1; nobody holds the session."""
 
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ...errors import Error
-from ...store.exchange.sealing import START, Seal, Sealing
+from ...store.exchange.sealing import START, ExportSeal, Sealing
 from ..operations.retention import forget_session
-from ..sessions.session_record import Card
+from ..sessions.session_record import SessionRecord
 from . import logs
-from .engine import Engine, Entry, Origin, Reader, Record
+from .engine import Engine, LogEntry, LogReader, Origin, StoredRecord
 
 FORMAT = 1
 BATCH = 1024 * 1024  # bytes of records written at a time
@@ -48,7 +48,7 @@ class _Line(Struct, omit_defaults=True, forbid_unknown_fields=True):
     damaged: int | None = None  # the number of a record that could not be read
 
 
-async def exported(engine: Reader, session: str) -> AsyncIterator[bytes]:
+async def exported(engine: LogReader, session: str) -> AsyncIterator[bytes]:
     """A session as lines; a record that is damaged is named in its place."""
     fact = await engine.fact("session", session)
     if fact is None:
@@ -62,7 +62,7 @@ async def exported(engine: Reader, session: str) -> AsyncIterator[bytes]:
     yield sealing.line()
 
 
-def _outward(record: Record) -> _Record:
+def _outward(record: StoredRecord) -> _Record:
     entry = record.entry
     said = _Record(record.number, record.epoch, record.time, entry.origin, entry.principal, entry.client)
     try:
@@ -93,7 +93,7 @@ async def imported(engine: Engine, file: BinaryIO) -> AsyncIterator[str]:
                     taking = await _Taking(engine, line.session).begun()
                 case _Line() if taking:
                     await taking.take(line)
-                case Seal() if taking:
+                case ExportSeal() if taking:
                     await taking.finish()
                     yield taking.session
     except BaseException:
@@ -110,7 +110,7 @@ class _Taking:
         self._engine = engine
         self._card = b""
         self._last = self._size = 0
-        self._records: list[Record] = []
+        self._records: list[StoredRecord] = []
 
     async def begun(self) -> "_Taking":
         if await self._engine.last(self.session):  # left by an import that was cut short
@@ -124,11 +124,11 @@ class _Taking:
             self._add(_inward(line.record))
         elif line.damaged is not None:
             frame = logs.damage_frame(self.session, line.damaged)
-            self._add(Record(line.damaged, 0, 0.0, Entry("gateway", frame)))
+            self._add(StoredRecord(line.damaged, 0, 0.0, LogEntry("gateway", frame)))
         if self._size > BATCH:
             await self._write()
 
-    def _add(self, record: Record) -> None:
+    def _add(self, record: StoredRecord) -> None:
         self._records.append(record)
         self._size += len(record.entry.frame)
 
@@ -140,18 +140,20 @@ class _Taking:
     async def finish(self) -> None:
         """Write what is left, and only then who has a part in it: from now on the session is there."""
         await self._write()
-        card = msgspec.json.decode(self._card, type=Card)
+        card = msgspec.json.decode(self._card, type=SessionRecord)
         for principal in (card.principal, *card.roles):
             await self._engine.put_fact("seat", f"{principal}\n{self.session}", b"")
         await self._engine.put_fact("session", self.session, self._card)
 
 
-def _inward(said: _Record) -> Record:
+def _inward(said: _Record) -> StoredRecord:
     frame = said.frame.encode() if said.frame is not None else base64.b64decode(said.bytes or "", validate=True)
-    return Record(said.number, said.epoch, said.time, Entry(said.origin, frame, said.principal, said.client))
+    return StoredRecord(
+        said.number, said.epoch, said.time, LogEntry(said.origin, frame, said.principal, said.client)
+    )
 
 
-def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | Seal]]:
+def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | ExportSeal]]:
     """The lines of an export; raises at the first that is wrong."""
     sealing: Sealing | None = None
     expected = 0
@@ -165,7 +167,7 @@ def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | Seal]]:
                 sealing, expected = Sealing(), 0
                 yield number, first
             elif line.startswith(START):
-                if msgspec.json.decode(line, type=Seal) != sealing.seal():
+                if msgspec.json.decode(line, type=ExportSeal) != sealing.seal():
                     raise ValueError("the session before it is not whole")
                 yield number, sealing.seal()
                 sealing = None
@@ -185,7 +187,7 @@ def _check(line: _Line, expected: int) -> None:
     if expected == 0:
         if not line.card:
             raise ValueError("its card is missing")
-        msgspec.json.decode(line.card, type=Card)
+        msgspec.json.decode(line.card, type=SessionRecord)
         return
     number = line.record.number if line.record else line.damaged
     if number != expected:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 from msgspec import Struct
 
-from .engine import Damaged, Engine, Entry, Lease, Reader, Record
+from .engine import DamagedLog, Engine, Lease, LogEntry, LogReader, StoredRecord
 from .records import raw, update_frame
 
 log = logging.getLogger("dragoman")
@@ -26,13 +26,13 @@ class _Beside(Struct, tag_field="dragoman", tag="beside"):
     blob: str
 
 
-async def append(engine: Engine, lease: Lease, entries: Sequence[Entry], after: int) -> None:
+async def append(engine: Engine, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
     """Write records numbered from `after` + 1; durable when it returns."""
     kept = [await _kept(engine, lease.name, entry) for entry in entries]
     await engine.append(lease, kept, after)
 
 
-async def adopt(engine: Engine, session: str, records: Sequence[Record], after: int) -> None:
+async def adopt(engine: Engine, session: str, records: Sequence[StoredRecord], after: int) -> None:
     """Write the records of another log as they are; nobody holds the session."""
     kept = [
         msgspec.structs.replace(record, entry=await _kept(engine, session, record.entry), is_whole=True)
@@ -41,7 +41,7 @@ async def adopt(engine: Engine, session: str, records: Sequence[Record], after: 
     await engine.adopt(session, kept, after)
 
 
-async def records(engine: Reader, session: str, after: int = 0) -> AsyncGenerator[Record, None]:
+async def records(engine: LogReader, session: str, after: int = 0) -> AsyncGenerator[StoredRecord, None]:
     """The records after a number, to the last one there is."""
     while page := await engine.read(session, after):
         for record in page:
@@ -49,13 +49,13 @@ async def records(engine: Reader, session: str, after: int = 0) -> AsyncGenerato
             yield await _whole(engine, session, record)
 
 
-async def record(engine: Reader, session: str, number: int) -> Record:
+async def record(engine: LogReader, session: str, number: int) -> StoredRecord:
     """One record."""
     (found,) = await engine.read(session, number - 1, 1)
     return await _whole(engine, session, found)
 
 
-async def _kept(engine: Engine, session: str, entry: Entry) -> Entry:
+async def _kept(engine: Engine, session: str, entry: LogEntry) -> LogEntry:
     """An entry as an engine is given it: what is large is kept beside the log."""
     if len(entry.frame) <= LARGE:
         return entry
@@ -63,14 +63,14 @@ async def _kept(engine: Engine, session: str, entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, frame=msgspec.json.encode(beside))
 
 
-async def _whole(engine: Reader, session: str, record: Record) -> Record:
+async def _whole(engine: LogReader, session: str, record: StoredRecord) -> StoredRecord:
     """A record with its frame, wherever that is; what cannot be read is told in its place, to everybody."""
     frame: bytes | None = record.entry.frame if record.is_whole else None
     if frame is not None and (name := blob_of(frame)):
         frame = await _beside(engine, session, name)
     if frame is None:
         frame = damage_frame(session, record.number)
-        return msgspec.structs.replace(record, entry=Entry("gateway", frame), is_whole=False)
+        return msgspec.structs.replace(record, entry=LogEntry("gateway", frame), is_whole=False)
     if frame is record.entry.frame:
         return record
     return msgspec.structs.replace(record, entry=msgspec.structs.replace(record.entry, frame=frame))
@@ -81,11 +81,11 @@ def blob_of(frame: bytes) -> str | None:
     return msgspec.json.decode(frame, type=_Beside).blob if frame.startswith(_MARK) else None
 
 
-async def _beside(engine: Reader, session: str, name: str) -> bytes | None:
+async def _beside(engine: LogReader, session: str, name: str) -> bytes | None:
     """A frame that was kept beside the log; None when it is no longer what it was."""
     try:
         frame = b"".join([piece async for piece in engine.blob(session, name)])
-    except Damaged:
+    except DamagedLog:
         return None
     return frame if hashlib.sha256(frame).hexdigest() == name else None
 

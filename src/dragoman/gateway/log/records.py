@@ -100,7 +100,7 @@ def update_params(frame: bytes) -> Raw | None:
 # What only the gateway remembers
 
 
-class Problem(Struct, omit_defaults=True):
+class ErrorAnswer(Struct, omit_defaults=True):
     """An error as an answer."""
 
     code: int
@@ -108,25 +108,25 @@ class Problem(Struct, omit_defaults=True):
     data: Any = None
 
     @staticmethod
-    def of(error: RpcError) -> "Problem":
-        return Problem(error.code, error.message, error.data)
+    def of(error: RpcError) -> "ErrorAnswer":
+        return ErrorAnswer(error.code, error.message, error.data)
 
     def error(self) -> RpcError:
         return RpcError.of(self.code, self.message, self.data)
 
 
-class Prompted(Struct, tag_field="dragoman", tag="prompted"):
+class PromptAccepted(Struct, tag_field="dragoman", tag="prompted"):
     """A prompt was accepted."""
 
     prompt: str
 
 
-class Ended(Struct, tag_field="dragoman", tag="ended"):
+class PromptEnded(Struct, tag_field="dragoman", tag="ended"):
     """How a prompt ended: there is exactly one of these for each."""
 
     prompt: str
     result: Raw = NULL
-    error: Problem | None = None
+    error: ErrorAnswer | None = None
     interrupted: bool = False
 
     @property
@@ -134,7 +134,7 @@ class Ended(Struct, tag_field="dragoman", tag="ended"):
         return "interrupted" if self.interrupted else "failed" if self.error else "answered"
 
 
-class Asked(Struct, tag_field="dragoman", tag="asked"):
+class QuestionAsked(Struct, tag_field="dragoman", tag="asked"):
     """The agent asks whoever may answer."""
 
     ask: str
@@ -147,11 +147,11 @@ class Answered(Struct, tag_field="dragoman", tag="answered"):
 
     ask: str
     result: Raw = NULL
-    error: Problem | None = None
+    error: ErrorAnswer | None = None
     by: str = ""  # the principal; empty when it was nobody
 
 
-Own = Prompted | Ended | Asked | Answered
+Own = PromptAccepted | PromptEnded | QuestionAsked | Answered
 
 _read_own = msgspec.json.Decoder(Own).decode
 

@@ -29,7 +29,7 @@ from .database import (
     lease_checksum,
     record_checksum,
 )
-from .engine import Conflict, Damaged, EngineFailure, Entry, Fact, Fenced, Lease, Record
+from .engine import Conflict, DamagedLog, EngineFailure, Fact, Fenced, Lease, LogEntry, StoredRecord
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ LAST = "\U0010ffff"  # comes after whatever a key goes on with
 TRIES, PAUSE = 40, 0.05  # to empty the write-ahead log behind a deletion, and seconds between two
 
 
-class Unreadable(EngineFailure):
+class UnreadableLog(EngineFailure):
     """The log cannot be read; whether it is damaged, a look at all of it tells."""
 
 
@@ -68,11 +68,11 @@ class SqliteReader:
 
         try:
             return await self._reader.run(fresh, shares=False)
-        except Unreadable:
+        except UnreadableLog:
             await self._mend()  # or somebody else has done so meanwhile
             return await self._reader.run(fresh, shares=False)
 
-    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         return await self._read(lambda db: read_records(db, session, after, limit))
 
     async def last(self, session: str) -> int:
@@ -87,7 +87,7 @@ class SqliteReader:
                 "SELECT value, revision, crc FROM facts WHERE kind = ? AND key = ?", (kind, key)
             ).fetchone()
             if row and row[2] != fact_checksum(kind, key, *row[:2]):
-                raise Damaged(f"the {kind} {key!r} is damaged")
+                raise DamagedLog(f"the {kind} {key!r} is damaged")
             return Fact(*row[:2]) if row else None
 
         return await self._read(job)
@@ -132,7 +132,7 @@ class SqliteReader:
                 "SELECT substr(data, ?, ?) FROM blobs WHERE session = ? AND name = ?", (at, PIECE, session, name)
             ).fetchone()
             if row is None:
-                raise Damaged(f"there is no blob {name}")
+                raise DamagedLog(f"there is no blob {name}")
             return bytes(row[0])
 
         return await self._read(job)
@@ -163,9 +163,9 @@ class SqliteEngine(SqliteReader):
 
     # Logs
 
-    async def append(self, lease: Lease, entries: Sequence[Entry], after: int) -> None:
+    async def append(self, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
         now = time.time()
-        records = [Record(after + place, lease.epoch, now, entry) for place, entry in enumerate(entries, 1)]
+        records = [StoredRecord(after + place, lease.epoch, now, entry) for place, entry in enumerate(entries, 1)]
 
         def job(file: GatewayFile) -> None:
             _must_hold(file.db, lease)
@@ -175,7 +175,7 @@ class SqliteEngine(SqliteReader):
         for wake in tuple(self._listeners.get(lease.name, ())):
             wake()
 
-    async def adopt(self, session: str, records: Sequence[Record], after: int) -> None:
+    async def adopt(self, session: str, records: Sequence[StoredRecord], after: int) -> None:
         def job(file: GatewayFile) -> None:
             if not file.db.execute("SELECT 1 FROM leases WHERE name = ?", (session,)).fetchone():
                 _put_lease(file.db, Lease(session, "", 0), 0, 0.0)
@@ -183,7 +183,7 @@ class SqliteEngine(SqliteReader):
 
         await self._writer.run(job, shares=True)
 
-    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         found = await super().read(session, after, limit)
         if session not in self._looked and not all(record.is_whole for record in found):
             self._looked.add(session)  # once: what is lost for good is lost
@@ -272,9 +272,9 @@ class SqliteEngine(SqliteReader):
         return name
 
 
-def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -> list[Record]:
+def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -> list[StoredRecord]:
     """Some records after a number; in the place of what is damaged or missing, one that says so."""
-    found: list[Record] = []
+    found: list[StoredRecord] = []
     size, expected = 0, after + 1
     rows = db.execute(
         "SELECT number, epoch, time, origin, principal, client, frame, crc FROM records "
@@ -285,7 +285,7 @@ def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -
         found += map(_missing, range(expected, number))
         expected = number + 1
         if crc == record_checksum(session, number, epoch, written, origin, principal, client, frame):
-            found.append(Record(number, epoch, written, Entry(origin, frame, principal, client)))
+            found.append(StoredRecord(number, epoch, written, LogEntry(origin, frame, principal, client)))
             size += len(frame)
         else:
             found.append(_missing(number))
@@ -295,11 +295,11 @@ def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -
     return found[:limit]
 
 
-def _missing(number: int) -> Record:
-    return Record(number, 0, 0.0, Entry("gateway", b""), is_whole=False)
+def _missing(number: int) -> StoredRecord:
+    return StoredRecord(number, 0, 0.0, LogEntry("gateway", b""), is_whole=False)
 
 
-def _write_records(file: GatewayFile, session: str, records: Sequence[Record], after: int) -> None:
+def _write_records(file: GatewayFile, session: str, records: Sequence[StoredRecord], after: int) -> None:
     if after != last_number(file.db, session):
         raise Fenced(f"the log of {session} has grown behind its writer's back")
     rows = [
@@ -315,8 +315,8 @@ def _write_records(file: GatewayFile, session: str, records: Sequence[Record], a
     file.db.execute("UPDATE leases SET last = ?, crc = ? WHERE name = ?", (last, checksum, session))
 
 
-def _unreadable(why: str) -> Unreadable:
-    return Unreadable(f"the gateway's log cannot be read: {why}")
+def _unreadable(why: str) -> UnreadableLog:
+    return UnreadableLog(f"the gateway's log cannot be read: {why}")
 
 
 def _failure(why: str) -> EngineFailure:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from .engine import Entry
-from .records import Answered, Asked, Ended, Prompted, is_update, raw, read_own
+from .engine import LogEntry
+from .records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, raw, read_own
 
 KINDS = ("summary", "checkpoint")  # of facts: the newest, and an older one should that be damaged or refused
 CHECKPOINT = 50_000  # records after which the older one is made anew
@@ -36,27 +36,27 @@ class _Told(Struct):
 _glance = msgspec.json.Decoder(_Told).decode
 
 
-class Summary(Struct):
+class LogSummary(Struct):
     """What is open in a session, and how its prompts ended, after the record `at`."""
 
     at: int = 0
     size: int = 0  # bytes of the log
     prompts: dict[str, int] = {}  # accepted and not ended, by key; where in the log
-    asks: dict[str, Asked] = {}
+    asks: dict[str, QuestionAsked] = {}
     tools: dict[str, int] = {}  # calls that have begun and not ended
     ended: dict[str, int] = {}  # where in the log the outcome of each prompt stands
     commands: int = 0  # where the commands that there are were told last
 
     @staticmethod
-    def read(kept: Iterable[bytes], last: int) -> "Summary":
+    def read(kept: Iterable[bytes], last: int) -> "LogSummary":
         """The newest of those that were kept and can be gone on with, or the beginning of a new one."""
-        found = [Summary()]
+        found = [LogSummary()]
         for data in kept:
             with contextlib.suppress(msgspec.DecodeError):
-                found.append(msgspec.json.decode(data, type=Summary))
+                found.append(msgspec.json.decode(data, type=LogSummary))
         return max((one for one in found if one.at <= last), key=lambda one: one.at)
 
-    def add(self, first: int, entries: Sequence[Entry]) -> None:
+    def add(self, first: int, entries: Sequence[LogEntry]) -> None:
         """Go on with records, the first of which has this number."""
         for number, entry in enumerate(entries, first):
             self.at = number
@@ -70,14 +70,14 @@ class Summary(Struct):
 
     def _add_own(self, number: int, frame: bytes) -> None:
         match read_own(frame):
-            case Prompted(prompt=key):
+            case PromptAccepted(prompt=key):
                 self.prompts[key] = number
-            case Ended(prompt=key):
+            case PromptEnded(prompt=key):
                 self.prompts.pop(key, None)
                 self.ended[key] = number
                 if len(self.ended) > MAX_OUTCOMES:
                     del self.ended[next(iter(self.ended))]
-            case Asked() as asked:
+            case QuestionAsked() as asked:
                 self.asks[asked.ask] = asked
             case Answered(ask=ask):
                 self.asks.pop(ask, None)

@@ -29,11 +29,11 @@ MAX_LINE = 64 * 1024
 LOOK_AGAIN = 1.0  # seconds after which a session that says nothing is looked for again
 
 
-class NotRunning(Error):
+class GatewayNotRunning(Error):
     """No gateway listens for orders."""
 
 
-class Order(Struct):
+class AdminRequest(Struct):
     """What is asked: `sessions`, `metrics`, `drain`, `expire`, or `attach` to a session."""
 
     do: str
@@ -86,7 +86,7 @@ async def _obey(
 ) -> None:
     try:
         async with asyncio.timeout(10):
-            order = msgspec.json.decode(await reader.readline(), type=Order)
+            order = msgspec.json.decode(await reader.readline(), type=AdminRequest)
     except (msgspec.DecodeError, ValueError):
         _say(writer, {"error": "not an order"})
         return
@@ -108,7 +108,7 @@ async def _obey(
     await writer.drain()
 
 
-async def _expire(gateway: Gateway, order: Order, writer: asyncio.StreamWriter) -> None:
+async def _expire(gateway: Gateway, order: AdminRequest, writer: asyncio.StreamWriter) -> None:
     """Delete what is beyond a retention, and say what went."""
     try:
         async with contextlib.aclosing(
@@ -139,7 +139,7 @@ def _sessions(gateway: Gateway) -> list[dict[str, Any]]:
 
 
 async def _follow(
-    gateway: Gateway, order: Order, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    gateway: Gateway, order: AdminRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """Show a session's updates, those to come included, until whoever asked goes or the session is deleted."""
     grown = asyncio.Event()
@@ -170,14 +170,14 @@ def _say(writer: asyncio.StreamWriter, line: dict[str, Any]) -> None:
     writer.write(msgspec.json.encode(line) + b"\n")
 
 
-def ask_admin(directory: Path, order: Order) -> Any:
+def ask_admin(directory: Path, order: AdminRequest) -> Any:
     """Give a running gateway an order; yields its lines, raises Error for what it refuses."""
     path = directory / SOCKET
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         try:
             line.connect(str(path))
         except OSError as exc:
-            raise NotRunning(
+            raise GatewayNotRunning(
                 f"no gateway answers at {path}: {exc.strerror}; is `dragoman serve` running?"
             ) from None
         line.sendall(msgspec.json.encode(order) + b"\n")

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from ..log import summary
-from ..log.engine import Damaged, Engine
-from ..sessions.session_record import Card
+from ..log.engine import DamagedLog, Engine
+from ..sessions.session_record import SessionRecord
 from .metrics import Metrics
 from .workers import owned
 
@@ -33,7 +33,7 @@ class Retention(Struct, frozen=True, kw_only=True):
         return any(limit is not None for limit in (self.seconds, self.sessions, self.bytes))
 
 
-class Kept(Struct, frozen=True):
+class KeptSession(Struct, frozen=True):
     """A session as far as its deletion is concerned."""
 
     session: str
@@ -53,16 +53,16 @@ class Expired(Struct, frozen=True):
     reason: Reason
 
 
-def expired(kept: Iterable[Kept], retention: Retention, now: float) -> list[Expired]:
+def expired(kept: Iterable[KeptSession], retention: Retention, now: float) -> list[Expired]:
     """The sessions beyond what is kept, the one used longest ago first."""
-    by_principal: dict[str, list[Kept]] = {}
+    by_principal: dict[str, list[KeptSession]] = {}
     for one in kept:
         by_principal.setdefault(one.principal, []).append(one)
     found = [one for own in by_principal.values() for one in _expired_of_one(own, retention, now)]
     return sorted(found, key=lambda one: (one.updated, one.session))
 
 
-def _expired_of_one(own: list[Kept], retention: Retention, now: float) -> Iterable[Expired]:
+def _expired_of_one(own: list[KeptSession], retention: Retention, now: float) -> Iterable[Expired]:
     count = size = 0
     # Open ones first: they stay, so what they take up is taken from the others.
     for one in sorted(own, key=lambda one: (not one.is_open, -one.updated, one.session)):
@@ -73,7 +73,7 @@ def _expired_of_one(own: list[Kept], retention: Retention, now: float) -> Iterab
             size += one.bytes
 
 
-def _reason(one: Kept, retention: Retention, now: float, count: int, size: int) -> Reason | None:
+def _reason(one: KeptSession, retention: Retention, now: float, count: int, size: int) -> Reason | None:
     if retention.seconds is not None and now - one.updated > retention.seconds:
         return "age"
     if retention.sessions is not None and count >= retention.sessions:
@@ -85,15 +85,15 @@ def _reason(one: Kept, retention: Retention, now: float, count: int, size: int) 
 
 async def kept_sessions(
     engine: Engine, is_open: Container[str], principal: str | None = None
-) -> AsyncIterator[Kept]:
+) -> AsyncIterator[KeptSession]:
     """All sessions there are, or those of one principal, a page at a time."""
     after = ""
     while page := await engine.facts("session", after=after, limit=PAGE):
         for id, fact in page.items():
             after = id
-            card = msgspec.json.decode(fact.value, type=Card)
+            card = msgspec.json.decode(fact.value, type=SessionRecord)
             if principal in (None, card.principal):
-                yield Kept(id, card.principal, card.updated, card.bytes, id in is_open)
+                yield KeptSession(id, card.principal, card.updated, card.bytes, id in is_open)
 
 
 async def forget_session(engine: Engine, id: str) -> None:
@@ -113,12 +113,12 @@ async def _parties(engine: Engine, id: str) -> Iterable[str]:
     """Who has a part in a session: its card says so, and where that is damaged, what else is known."""
     try:
         fact = await engine.fact("session", id)
-    except Damaged:
+    except DamagedLog:
         seats = [key.partition("\n") for key in await engine.facts("seat")]
         return [principal for principal, _, session in seats if session == id]
     if fact is None:
         return ()
-    card = msgspec.json.decode(fact.value, type=Card)
+    card = msgspec.json.decode(fact.value, type=SessionRecord)
     return (card.principal, *card.roles)
 
 

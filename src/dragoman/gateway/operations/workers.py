@@ -28,7 +28,7 @@ def owned(work: Coroutine[Any, Any, T], name: str, died: Callable[[Exception], N
     return task
 
 
-class Chores:
+class DetachedWork:
     """Work that is finished whoever stops waiting for it."""
 
     def __init__(self) -> None:

@@ -18,8 +18,8 @@ from ..agents.upstream import Party, Upstream
 from ..log.logs import records
 from ..log.records import changed, members, optional, raw, update_params
 from .history import History
-from .services import Desk
-from .session_record import Card
+from .services import SessionServices
+from .session_record import SessionRecord
 
 log = logging.getLogger("dragoman")
 
@@ -30,10 +30,10 @@ STORY = 10_000  # records looked through for them
 Ready = tuple[Upstream, str, Sequence[Any]]  # an agent, what it calls the session, what it has to be reminded of
 
 
-class Link:
+class AgentLink:
     """Leads from one session, which is a `Party`, to its agent."""
 
-    def __init__(self, id: str, card: Card, party: Party, history: History, desk: Desk) -> None:
+    def __init__(self, id: str, card: SessionRecord, party: Party, history: History, desk: SessionServices) -> None:
         self._id, self._card, self._party, self._history, self._desk = id, card, party, history, desk
         self.upstream: Upstream | None = None
         self.is_swallowing = False  # the agent tells what is in the log already

@@ -11,17 +11,17 @@ from msgspec import Raw
 
 from ...errors import ConnectionClosed, Error
 from ..log.records import optional, text
-from .hosted_session import Shared
-from .viewer import Seat, check_role
+from .hosted_session import HostedSession
+from .viewer import Viewer, check_role
 
 # What only sessions of clients can be: kept, shared, and opened again.
 KEPT = {f"session/{name}" for name in ("new", "load", "resume", "fork", "list", "delete", "attach", "detach")}
 KEPT |= {"session/archive", "session/unarchive"}
 
-Seats = Mapping[str, tuple[Shared, Seat]]
+Seats = Mapping[str, tuple[HostedSession, Viewer]]
 
 
-def begun_from(seats: Seats, name: str, params: Raw) -> tuple[Shared, Seat] | None:
+def begun_from(seats: Seats, name: str, params: Raw) -> tuple[HostedSession, Viewer] | None:
     """Where a client sits that sends a message about such a session; None for a message about any other."""
     if name in KEPT or not any(shared.has_begun for shared, _ in seats.values()):
         return None
@@ -31,7 +31,7 @@ def begun_from(seats: Seats, name: str, params: Raw) -> tuple[Shared, Seat] | No
     return next((found for found in seats.values() if found[0].began(id)), None)
 
 
-async def ask_begun(name: str, params: Raw, shared: Shared, seat: Seat) -> Raw:
+async def ask_begun(name: str, params: Raw, shared: HostedSession, seat: Viewer) -> Raw:
     """Ask the agent; what it tells before its answer is told before it."""
     check_role(seat.role, "editor")
     if shared.link.upstream is None:
@@ -42,7 +42,7 @@ async def ask_begun(name: str, params: Raw, shared: Shared, seat: Seat) -> Raw:
     return result
 
 
-def tell_begun(name: str, params: Raw, shared: Shared, seat: Seat) -> None:
+def tell_begun(name: str, params: Raw, shared: HostedSession, seat: Viewer) -> None:
     """Tell the agent something."""
     if seat.may_edit and shared.link.upstream:
         shared.link.upstream.note(name, params)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 
 from ...errors import Error, InternalError
 from ..log import logs
-from ..log.engine import Engine, Entry, Lease, Origin
+from ..log.engine import Engine, Lease, LogEntry, Origin
 from ..operations.metrics import Metrics
 from ..operations.workers import owned
 
-Publish = Callable[[int, Sequence[Entry]], None]
+Publish = Callable[[int, Sequence[LogEntry]], None]
 Told = Callable[[Error | None], None]
 
 
@@ -32,7 +32,7 @@ class History:
         self.waiting = 0  # bytes that are not durable yet
         self._engine, self._lease, self._metrics = engine, lease, metrics
         self._publish, self._broke = publish, broke
-        self._added: list[Entry] = []
+        self._added: list[LogEntry] = []
         self._waiters: list[tuple[int, int, Told]] = []  # a heap: who waits for the lowest number comes first
         self._count = itertools.count()
         self._writer: asyncio.Task[None] | None = None
@@ -48,7 +48,7 @@ class History:
         number = self.last + 1
         frame = make(number)
         self.last = number
-        self._added.append(Entry(origin, frame, principal, client))
+        self._added.append(LogEntry(origin, frame, principal, client))
         self.waiting += len(frame)
         if self._writer is None:
             self._writer = owned(self._write(), "session log", self._break)
@@ -77,7 +77,7 @@ class History:
         if self._writer:
             await asyncio.wait([self._writer])
 
-    def found(self, entries: Sequence[Entry]) -> None:
+    def found(self, entries: Sequence[LogEntry]) -> None:
         """A log that broke holds more than was acknowledged: tell what it holds."""
         first, self.durable = self.durable + 1, self.durable + len(entries)
         self.last = self.durable

@@ -23,11 +23,11 @@ from ..agents.introductions import Introduction
 from ..agents.mcp_servers import Ask, SessionServers
 from ..agents.upstream import Upstream
 from ..log import logs
-from ..log.engine import Entry, Fenced, Lease
+from ..log.engine import Fenced, Lease, LogEntry
 from ..log.logs import records
 from ..log.records import (
     Answered,
-    Ended,
+    PromptEnded,
     changed,
     members,
     optional,
@@ -37,17 +37,17 @@ from ..log.records import (
     update_frame,
     update_params,
 )
-from ..log.summary import Summary
+from ..log.summary import LogSummary
 from ..operations.workers import owned
-from .agent_link import Link
+from .agent_link import AgentLink
 from .fitting import Fit
 from .history import History
 from .outcomes import LOST
-from .prompt_queue import Turns
+from .prompt_queue import PromptQueue
 from .questions import CANCELLED, Asks
-from .services import Desk
-from .session_record import Card
-from .viewer import Role, Seat, Visitor
+from .services import SessionServices
+from .session_record import SessionRecord
+from .viewer import Role, Viewer, Visitor
 
 log = logging.getLogger("dragoman")
 
@@ -62,23 +62,32 @@ MAX_CHILDREN = 1000  # sessions begun by the agent of one; of more nothing is to
 LOOK_AGAIN = 1.0  # seconds at least between two looks whether a question still waits for somebody
 
 
-class Shared:
+class HostedSession:
     """One session; `recover` one that was there before, before anybody sits down."""
 
     def __init__(
-        self, id: str, card: Card, lease: Lease, desk: Desk, *, last: int = 0, kept: Iterable[bytes] = ()
+        self,
+        id: str,
+        card: SessionRecord,
+        lease: Lease,
+        desk: SessionServices,
+        *,
+        last: int = 0,
+        kept: Iterable[bytes] = (),
     ) -> None:
         self.id, self.card = id, card
-        self.summary = Summary.read(kept, last)
+        self.summary = LogSummary.read(kept, last)
         self.checkpoint = 0  # the record after which the older of the kept summaries is
         self.is_unsaved = False  # what is kept of it beside its log is no longer all
-        self.seats: list[Seat] = []
+        self.seats: list[Viewer] = []
         self._desk = desk
         self.history = History(desk.engine, lease, last, desk.metrics, self._publish, self._broke)
         self.servers = SessionServers(id, card)
-        self.link = Link(id, card, self, self.history, desk)
+        self.link = AgentLink(id, card, self, self.history, desk)
         self.asks = Asks(id, self.history, lambda: list(self.seats), desk.metrics, lambda: self.turns.is_stopping)
-        self.turns = Turns(id, self.history, self.summary, self.asks, desk, link=self.link, moved=self._show_queue)
+        self.turns = PromptQueue(
+            id, self.history, self.summary, self.asks, desk, link=self.link, moved=self._show_queue
+        )
         self._children: set[str] = set()  # sessions that the agent has begun from this one
         self.told_early = 0  # the last record from before the agent had opened the session
         self._held: Upstream | None = None
@@ -101,11 +110,11 @@ class Shared:
             for failure in self.summary.failures():
                 self._tell(failure)
         for key in self.summary.prompts:
-            self._remember(Ended(key, error=LOST, interrupted=True))
+            self._remember(PromptEnded(key, error=LOST, interrupted=True))
             self._desk.metrics.turns.add(1, "interrupted")
         await self.history.settled()
 
-    async def take_over(self, other: "Shared") -> None:
+    async def take_over(self, other: "HostedSession") -> None:
         """Begin with all that was told in another session."""
         async for record in records(self._desk.engine, other.id):
             if (params := update_params(record.entry.frame)) is not None:
@@ -116,13 +125,13 @@ class Shared:
                 await self.history.settled()
         await self.history.settled()
 
-    def _remember(self, record: Answered | Ended) -> None:
+    def _remember(self, record: Answered | PromptEnded) -> None:
         self.history.add("gateway", lambda _: own_frame(record))
 
     def _tell(self, found: dict[str, Raw]) -> None:
         self.history.add("gateway", lambda number: update_frame(found, self.id, number))
 
-    def _publish(self, first: int, entries: Sequence[Entry]) -> None:
+    def _publish(self, first: int, entries: Sequence[LogEntry]) -> None:
         self.summary.add(first, entries)
         self.card.updated, self.is_unsaved = time.time(), True
         for seat in list(self.seats):
@@ -276,7 +285,7 @@ class Shared:
         source, client = self.link.upstream.connection, seat.visitor.connection
         return await self._in_turn(seat, relayed(source, client, Method(method, Raw, Raw), asked))
 
-    async def _in_turn(self, seat: Seat, asking: Coroutine[Any, Any, Raw]) -> Raw:
+    async def _in_turn(self, seat: Viewer, asking: Coroutine[Any, Any, Raw]) -> Raw:
         """Ask a client once it has been told what was told before, and asked what was asked before."""
         try:
             async with self._turn:
@@ -287,7 +296,7 @@ class Shared:
             raise
         return await answer
 
-    async def in_order(self, seat: Seat) -> None:
+    async def in_order(self, seat: Viewer) -> None:
         """Wait until a client has been told what the agent told before this."""
         number = self.history.last
         await self.history.settled(number)
@@ -308,7 +317,7 @@ class Shared:
         else:
             client_teller(client)(name, params)
 
-    def _seat_of(self, client: Connection) -> Seat | None:
+    def _seat_of(self, client: Connection) -> Viewer | None:
         """Where a client sits; nowhere yet while it opens the session."""
         return next((seat for seat in self.seats if seat.visitor.connection is client), None)
 
@@ -329,8 +338,8 @@ class Shared:
                     continue
                 raise InternalError(f"the client that owns the workspace did not answer: {exc}") from None
 
-    async def _owner(self, method: str) -> Seat:
-        def find() -> Seat | None:
+    async def _owner(self, method: str) -> Viewer:
+        def find() -> Viewer | None:
             able = (seat for seat in self.seats if seat.role == "admin" and seat.visitor.lends(method))
             return next((seat for seat in able if not seat.visitor.connection.closed), None)
 
@@ -353,7 +362,7 @@ class Shared:
 
     # People
 
-    def sit(self, visitor: Visitor, *, after: int, echo: bool = False, most: Role = "admin") -> Seat:
+    def sit(self, visitor: Visitor, *, after: int, echo: bool = False, most: Role = "admin") -> Viewer:
         """Give somebody a seat that is told everything after a record; `echo` when also what it said itself.
 
         The seat has its principal's role in the session, or a lesser one if it wants `most` that.
@@ -364,7 +373,7 @@ class Shared:
         if self._alone:
             self._alone.cancel()
             self._alone = None
-        seat = Seat(
+        seat = Viewer(
             self.id,
             self.history,
             self._desk.engine,
@@ -396,7 +405,7 @@ class Shared:
                 self.rise(seat)
                 seat.visitor.connection.hang_up()
 
-    def ready(self, seat: Seat, *, asks: bool = True) -> None:
+    def ready(self, seat: Viewer, *, asks: bool = True) -> None:
         """Begin to tell a seat what happens, and ask it what is open."""
         if seat in self.seats:
             self._came.set()
@@ -406,7 +415,7 @@ class Shared:
             self._show_presence()
             self._show_queue()
 
-    def rise(self, seat: Seat) -> None:
+    def rise(self, seat: Viewer) -> None:
         """Somebody leaves; what runs goes on, unless it is not to go on without anybody."""
         if seat in self.seats:
             self.seats.remove(seat)
@@ -440,11 +449,11 @@ class Shared:
                 (self.asks.offer_all if seat.may_edit else self.asks.take_away)(seat)
         self._show_presence()
 
-    def _send_away(self, seat: Seat, why: str) -> None:
+    def _send_away(self, seat: Viewer, why: str) -> None:
         seat.notify("_dragoman/session/detached", {"reason": why, "after": seat.cursor})
         self.rise(seat)
 
-    def _evict(self, seat: Seat) -> None:
+    def _evict(self, seat: Viewer) -> None:
         if seat not in self.seats:
             return
         if not seat.visitor.connection.closed:

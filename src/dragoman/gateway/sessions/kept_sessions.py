@@ -15,14 +15,14 @@ from ...errors import InvalidParams, InvalidRequest, ResourceNotFound
 from ..access.principals import PrincipalName
 from ..gateway import PAGE, Gateway
 from ..log.records import members, raw, session_of, text
-from .hosted_session import Shared
-from .session_record import Listed
+from .hosted_session import HostedSession
+from .session_record import ListedSession
 from .viewer import Role, Visitor
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 
 
-class Keeper(Visitor, Protocol):
+class Requester(Visitor, Protocol):
     """The client's connection, as this needs it."""
 
     gateway: Gateway
@@ -31,14 +31,14 @@ class Keeper(Visitor, Protocol):
     @property
     def name(self) -> PrincipalName: ...
     async def must_be(self, id: str, needed: Role) -> None: ...
-    async def having(self, found: dict[str, Raw], needed: Role) -> Shared: ...
-    def forked(self, shared: Shared, result: Raw) -> Raw: ...
+    async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession: ...
+    def forked(self, shared: HostedSession, result: Raw) -> Raw: ...
 
 
 class KeptSessions:
     """What a client may do with the sessions that are kept."""
 
-    def __init__(self, client: Keeper) -> None:
+    def __init__(self, client: Requester) -> None:
         self._client, self._gateway = client, client.gateway
 
     async def list(self, asked: s.ListSessionsRequest) -> Raw:
@@ -95,7 +95,7 @@ class KeptSessions:
             await self._gateway.close(shared)
         return result
 
-    async def _put(self, name: str, params: Raw, *, is_archived: bool) -> tuple[Shared, Raw]:
+    async def _put(self, name: str, params: Raw, *, is_archived: bool) -> tuple[HostedSession, Raw]:
         found = members(params)
         shared = await self._client.having(found, "admin")
         result = raw({})
@@ -116,7 +116,7 @@ class KeptSessions:
         return self._client.forked(*await self._gateway.fork(source, found, self._client))
 
 
-def _shown(id: str, card: Listed) -> dict[str, object]:
+def _shown(id: str, card: ListedSession) -> dict[str, object]:
     moment = datetime.fromtimestamp(card.updated, UTC).isoformat().replace("+00:00", "Z")
     further: dict[str, object] = {"archived": True} if card.archived else {}
     further |= {"title": card.title} if card.title is not None else {}
@@ -125,7 +125,7 @@ def _shown(id: str, card: Listed) -> dict[str, object]:
     return {"sessionId": id, "cwd": card.cwd, "updatedAt": moment, **further}
 
 
-def _cursor(id: str, card: Listed) -> str:
+def _cursor(id: str, card: ListedSession) -> str:
     """Where a page of a list ends: behind a session as it was then, so that none is skipped when others move."""
     return f"{card.updated!r} {id}"
 

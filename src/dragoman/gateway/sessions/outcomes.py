@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Raw
 
 from ...errors import Error, InternalError
-from ..log.engine import Engine, Record
+from ..log.engine import Engine, StoredRecord
 from ..log.logs import record, records
-from ..log.records import Ended, Problem, Prompted, is_update, own_frame, read_own
+from ..log.records import ErrorAnswer, PromptAccepted, PromptEnded, is_update, own_frame, read_own
 from ..operations.metrics import Metrics
 from .history import History
 from .viewer import Visitor
@@ -25,20 +25,20 @@ log = logging.getLogger("dragoman")
 PAUSES = (0.1, 0.5, 2.0, 5.0)  # seconds between tries to read a log that has just failed
 
 
-def interruption(why: str) -> Problem:
-    return Problem(-32603, f"the turn was interrupted: {why}", {"kind": "turn_interrupted"})
+def interruption(why: str) -> ErrorAnswer:
+    return ErrorAnswer(-32603, f"the turn was interrupted: {why}", {"kind": "turn_interrupted"})
 
 
 LOST = interruption("the gateway could not finish it")  # the same whether it is told or found in the log
 
 
-class Turn:
+class HostedTurn:
     """One prompt from when it was accepted to its outcome."""
 
     def __init__(self, key: str, found: dict[str, Raw], visitor: Visitor) -> None:
         self.key, self.found = key, found
         self.principal, self.client = visitor.name, visitor.client
-        self.outcome: asyncio.Future[tuple[int, Ended]] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[tuple[int, PromptEnded]] = asyncio.get_running_loop().create_future()
         self.cancelled = asyncio.Event()
         self.is_ended = False  # it has its outcome, told or on its way into the log
         self.number = 0  # of the record that says it was accepted
@@ -50,13 +50,13 @@ class Outcomes:
     """The prompts of a session that have no outcome yet, and how each gets one."""
 
     def __init__(self, session: str, history: History, engine: Engine, metrics: Metrics) -> None:
-        self.open: dict[str, Turn] = {}
+        self.open: dict[str, HostedTurn] = {}
         self._session, self._history, self._engine, self._metrics = session, history, engine, metrics
 
-    async def read(self, number: int) -> tuple[int, Ended]:
+    async def read(self, number: int) -> tuple[int, PromptEnded]:
         """The outcome that stands in the log at a number."""
         ended = _own((await record(self._engine, self._session, number)).entry.frame)
-        if not isinstance(ended, Ended):  # damage is told in its place as an update
+        if not isinstance(ended, PromptEnded):  # damage is told in its place as an update
             raise InternalError("the outcome of this prompt cannot be read: the session's log is damaged there")
         return number, ended
 
@@ -65,7 +65,7 @@ class Outcomes:
         while self.open:
             await asyncio.wait([turn.outcome for turn in self.open.values()])
 
-    def end(self, turn: Turn, ended: Ended) -> None:
+    def end(self, turn: HostedTurn, ended: PromptEnded) -> None:
         """Write an outcome down; whoever waits hears of it once it is durable."""
         if turn.is_ended or self._history.broken:  # in a broken log `settle_broken` finds out what is kept
             return
@@ -74,11 +74,11 @@ class Outcomes:
         number = self._history.add("gateway", lambda _: own_frame(ended))
         self._history.then(number, functools.partial(self._kept, turn, number, ended))
 
-    def _kept(self, turn: Turn, number: int, ended: Ended, broken: Error | None) -> None:
+    def _kept(self, turn: HostedTurn, number: int, ended: PromptEnded, broken: Error | None) -> None:
         if not broken:
             self._tell(turn, number, ended)
 
-    def _tell(self, turn: Turn, number: int, ended: Ended) -> None:
+    def _tell(self, turn: HostedTurn, number: int, ended: PromptEnded) -> None:
         turn.is_ended = True
         self.open.pop(turn.key, None)
         self._metrics.turns.add(1, ended.outcome)
@@ -93,8 +93,8 @@ class Outcomes:
         unheard = await self._read_on()
         self._history.found([record.entry for record in unheard])  # so that updates are told before their outcome
         own = [(record.number, _own(record.entry.frame)) for record in unheard]
-        ended = {found.prompt: (number, found) for number, found in own if isinstance(found, Ended)}
-        accepted = {found.prompt for _, found in own if isinstance(found, Prompted)}
+        ended = {found.prompt: (number, found) for number, found in own if isinstance(found, PromptEnded)}
+        accepted = {found.prompt for _, found in own if isinstance(found, PromptAccepted)}
         for turn in turns:
             if turn.key in ended:
                 self._tell(turn, *ended[turn.key])
@@ -105,11 +105,11 @@ class Outcomes:
                 turn.outcome.set_exception(InternalError(f"the prompt was not taken: {why}", {"kind": "storage"}))
                 turn.outcome.exception()  # nobody may be waiting
 
-    def lose(self, turn: Turn) -> None:
+    def lose(self, turn: HostedTurn) -> None:
         """Tell the outcome of a prompt that the log has none of."""
-        self._tell(turn, self._history.durable, Ended(turn.key, error=LOST, interrupted=True))
+        self._tell(turn, self._history.durable, PromptEnded(turn.key, error=LOST, interrupted=True))
 
-    async def _read_on(self) -> list[Record]:
+    async def _read_on(self) -> list[StoredRecord]:
         """What the log has that nobody has been told of, if it can be read."""
         for pause in PAUSES:
             try:

@@ -28,15 +28,25 @@ from ...errors import (
 )
 from ..access.quotas import draining, exceeded
 from ..agents.upstream import Upstream
-from ..log.records import PROMPT, Ended, Problem, Prompted, changed, meta_value, own_frame, raw, update_frame
-from ..log.summary import Summary
+from ..log.records import (
+    PROMPT,
+    ErrorAnswer,
+    PromptAccepted,
+    PromptEnded,
+    changed,
+    meta_value,
+    own_frame,
+    raw,
+    update_frame,
+)
+from ..log.summary import LogSummary
 from ..operations.tracing import TRACE, describe, onward, span
 from ..operations.workers import owned
-from .agent_link import Link, Ready
+from .agent_link import AgentLink, Ready
 from .history import History
-from .outcomes import Outcomes, Turn, interruption
+from .outcomes import HostedTurn, Outcomes, interruption
 from .questions import Asks
-from .services import Desk
+from .services import SessionServices
 from .viewer import Visitor
 
 log = logging.getLogger("dragoman")
@@ -46,26 +56,26 @@ CANCELLED = raw({"stopReason": "cancelled"})
 CLOSING = 5.0  # seconds a turn has to end when its session is closed
 
 
-class Turns:
+class PromptQueue:
     """Takes prompts and runs them in order; `link` leads to the agent, `moved` is called when the queue has."""
 
     def __init__(
         self,
         session: str,
         history: History,
-        summary: Summary,
+        summary: LogSummary,
         asks: Asks,
-        desk: Desk,
+        desk: SessionServices,
         *,
-        link: Link,
+        link: AgentLink,
         moved: Callable[[], None],
     ) -> None:
-        self.running: Turn | None = None
+        self.running: HostedTurn | None = None
         self.outcomes = Outcomes(session, history, desk.engine, desk.metrics)
         self._session, self._history, self._summary, self._asks = session, history, summary, asks
         self._desk, self._limits, self._metrics = desk, desk.limits, desk.metrics
         self._link, self._moved = link, moved
-        self._queue: deque[Turn] = deque()
+        self._queue: deque[HostedTurn] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._starting: asyncio.Future[Ready] | None = None  # the agent, before a turn has it
         self._upstream: tuple[Upstream, str] | None = None  # where the running turn is known
@@ -96,10 +106,12 @@ class Turns:
         return running is not None and (running.principal, running.client) == (visitor.name, visitor.client)
 
     @property
-    def waiting(self) -> list[Turn]:
+    def waiting(self) -> list[HostedTurn]:
         return list(self._queue)
 
-    def prompt(self, key: str, found: dict[str, Raw], visitor: Visitor) -> "asyncio.Future[tuple[int, Ended]]":
+    def prompt(
+        self, key: str, found: dict[str, Raw], visitor: Visitor
+    ) -> "asyncio.Future[tuple[int, PromptEnded]]":
         """Have a prompt answered: where its outcome stands in the log, and what it is."""
         if turn := self.outcomes.open.get(key):
             return turn.outcome
@@ -107,7 +119,7 @@ class Turns:
             return owned(self.outcomes.read(number), "outcome", lambda exc: None)
         return self._accept(key, found, visitor).outcome
 
-    def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> Turn:
+    def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> HostedTurn:
         if self._is_closed:
             raise ResourceNotFound("Session not found", {"sessionId": self._session})
         if self._desk.is_draining:
@@ -115,8 +127,8 @@ class Turns:
         if len(self._queue) >= self._limits.queue:
             raise exceeded("queue", self._limits.queue)
         _content(found)
-        prompted = Prompted(key)
-        turn = Turn(key, found, visitor)
+        prompted = PromptAccepted(key)
+        turn = HostedTurn(key, found, visitor)
         turn.number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
         self.outcomes.open[key] = turn
         self._queue.append(turn)
@@ -152,13 +164,13 @@ class Turns:
             self._drop(turn)
         return True
 
-    def _drop(self, turn: Turn, ended: Ended | None = None) -> None:
+    def _drop(self, turn: HostedTurn, ended: PromptEnded | None = None) -> None:
         if turn in self._queue:  # else it has just ended
             self._queue.remove(turn)
-            self.outcomes.end(turn, ended or Ended(turn.key, CANCELLED))
+            self.outcomes.end(turn, ended or PromptEnded(turn.key, CANCELLED))
             self._moved()
 
-    def _stop(self, turn: Turn) -> None:
+    def _stop(self, turn: HostedTurn) -> None:
         turn.cancelled.set()
         self._asks.cancel_all()
         if self._upstream:
@@ -205,7 +217,7 @@ class Turns:
         """Give the turn that was running its outcome, and go on with the others."""
         turn, self.running, self._upstream, self._worker = self.running, None, None, None
         if turn:
-            self.outcomes.end(turn, Ended(turn.key, error=_failure(exc)))
+            self.outcomes.end(turn, PromptEnded(turn.key, error=_failure(exc)))
         self._go_on()
 
     async def _work(self) -> None:
@@ -227,23 +239,23 @@ class Turns:
         self._worker = None
         self._moved()
 
-    async def _run(self, turn: Turn) -> Ended:
+    async def _run(self, turn: HostedTurn) -> PromptEnded:
         try:
-            return Ended(turn.key, await self._ask_agent(turn))
+            return PromptEnded(turn.key, await self._ask_agent(turn))
         except ConnectionClosed as exc:
             await self._wind_up()
             why = str(exc).partition("; its stderr")[0]
-            return Ended(turn.key, error=interruption(why), interrupted=True)
+            return PromptEnded(turn.key, error=interruption(why), interrupted=True)
         except RpcError as exc:
-            return Ended(turn.key, error=Problem.of(exc))
+            return PromptEnded(turn.key, error=ErrorAnswer.of(exc))
         except Error as exc:  # the agent does not start, the log cannot be written
-            return Ended(turn.key, error=Problem.of(InternalError(str(exc))))
+            return PromptEnded(turn.key, error=ErrorAnswer.of(InternalError(str(exc))))
         except Exception as exc:
             log.exception("a turn of session %s failed", self._session)
             await self._wind_up()
-            return Ended(turn.key, error=_failure(exc))
+            return PromptEnded(turn.key, error=_failure(exc))
 
-    async def _ask_agent(self, turn: Turn) -> Raw:
+    async def _ask_agent(self, turn: HostedTurn) -> Raw:
         await self._history.settled(turn.number)
         if turn.cancelled.is_set():
             return CANCELLED
@@ -261,7 +273,7 @@ class Turns:
         self._link.reminded()
         return await self._answered(turn, upstream, id, changed(found, onward(), sessionId=id))
 
-    async def _ready(self, turn: Turn) -> Ready | None:
+    async def _ready(self, turn: HostedTurn) -> Ready | None:
         """The agent; None when the turn is cancelled before, while the agent goes on to start for the next one."""
         if self._starting is None or self._starting.done():  # how it went then does not count by now
             self._starting = asyncio.ensure_future(self._link.ready(may_move=True))
@@ -272,7 +284,7 @@ class Turns:
         started, self._starting = self._starting, None
         return started.result()
 
-    async def _answered(self, turn: Turn, upstream: Upstream, id: str, params: Raw) -> Raw:
+    async def _answered(self, turn: HostedTurn, upstream: Upstream, id: str, params: Raw) -> Raw:
         """What the agent answers to a prompt; an agent that does not stop when it is told to is ended."""
         upstream.begin_turn(id)
         asking = upstream.ask("session/prompt", params)
@@ -319,7 +331,7 @@ class Turns:
             self._metrics.first_update_seconds.observe(time.monotonic() - self.running.began)
 
 
-async def _first(waited_for: "asyncio.Future[Any]", turn: Turn, seconds: float | None) -> None:
+async def _first(waited_for: "asyncio.Future[Any]", turn: HostedTurn, seconds: float | None) -> None:
     """Wait until something is done, or the turn is cancelled, or time is over."""
     stopping = asyncio.ensure_future(turn.cancelled.wait())
     both: set[asyncio.Future[Any]] = {waited_for, stopping}
@@ -356,16 +368,16 @@ def owner(principal: str) -> str:
     return principal.replace("%", "%25").replace("/", "%2F") + "/"
 
 
-def _cut_short(turn: Turn) -> Ended:
+def _cut_short(turn: HostedTurn) -> PromptEnded:
     """How a turn ends that is ended with its session, by whoever closes that, or with the gateway."""
     if turn.cancelled.is_set():
-        return Ended(turn.key, CANCELLED)
-    return Ended(turn.key, error=interruption("the gateway stopped"), interrupted=True)
+        return PromptEnded(turn.key, CANCELLED)
+    return PromptEnded(turn.key, error=interruption("the gateway stopped"), interrupted=True)
 
 
-def _failure(exc: Exception) -> Problem:
+def _failure(exc: Exception) -> ErrorAnswer:
     """What is told of a turn that failed for a reason of ours; the log has the rest."""
-    return Problem(-32603, f"the gateway failed: {type(exc).__name__}", {"kind": "gateway_failure"})
+    return ErrorAnswer(-32603, f"the gateway failed: {type(exc).__name__}", {"kind": "gateway_failure"})
 
 
 def _trace(found: dict[str, Raw]) -> dict[str, str]:
@@ -381,7 +393,7 @@ def _content(found: dict[str, Raw]) -> list[Raw]:
         raise InvalidParams("prompt has to be a list of content blocks") from None
 
 
-def answer(ended: Ended) -> Raw:
+def answer(ended: PromptEnded) -> Raw:
     """An outcome as the answer to its request; raises it when it is an error."""
     if ended.error:
         raise ended.error.error()

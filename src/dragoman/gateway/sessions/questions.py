@@ -16,10 +16,10 @@ from msgspec import Raw, Struct
 from ... import schema as s
 from ...errors import InternalError, MethodNotFound, RequestCancelled, RpcError
 from ...rpc import Reply
-from ..log.records import Answered, Asked, Problem, changed, own_frame, raw
+from ..log.records import Answered, ErrorAnswer, QuestionAsked, changed, own_frame, raw
 from ..operations.metrics import Metrics
 from .history import History
-from .viewer import Seat
+from .viewer import Viewer
 
 log = logging.getLogger("dragoman")
 
@@ -31,7 +31,7 @@ CANCELLED = {
 RESOLVED = "_dragoman/permission_resolved"
 
 
-class Ask:
+class OpenQuestion:
     """One question, until it has its answer."""
 
     def __init__(self, id: str, method: str, params: Raw, number: int) -> None:
@@ -39,7 +39,7 @@ class Ask:
         self.number = number  # where in the log it stands
         self.answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self.is_durable = False  # before that nobody is asked
-        self.refused: set[Seat] = set()  # who cannot answer such a thing
+        self.refused: set[Viewer] = set()  # who cannot answer such a thing
         self.answered_at = 0  # where in the log its answer stands
         self.began = time.monotonic()
 
@@ -59,13 +59,13 @@ class Asks:
         self,
         session: str,
         history: History,
-        seats: Callable[[], Iterable[Seat]],
+        seats: Callable[[], Iterable[Viewer]],
         metrics: Metrics,
         is_stopping: Callable[[], bool],
     ) -> None:
         self._session, self._history, self._seats, self._metrics = session, history, seats, metrics
         self._is_stopping = is_stopping
-        self._open: dict[str, Ask] = {}
+        self._open: dict[str, OpenQuestion] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -79,9 +79,9 @@ class Asks:
             return CANCELLED[method]
         id = secrets.token_hex(8)
         params = changed(found, {"dragoman.ask": id})
-        asked = Asked(id, method, params)
+        asked = QuestionAsked(id, method, params)
         number = self._history.add("agent", lambda _: own_frame(asked))
-        ask = self._open[id] = Ask(id, method, params, number)  # from now on to cancel is to answer it
+        ask = self._open[id] = OpenQuestion(id, method, params, number)  # from now on to cancel is to answer it
         try:
             await self._history.settled(number)
             ask.is_durable = True
@@ -98,12 +98,12 @@ class Asks:
             raise answered.error.error()
         return answered.result
 
-    def offer_all(self, seat: Seat) -> None:
+    def offer_all(self, seat: Viewer) -> None:
         """Put every open question to somebody who has just come, or may answer from now on."""
         for ask in list(self._open.values()):
             self._offer(ask, seat)
 
-    def take_away(self, seat: Seat) -> None:
+    def take_away(self, seat: Viewer) -> None:
         """Ask somebody no longer who may not answer any more."""
         for ask in list(self._open.values()):
             seat.withdraw(ask.id)
@@ -115,7 +115,7 @@ class Asks:
         for ask in list(self._open.values()):
             self._cancel(ask)
 
-    def _offer(self, ask: Ask, seat: Seat) -> None:
+    def _offer(self, ask: OpenQuestion, seat: Viewer) -> None:
         if not seat.may_edit or not ask.is_durable or ask.id not in self._open:
             return
         if seat.fit.takes(ask.method, ask.params):
@@ -123,12 +123,12 @@ class Asks:
         else:
             ask.refused.add(seat)
 
-    def _put_to(self, ask: Ask, seat: Seat) -> None:
+    def _put_to(self, ask: OpenQuestion, seat: Viewer) -> None:
         """Ask somebody who has been told all that was told before the question, if it is still open."""
         if seat.may_edit and ask.id in self._open:
             seat.put(ask.id, ask.method, ask.params, lambda reply: self._replied(ask, seat, reply))
 
-    def _replied(self, ask: Ask, seat: Seat, reply: Reply) -> None:
+    def _replied(self, ask: OpenQuestion, seat: Viewer, reply: Reply) -> None:
         if ask.id not in self._open:
             if reply.error is None:
                 seat.notify(RESOLVED, {"ask": ask.id, "late": True})
@@ -149,19 +149,19 @@ class Asks:
             ask.refused.add(seat)  # who is cancelled in the middle has not answered, but is about to leave
             self._give_up(ask, error)
 
-    def _give_up(self, ask: Ask, error: RpcError | None) -> None:
+    def _give_up(self, ask: OpenQuestion, error: RpcError | None) -> None:
         """When nobody who is here can answer such a question, the agent is told so."""
         able = {seat for seat in self._seats() if seat.may_edit}
         if able <= ask.refused:
             if error:
-                self._settle(ask, Answered(ask.id, error=Problem.of(error)))
+                self._settle(ask, Answered(ask.id, error=ErrorAnswer.of(error)))
             else:  # what nobody offered is chosen by nobody
                 self._cancel(ask)
 
-    def _cancel(self, ask: Ask) -> None:
+    def _cancel(self, ask: OpenQuestion) -> None:
         self._settle(ask, Answered(ask.id, CANCELLED[ask.method]))
 
-    def _settle(self, ask: Ask, answered: Answered, by: Seat | None = None) -> None:
+    def _settle(self, ask: OpenQuestion, answered: Answered, by: Viewer | None = None) -> None:
         if self._open.pop(ask.id, None) is None:
             return
         if not self._history.broken:
@@ -181,7 +181,7 @@ class Asks:
                 seat.notify(RESOLVED, {"ask": ask.id, "by": answered.by})
 
 
-def _fits(ask: Ask, result: Raw) -> bool:
+def _fits(ask: OpenQuestion, result: Raw) -> bool:
     """Whether an answer is one that was offered: a permission nobody offered is none."""
     if ask.method != PERMISSION:
         return True

@@ -3,32 +3,32 @@
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ..access.quotas import Limits
+from ..access.quotas import Quotas
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
 from ..log.engine import Engine
 from ..operations.metrics import Metrics
-from .session_record import Card
+from .session_record import SessionRecord
 
 if TYPE_CHECKING:
-    from .hosted_session import Shared
+    from .hosted_session import HostedSession
 
 
 T = TypeVar("T")
 
 
-class Desk(Protocol):
+class SessionServices(Protocol):
     engine: Engine
-    limits: Limits
+    limits: Quotas
     metrics: Metrics
     processes: Processes
     workspaces: Workspaces
     is_draining: bool  # nothing new is begun
 
-    async def save_card(self, id: str, card: Card) -> None:
+    async def save_card(self, id: str, card: SessionRecord) -> None:
         """Keep what is known of a session besides its log."""
 
-    def let_go(self, shared: "Shared") -> None:
+    def let_go(self, shared: "HostedSession") -> None:
         """Close a session that is somebody else's by now."""
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:

@@ -31,7 +31,7 @@ class Detached(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_u
             raise InvalidParams(f"{DETACHED}: {exc}") from None
 
 
-class Card(Struct, omit_defaults=True):
+class SessionRecord(Struct, omit_defaults=True):
     """Whose a session is, where, with which agent, and what a client that loads it is told."""
 
     agent: str
@@ -53,7 +53,7 @@ class Card(Struct, omit_defaults=True):
         return "admin" if principal == self.principal else self.roles.get(principal)
 
 
-class Listed(Struct):
+class ListedSession(Struct):
     """As much of a card as a list of sessions shows."""
 
     agent: str

@@ -19,11 +19,11 @@ from ... import schema as s
 from ...connection import Connection
 from ...errors import Error, InvalidRequest
 from ...rpc import Method, Reply
-from ..access.quotas import Limits
+from ..access.quotas import Quotas
 from ..agents.introductions import Introduction
-from ..log.engine import Engine, Entry
+from ..log.engine import Engine, LogEntry
 from ..log.logs import records
-from ..log.records import Ended, raw, read_own, update_params
+from ..log.records import PromptEnded, raw, read_own, update_params
 from ..operations.workers import owned
 from .fitting import Fit
 from .history import History
@@ -71,11 +71,11 @@ class Visitor(Protocol):
     def lends(self, method: str) -> bool:
         """Whether it answers requests for its files or terminals."""
 
-    def left(self, session: str, seat: "Seat") -> None:
+    def left(self, session: str, seat: "Viewer") -> None:
         """A seat of its is no more."""
 
 
-class Seat:
+class Viewer:
     """Tells one client what happens in one session."""
 
     def __init__(
@@ -89,8 +89,8 @@ class Seat:
         most: Role = "admin",
         after: int,
         fit: Fit,
-        limits: Limits,
-        evict: "Callable[[Seat], None]",
+        limits: Quotas,
+        evict: "Callable[[Viewer], None]",
         echo_until: int = 0,
     ) -> None:
         self.session, self.visitor = session, visitor
@@ -109,7 +109,7 @@ class Seat:
         self._kept_up = math.inf  # when it last had been told everything
         self._warned = -math.inf  # when it was last told that it lags
         self._left = False
-        self.owed: dict[str, Callable[[Ended], None]] = {}  # by prompt, what gives this client its outcome
+        self.owed: dict[str, Callable[[PromptEnded], None]] = {}  # by prompt, what gives this client its outcome
         self._waiters: list[tuple[int, Callable[[], None]]] = []  # what is done once a record has been told
 
     @property
@@ -131,7 +131,7 @@ class Seat:
             self._is_open = True
             self.catch_up()
 
-    def offer(self, first: int, entries: Sequence[Entry]) -> None:
+    def offer(self, first: int, entries: Sequence[LogEntry]) -> None:
         """Records have become durable, the first with this number."""
         if not self._is_open:
             return
@@ -192,7 +192,7 @@ class Seat:
         """Tell the client that a question has been answered; what it still says to it is heard, and too late."""
         id = self.asks.pop(ask, None)
         if id is not None and not self._left and not self.visitor.connection.closed:
-            self.visitor.connection.hurry(id)
+            self.visitor.connection.request_cancel(id)
 
     def leave(self) -> None:
         """Stop telling."""
@@ -226,7 +226,7 @@ class Seat:
             self._pump = None
             self._wake()
 
-    def _tell(self, number: int, entry: Entry) -> None:
+    def _tell(self, number: int, entry: LogEntry) -> None:
         self.cursor = number
         own = entry.client == self.visitor.client and entry.principal == self.visitor.name
         if (params := update_params(entry.frame)) is None:
@@ -238,7 +238,7 @@ class Seat:
 
     def _tell_outcome(self, frame: bytes) -> None:
         """Answer a prompt of this client's at its place: after what was told of it, before what comes then."""
-        if self.owed and isinstance(ended := read_own(frame), Ended) and ended.prompt in self.owed:
+        if self.owed and isinstance(ended := read_own(frame), PromptEnded) and ended.prompt in self.owed:
             self.owed.pop(ended.prompt)(ended)
 
     def _note(self, method: Method, params: Any) -> None:

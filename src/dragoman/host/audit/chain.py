@@ -33,7 +33,7 @@ _TAIL = len(_HASH) + 64 + len(b'"}\n')
 _SEAL_SIZE = 20 + 1 + 64 + 1
 
 
-class Record(Struct, frozen=True):
+class AuditRecord(Struct, frozen=True):
     """A line that is as it was written."""
 
     seq: int
@@ -42,7 +42,7 @@ class Record(Struct, frozen=True):
     fields: Mapping[str, Any]
 
 
-class Seal(Struct, frozen=True):
+class LogSeal(Struct, frozen=True):
     """How far a log has come: its last record."""
 
     seq: int = 0
@@ -71,19 +71,19 @@ def line_of(fields: Mapping[str, Any]) -> tuple[bytes, str]:
     return body + _HASH + digest.encode() + b'"}\n', digest
 
 
-def read_line(line: bytes) -> Record | None:
+def read_line(line: bytes) -> AuditRecord | None:
     """The record a line is; None when it is not exactly as it was written."""
     body = line[:-_TAIL]
     if line[len(body) :] != _HASH + hashlib.sha256(body).hexdigest().encode() + b'"}\n':
         return None
     try:
         fields = json.loads(line)
-        return Record(fields["seq"], fields["prev"], fields["hash"], fields)
+        return AuditRecord(fields["seq"], fields["prev"], fields["hash"], fields)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def last_record(fd: int, size: int) -> tuple[Record | None, bytes]:
+def last_record(fd: int, size: int) -> tuple[AuditRecord | None, bytes]:
     """The last line of a file that is sound, and all that lies behind it."""
     for start in (max(0, size - 2 * MAX_LINE), 0):
         data = os.pread(fd, size - start, start)
@@ -99,12 +99,12 @@ def seal_path(path: Path) -> Path:
     return path.with_name(path.name + ".seal")
 
 
-def read_seal(fd: int) -> Seal | None:
+def read_seal(fd: int) -> LogSeal | None:
     """What a seal says; None when it is not one, or empty as when it has just been made."""
     data = os.pread(fd, _SEAL_SIZE + 1, 0)
     seq, _, digest = data.decode("ascii", "replace").removesuffix("\n").partition(" ")
     is_seal = len(data) == _SEAL_SIZE and seq.isdigit() and len(digest) == 64
-    return Seal(int(seq), digest) if is_seal else None
+    return LogSeal(int(seq), digest) if is_seal else None
 
 
 def verify(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> list[Problem]:
@@ -158,7 +158,7 @@ def _read(*names: str | os.PathLike[str]) -> "_Chain":
     return chain
 
 
-def _snapshot(path: Path) -> tuple[Seal | None, int | None]:
+def _snapshot(path: Path) -> tuple[LogSeal | None, int | None]:
     """A log's seal and size at one moment in which nobody writes to it."""
     try:
         fd = os.open(seal_path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -202,10 +202,10 @@ def _lines(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
 class _Chain:
     """Follows a log line by line and notes where it does not fit."""
 
-    def __init__(self, seal: Seal | None) -> None:
+    def __init__(self, seal: LogSeal | None) -> None:
         self.problems: list[Problem] = []
         self.count = 0
-        self.last = Seal()  # the last line that is what was written
+        self.last = LogSeal()  # the last line that is what was written
         self._seal = seal
         self._place = ("", 0)
         self._seq = 0  # of the last line, sound or not
@@ -241,7 +241,7 @@ class _Chain:
         claimed = line[-67:-3].decode("ascii", "replace")
         self._hashes = {claimed, hashlib.sha256(line[:-_TAIL]).hexdigest()}
 
-    def _settle(self, record: Record) -> None:
+    def _settle(self, record: AuditRecord) -> None:
         """See whether this record says that the lines before it were torn."""
         torn = record.fields.get("torn") if record.fields.get("event") in OWN_EVENTS else None
         known = isinstance(torn, dict) and torn.get("sha256") == self._doubted.hexdigest()
@@ -254,7 +254,7 @@ class _Chain:
         self.problems += self._doubts
         self._doubts, self._doubted, self._forgivable = [], hashlib.sha256(), True
 
-    def _follow(self, record: Record) -> None:
+    def _follow(self, record: AuditRecord) -> None:
         first = not self._hashes
         if first and record.fields.get("event") != "start":
             self._note(f"the beginning is missing: the first record here is number {record.seq}")
@@ -267,7 +267,7 @@ class _Chain:
         if self._seal and record.seq == self._seal.seq and record.hash != self._seal.hash:
             self._note("this is not the record that was written: its seal differs")
         self.count += 1
-        self.last, self._seq, self._hashes = Seal(record.seq, record.hash), record.seq, {record.hash}
+        self.last, self._seq, self._hashes = LogSeal(record.seq, record.hash), record.seq, {record.hash}
 
     def compare(self) -> None:
         """See that the log has come as far as its seal says."""

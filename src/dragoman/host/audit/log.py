@@ -26,7 +26,7 @@ from .chain import (
     MAX_LINE,
     OWN_EVENTS,
     OWN_FIELDS,
-    Seal,
+    LogSeal,
     last_record,
     line_of,
     read_line,
@@ -54,7 +54,7 @@ class AuditLog:
         self._turn = threading.Lock()
         self._process = 0  # whose descriptors these are: a lock does not hold between a process and its fork
         self._fd = self._seal_fd = -1
-        self._last, self._size = Seal(), -1  # the last record we know of, and the file's size behind it
+        self._last, self._size = LogSeal(), -1  # the last record we know of, and the file's size behind it
         self._failure = ""
 
     def __enter__(self) -> "AuditLog":
@@ -152,14 +152,14 @@ class AuditLog:
         """Learn from the file and the seal where the log ends; gives what must be written before anything else."""
         sealed = read_seal(self._seal_fd)
         if size == 0:
-            self._last = sealed or Seal()
+            self._last = sealed or LogSeal()
             os.pwrite(self._seal_fd, self._last.written(), 0)  # from now on an empty seal is a spoilt one
             return self._line({"event": "start", "continues": self._last.seq})
         found, rest = last_record(self._fd, size)
         line_break = b"\n" if rest and not rest.endswith(b"\n") else b""
         if (whole := read_line(rest + line_break)) is not None:  # nothing but its line break was torn off
             found, rest = whole, b""
-        self._last = Seal(found.seq, found.hash) if found else Seal()
+        self._last = LogSeal(found.seq, found.hash) if found else LogSeal()
         wrong: dict[str, Any] = {}
         if rest or line_break:
             torn = rest.removesuffix(b"\n")
@@ -181,7 +181,7 @@ class AuditLog:
             few = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
             short = dict(list(_Cut(400, 4000).plain(few).items())[:20])
             line, digest = line_of({"seq": seq, "time": now, **short, "cut": len(line), "prev": prev})
-        self._last = Seal(seq, digest)
+        self._last = LogSeal(seq, digest)
         return line
 
 

@@ -63,7 +63,7 @@ _KINDS = {
 }
 
 
-class Refused(Exception):
+class FileRefused(Exception):
     """Says which of the kinds it is, where the path the agent named is not known."""
 
     def __init__(self, kind: str) -> None:
@@ -84,7 +84,7 @@ def answering(path: str) -> Iterator[None]:
     """Turn what goes wrong inside into what an agent is answered."""
     try:
         yield
-    except Refused as exc:
+    except FileRefused as exc:
         raise refusal(exc.kind, path) from exc
     except FileNotFoundError as exc:
         raise ResourceNotFound("there is no such file", {"uri": path}) from exc

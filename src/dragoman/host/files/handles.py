@@ -19,7 +19,7 @@ from .changing.condition import ANYTHING, Condition
 from .changing.edits import Edit, Seen, make_path, write_one
 from .changing.journal import Journal
 from .changing.locations import location_of
-from .errors import Refused, answering
+from .errors import FileRefused, answering
 from .extensions import DirectoryEntry
 from .paths import Descriptors, Entry, checked_name
 from .reading import digest_at, digest_of, open_regular, opened, read_chunks
@@ -66,7 +66,7 @@ class OpenFile(Handle):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             return []
         if not stat.S_ISREG(self._entry.status.st_mode):
-            raise Refused("not_a_file")
+            raise FileRefused("not_a_file")
         with self._entry as dir_fd:
             fd = open_regular(self._entry.name, dir_fd)
             try:
@@ -130,7 +130,7 @@ class OpenFile(Handle):
                     [self._buffer], wanted, start=start, stop=stop, counting=counting, cutting=cutting
                 )
             if not is_part and self.size > texts.MAX_TEXT:
-                raise Refused("too_large")
+                raise FileRefused("too_large")
             used, pieces = texts.decode(self._chunks(), wanted)
             return texts.window(pieces, used, start=start, stop=stop, counting=counting, cutting=cutting)
 
@@ -139,7 +139,7 @@ class OpenFile(Handle):
         with answering(self._named):
             wanted = max(self.size - offset, 0) if length is None else length
             if wanted > MAX_BINARY:
-                raise Refused("too_large")
+                raise FileRefused("too_large")
             data = bytearray()
             for chunk in self._chunks(offset):
                 data += chunk
@@ -188,7 +188,7 @@ class Target(Handle):
         self._buffer: str | None = None  # what was shown of the editor's
         self._has_looked = False
         if named.endswith(("/", "/.")):
-            raise Refused("not_a_file")
+            raise FileRefused("not_a_file")
         if entry.missing and not create_directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         self._edit = Edit(named, entry, path, b"", condition)
@@ -259,7 +259,7 @@ class Target(Handle):
             return
         expected = self._edit.condition if self._has_looked else self._condition
         if expected.is_absent or expected.digest not in (None, digest_of([buffer.encode(errors="surrogatepass")])):
-            raise Refused("changed")
+            raise FileRefused("changed")
 
     def write(self, content: str | bytes, *, encoding: str | None = None) -> Written:
         """Replace the file on the disk, or make it there."""
@@ -280,7 +280,7 @@ class Directory(Handle):
         self._journal = journal
         self.exists = entry.status is not None
         if entry.root.only or (entry.status and not stat.S_ISDIR(entry.status.st_mode)):
-            raise Refused("not_a_directory")
+            raise FileRefused("not_a_directory")
 
     @property
     def operation(self) -> FileRead | FileWrite:
@@ -313,7 +313,7 @@ class Directory(Handle):
         """Make it, and those above it; false when it was there."""
         with answering(self._named):
             if not self._entry.root.writable:
-                raise Refused("read_only")
+                raise FileRefused("read_only")
             return bool(self._entry.name) and make_path(location_of(self._entry, self.path), self._journal)
 
 
@@ -321,7 +321,7 @@ def _described(entry: "os.DirEntry[str]") -> DirectoryEntry | None:
     """What is said of it; None when nobody could ask for it, or it is gone."""
     try:
         return _entry(entry)
-    except (Refused, FileNotFoundError):
+    except (FileRefused, FileNotFoundError):
         return None
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from ...foundation.places import DIRECTORY, Path, Place, components, is_beneath, open_place, path_of
 from . import linux
-from .errors import Refused
+from .errors import FileRefused
 
 MAX_PATH = 4096  # bytes
 MAX_LINKS = 40  # symbolic links on one way, as the kernel has it
@@ -124,7 +124,7 @@ class Entry:
                 raise OSError(errno.EIO, "the system no longer tells where its files are")
             here = "/".join(("", *self.root.real, *self._trail))
         if not is_beneath(here, top):
-            raise Refused("outside_workspace")
+            raise FileRefused("outside_workspace")
         return checked_name(os.path.join(here, *self.missing, self.name).rstrip("/") or "/")
 
 
@@ -165,7 +165,7 @@ def open_beneath(root: Place, path: str) -> Place:
     if is_beneath(found.path, root.now()):
         return found
     found.close()
-    raise Refused("outside_workspace")
+    raise FileRefused("outside_workspace")
 
 
 class Roots:
@@ -189,7 +189,7 @@ class Roots:
             elif relative:
                 root, rest = self.roots[0], parts
             else:
-                raise Refused("relative_path")
+                raise FileRefused("relative_path")
             entry = self._find_quickly(root, rest, follow) or _Walk(self, root, rest).entry(follow)
         if path.endswith(("/", "/.")) and entry.status and not stat.S_ISDIR(entry.status.st_mode):
             entry.close()
@@ -206,10 +206,10 @@ class Roots:
                 depth, root = max(fitting, key=lambda fit: fit[0])
                 return root, [root.only, *parts[depth:]] if root.only else parts[depth:]
             if ".." not in parts:
-                raise Refused("outside_workspace")
+                raise FileRefused("outside_workspace")
             up = parts.index("..")
             if tuple(parts[:up]) not in self._ancestors:  # who knows where that leads
-                raise Refused("outside_workspace")
+                raise FileRefused("outside_workspace")
             parts = parts[: max(up - 1, 0)] + parts[up + 1 :]
 
     def _find_quickly(self, root: Root, parts: list[str], follow: bool) -> Entry | None:
@@ -261,7 +261,7 @@ class _Walk:
         for _ in range(MAX_STEPS):
             if not self._pending:
                 if self._root.only:  # a link to the single file's own directory, which is not lent
-                    raise Refused("outside_workspace")
+                    raise FileRefused("outside_workspace")
                 return Entry(self._root, self._fd, "", os.stat(self._fd), trail=tuple(self._trail))
             name = self._pending.popleft()
             if name == "..":
@@ -339,7 +339,7 @@ def checked_name(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError as exc:
-        raise Refused("bad_path") from exc
+        raise FileRefused("bad_path") from exc
     return path
 
 
@@ -347,9 +347,9 @@ def _checked(path: str) -> list[str]:
     try:
         size = len(path.encode())
     except UnicodeEncodeError as exc:
-        raise Refused("bad_path") from exc
+        raise FileRefused("bad_path") from exc
     if not 0 < size <= MAX_PATH or "\0" in path:
-        raise Refused("bad_path")
+        raise FileRefused("bad_path")
     return list(components(path))
 
 

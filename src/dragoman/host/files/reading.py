@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from . import linux
-from .errors import Refused
+from .errors import FileRefused
 
 CHUNK = 256 * 1024
 
@@ -20,7 +20,7 @@ def open_regular(name: str, dir_fd: int) -> int:
     if stat.S_ISREG(os.fstat(fd).st_mode) and not linux.is_pseudo(fd):
         return fd
     os.close(fd)
-    raise Refused("not_a_file")
+    raise FileRefused("not_a_file")
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def read_chunks(fd: int, offset: int = 0, *, until: Callable[[], bool] = lambda:
     """
     size = os.fstat(fd).st_size
     if not size and os.pread(fd, 1, 0) and not os.fstat(fd).st_size:
-        raise Refused("not_a_file")
+        raise FileRefused("not_a_file")
     while offset < size and not until() and (chunk := os.pread(fd, min(CHUNK, size - offset), offset)):
         yield chunk
         offset += len(chunk)

@@ -8,7 +8,7 @@ decoded to see that it says what it should.
 import codecs
 import re
 
-from .errors import Refused
+from .errors import FileRefused
 from .texts import decode, encode
 
 _STEP = 4096  # bytes decoded at a time, on the way to a character
@@ -22,7 +22,7 @@ def replaced(data: bytes, encoding: str, old: str, new: str) -> bytes:
     text = "".join(pieces)
     at = text.find(old)
     if at < 0 or text.find(old, at + 1) >= 0:
-        raise Refused("no_match")
+        raise FileRefused("no_match")
     if not data:
         return encode(new, used)
     start, end = _offset(data, used, at), _offset(data, used, at + len(old))
@@ -31,7 +31,7 @@ def replaced(data: bytes, encoding: str, old: str, new: str) -> bytes:
         middle = _escaped(data, start, end, middle)
     result = data[:start] + middle + data[end:]
     if "".join(decode([result], encoding)[1]) != text[:at] + new + text[at + len(old) :]:
-        raise Refused("encoding")
+        raise FileRefused("encoding")
     return result
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from .errors import Refused
+from .errors import FileRefused
 
 MAX_TEXT = 10 * 1024 * 1024  # bytes of UTF-8 in one answer
 
@@ -42,13 +42,13 @@ def encoding_named(name: str | None) -> str:
     if name is None:
         return "utf-8"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}", name):
-        raise Refused("encoding")
+        raise FileRefused("encoding")
     try:
         found = codecs.lookup(name).name
     except LookupError as exc:
-        raise Refused("encoding") from exc
+        raise FileRefused("encoding") from exc
     if found not in _ENCODINGS:
-        raise Refused("encoding")
+        raise FileRefused("encoding")
     return found
 
 
@@ -57,7 +57,7 @@ def encode(text: str, encoding: str) -> bytes:
     try:
         return text.encode(encoding)
     except UnicodeEncodeError as exc:
-        raise Refused("encoding") from exc
+        raise FileRefused("encoding") from exc
 
 
 def text_of(data: bytes, encoding: str | None = None) -> str:
@@ -73,7 +73,7 @@ def decode(chunks: Iterable[bytes], encoding: str) -> tuple[str, Iterator[str]]:
         for mark, marked in marks.items():
             if head.startswith(mark):
                 return marked, _decoded(head, chunks, marked)
-        raise Refused("encoding")
+        raise FileRefused("encoding")
     return encoding, _decoded(head, chunks, encoding)
 
 
@@ -84,12 +84,12 @@ def _decoded(head: bytes, chunks: Iterator[bytes], encoding: str) -> Iterator[st
         while chunk:
             text = decoder.decode(chunk)
             if "\0" in text:
-                raise Refused("binary")
+                raise FileRefused("binary")
             yield text
             chunk = next(chunks, b"")
         yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as exc:
-        raise Refused("binary" if b"\0" in chunk else "encoding") from exc
+        raise FileRefused("binary" if b"\0" in chunk else "encoding") from exc
 
 
 def window(
@@ -122,7 +122,7 @@ def window(
             room -= len(part) if part.isascii() else len(encode(part, "utf-8"))
             if room < 0:
                 if not cutting:
-                    raise Refused("too_large")
+                    raise FileRefused("too_large")
                 part = part.encode()[:room].decode(errors="ignore")
                 truncated = is_over = True
             kept.append(part)

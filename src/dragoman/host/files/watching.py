@@ -18,7 +18,7 @@ from typing import Any
 from ...errors import Error, ResourceNotFound, RpcError
 from ...foundation.places import descend
 from .changing.locations import Identity, identity_of
-from .errors import Refused, refusal
+from .errors import FileRefused, refusal
 from .extensions import ChangeKind, FileChange, FilesChanged
 from .paths import MAX_TRIES, checked_name, status_at
 
@@ -108,7 +108,7 @@ class _Watch:
     def run(self) -> None:
         try:
             self._run()
-        except Refused as exc:
+        except FileRefused as exc:
             self._changes.fail(refusal(exc.kind, self._named))
         except RpcError as exc:
             self._changes.fail(exc)
@@ -166,7 +166,7 @@ class _Watch:
                 return feed, next(feed, None)
             except FileNotFoundError:  # one of them is gone already
                 continue
-        raise Refused("busy")
+        raise FileRefused("busy")
 
     def _directories(self) -> Iterator[str]:
         yield ""
@@ -178,7 +178,7 @@ class _Watch:
                 if self._is_directory(name):
                     count += 1
                     if count > MAX_DIRECTORIES:
-                        raise Refused("too_large")
+                        raise FileRefused("too_large")
                     waiting.append(name)
                     yield name
 
@@ -222,7 +222,7 @@ class _Watch:
                 continue
             try:
                 status = self._status(checked_name(name))
-            except (Refused, OSError):  # there is a link on the way
+            except (FileRefused, OSError):  # there is a link on the way
                 continue
             if status is None:
                 found[name] = "deleted"

@@ -40,7 +40,7 @@ from . import texts
 from .changing.condition import ANYTHING, Condition, Expected, required
 from .changing.edits import Edit, EditSet
 from .changing.journal import Journal, recover
-from .errors import Refused, answering, refusal
+from .errors import FileRefused, answering, refusal
 from .handles import Directory, Handle, OpenFile, Overlay, Save, Target, Written
 from .paths import MAX_TRIES, Entry, Root, Roots, open_exception, open_root
 from .reading import digest_of
@@ -202,7 +202,7 @@ class Workspace:
         try:
             real = entry.path()
             if is_beneath(real, self._private):  # whoever writes there rules what the next start does
-                raise Refused("outside_workspace")
+                raise FileRefused("outside_workspace")
         except BaseException:
             entry.close()
             raise

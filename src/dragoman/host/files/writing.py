@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from .changing.exchanging import UNSUPPORTED
-from .errors import Refused
+from .errors import FileRefused
 from .paths import Entry
 from .reading import opened
 
@@ -22,14 +22,14 @@ _NOT_KEPT = ("security.capability", "security.ima", "security.evm")  # vouch for
 def check_writable(entry: Entry) -> None:
     """Refuse where no file may be written or replaced; a file that is read-only is so on purpose."""
     if not entry.root.writable:
-        raise Refused("read_only")
+        raise FileRefused("read_only")
     if not entry.name or (entry.status and not stat.S_ISREG(entry.status.st_mode)):
-        raise Refused("not_a_file")
+        raise FileRefused("not_a_file")
     with entry as dir_fd:
         if os.fstatvfs(dir_fd).f_flag & os.ST_RDONLY:
-            raise Refused("read_only")
+            raise FileRefused("read_only")
         if entry.status and not os.access(entry.name, os.W_OK, dir_fd=dir_fd, effective_ids=_EFFECTIVE_IDS):
-            raise Refused("access_denied")
+            raise FileRefused("access_denied")
 
 
 def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode: int) -> int:

@@ -30,7 +30,7 @@ VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Refused(Exception):
+class ProxyRefused(Exception):
     """A request that is not passed on: the status to answer with, and why."""
 
     def __init__(self, status: str, why: str) -> None:
@@ -92,7 +92,7 @@ class WayOut:
     async def _serve(self, near: Streams) -> None:
         try:
             await self._connect(near)
-        except Refused as exc:
+        except ProxyRefused as exc:
             log.info("an isolated agent is refused a connection: %s", exc)
             text = f"{exc}\n".encode()
             head = f"HTTP/1.1 {exc.status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
@@ -113,12 +113,12 @@ class WayOut:
                 head = await near[0].readuntil(b"\r\n\r\n")
                 host, port, is_tunnel = _wanted(head)
                 if (host, port) not in self._allowed:
-                    raise Refused("403 Forbidden", f"{host}:{port} is not on the list of --network")
+                    raise ProxyRefused("403 Forbidden", f"{host}:{port} is not on the list of --network")
                 far = await asyncio.open_connection(host, port)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            raise Refused("400 Bad Request", "this is no request for a proxy") from None
+            raise ProxyRefused("400 Bad Request", "this is no request for a proxy") from None
         except OSError as exc:  # a time-out is one, too
-            raise Refused("502 Bad Gateway", f"it cannot be reached: {exc or 'no answer in time'}") from None
+            raise ProxyRefused("502 Bad Gateway", f"it cannot be reached: {exc or 'no answer in time'}") from None
         try:
             if is_tunnel:
                 near[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -149,7 +149,7 @@ def _wanted(head: bytes) -> tuple[str, int, bool]:
     except ValueError:
         host = None
     if not host:
-        raise Refused("400 Bad Request", "this is no request for a proxy")
+        raise ProxyRefused("400 Bad Request", "this is no request for a proxy")
     return host.lower(), port, is_tunnel
 
 

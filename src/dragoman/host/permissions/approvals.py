@@ -50,7 +50,7 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: float = 0.0
     expires: float = 0.0
 
-    def covers(self, asked: "Asked", now: float) -> bool:
+    def covers(self, asked: "ApprovalQuery", now: float) -> bool:
         """Whether this allows what is asked now."""
         match self.scope:
             case "always":
@@ -72,7 +72,7 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.created - SKEW <= now < self.expires
 
 
-class Asked(Struct, frozen=True):
+class ApprovalQuery(Struct, frozen=True):
     """What an approval is looked for: an operation of an agent, in a workspace and a session."""
 
     fingerprint: str
@@ -117,7 +117,7 @@ class ApprovalStore:
 
     def find(self, fingerprint: str, agent: str, workspace: str | None) -> Approval | None:
         """What allows an operation, if anything does."""
-        return Asked(fingerprint, agent, workspace).among(self._trusted().approvals)
+        return ApprovalQuery(fingerprint, agent, workspace).among(self._trusted().approvals)
 
     def remember(self, approval: Approval) -> None:
         with self._changing() as contents:

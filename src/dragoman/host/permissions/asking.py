@@ -20,7 +20,7 @@ MAX_EQUAL = 256  # operations that wait for the answer to one question
 MAX_EARLY = 3  # answers that come too soon to have been meant
 
 
-class Reply(Struct, frozen=True):
+class Answer(Struct, frozen=True):
     """How a question ended: the option the user chose, or why there is none."""
 
     option: Option | None = None
@@ -28,11 +28,11 @@ class Reply(Struct, frozen=True):
     cancelled: bool = False
 
 
-CANCELLED = Reply(why="the question was withdrawn", cancelled=True)
-SILENCED = Reply(why="the user denied everything for the rest of this turn")
+CANCELLED = Answer(why="the question was withdrawn", cancelled=True)
+SILENCED = Answer(why="the user denied everything for the rest of this turn")
 
 
-TOO_MANY = Reply(why="too many questions are open already")
+TOO_MANY = Answer(why="too many questions are open already")
 
 
 class _Waiting:
@@ -45,8 +45,8 @@ class _Open:
     def __init__(self, question: Question) -> None:
         self.question = question
         self.waiting: list[_Waiting] = []
-        self.task: asyncio.Task[Reply]
-        self.instead: Reply | None = None  # the answer once it is withdrawn, whatever the screen still says
+        self.task: asyncio.Task[Answer]
+        self.instead: Answer | None = None  # the answer once it is withdrawn, whatever the screen still says
         self.withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._shown: list[_Waiting] = []
         self._allowed: list[_Waiting] = []  # those a yes of the scope `once` is for
@@ -64,7 +64,7 @@ class _Open:
         """Give the yes to as many as it is for, of those the user was shown."""
         self._allowed = [each for each in self._shown if each in self.waiting][: option.times]
 
-    def withdraw(self, reply: Reply) -> None:
+    def withdraw(self, reply: Answer) -> None:
         """Answer it now, though the screen may take its time to let go of it."""
         self.instead = reply
         self.task.cancel()
@@ -76,7 +76,7 @@ class _Open:
         """Whether somebody who asks the same may wait for this answer: not once it is given."""
         return not self.task.done() and self.instead is None
 
-    def reply(self, waiting: _Waiting) -> Reply | None:
+    def reply(self, waiting: _Waiting) -> Answer | None:
         """The answer for one of those that wait; None when it has to ask again."""
         reply = self.instead or (CANCELLED if self.task.cancelled() else self.task.result())
         is_token = reply.option is not None and reply.option.allows and reply.option.scope == "once"
@@ -94,14 +94,14 @@ class Questions:
         self._shows: dict[str, asyncio.Lock] = {}  # one question of a session is shown at a time
         self._silenced: set[str] = set()
 
-    async def ask(self, question: Question) -> Reply:
+    async def ask(self, question: Question) -> Answer:
         """Have a question answered; it never raises, and anything but an answer is a no."""
         waiting = _Waiting()
         while True:
             if question.session_id in self._silenced:
                 return SILENCED
             if self.asker is None:
-                return Reply(why="there is nobody to ask")
+                return Answer(why="there is nobody to ask")
             if (asking := self._asking(question)) is None:
                 return TOO_MANY
             if (reply := await self._wait(asking, waiting)) is not None:
@@ -120,7 +120,7 @@ class Questions:
         asking.task = asyncio.create_task(self._put(asking), name="question")
         return asking
 
-    async def _wait(self, asking: _Open, waiting: _Waiting) -> Reply | None:
+    async def _wait(self, asking: _Open, waiting: _Waiting) -> Answer | None:
         """Wait for an answer; gives none when it was for others that asked the same."""
         asking.waiting.append(waiting)
         try:
@@ -133,7 +133,7 @@ class Questions:
                 asking.task.cancel()
                 self._close(asking)
 
-    def withdraw(self, session_id: str, reply: Reply = CANCELLED) -> None:
+    def withdraw(self, session_id: str, reply: Answer = CANCELLED) -> None:
         """Take back every open question of a session."""
         asked = [asking for asking in self._open.values() if asking.session_id == session_id]
         for asking in asked:
@@ -160,7 +160,7 @@ class Questions:
         if shows and not shows.locked() and not any(asked == session_id for asked, _ in self._open):
             del self._shows[session_id]
 
-    async def _put(self, asking: _Open) -> Reply:
+    async def _put(self, asking: _Open) -> Answer:
         loop = asyncio.get_running_loop()
         async with self._shows.setdefault(asking.session_id, asyncio.Lock()):
             for _ in range(MAX_EARLY):
@@ -170,27 +170,27 @@ class Questions:
                 if not (soon and reply.option and reply.option.allows):
                     break
             else:
-                return Reply(why="the answers came too soon to have been meant")
+                return Answer(why="the answers came too soon to have been meant")
             if reply.option == DENY_TURN:
                 self.silence(asking.session_id)
             if reply.option:
                 asking.answered(reply.option)
             return reply
 
-    async def _answer(self, question: Question) -> Reply:
+    async def _answer(self, question: Question) -> Answer:
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 chosen = await self.asker(question)  # type: ignore[misc]
             if limit.expired():  # it would not be interrupted
                 raise TimeoutError
         except TimeoutError:
-            return Reply(why="nobody answered in time")
+            return Answer(why="nobody answered in time")
         except Exception:
             log.exception("a question could not be asked")
-            return Reply(why="the question could not be asked")
+            return Answer(why="the question could not be asked")
         if chosen is None:
-            return Reply(why="nobody answered")
+            return Answer(why="nobody answered")
         if (option := question.option(chosen)) is None:
             log.warning("a question was answered with %r, which it did not offer", chosen)
-            return Reply(why="the answer was none of the options")
-        return Reply(option, why="the user allowed it" if option.allows else "the user denied it")
+            return Answer(why="the answer was none of the options")
+        return Answer(option, why="the user allowed it" if option.allows else "the user denied it")

@@ -15,7 +15,7 @@ from ..display import LIMIT, shown_command, visible
 from ..operations import FileDelete, FileRead, FileWrite, Operation
 from .approvals import Scope
 from .questions import DENY_ONCE, DENY_TURN, DETAIL_LIMIT, Option, Question, shown_json
-from .subjects import MAX_SHOWN, Command, Subject
+from .subjects import MAX_SHOWN, NamedCommand, Subject
 
 UNCHECKED = "These are the agent's own words; what it is going to do cannot be checked."
 MAX_OPTIONS = 16
@@ -53,7 +53,7 @@ def about_claim(params: s.RequestPermissionRequest, subject: Subject, warnings: 
     )
 
 
-def _shown_command(command: Command) -> str:
+def _shown_command(command: NamedCommand) -> str:
     return visible(command.line) if command.line is not None else shown_command(command.words)
 
 

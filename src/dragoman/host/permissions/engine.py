@@ -44,7 +44,7 @@ from .rules.rules import Rules, user_file
 from .seen import seen
 from .subjects import Subject, subject_of
 from .tokens import LIFETIME as TOKEN_LIFETIME
-from .tokens import Tokens
+from .tokens import PermissionTokens
 
 __all__ = ["PRESETS", "Decision", "Permissions", "Preset"]
 
@@ -100,7 +100,7 @@ class Permissions(Judge):
         self._questions = Questions(asker, timeout=timeout, arming=arming)
         self._audit = audit
         self._memory = Memory(store, lifetime)
-        self._tokens = Tokens(covering)
+        self._tokens = PermissionTokens(covering)
         self._epochs: dict[str, int] = {}  # counts what made the answers in the works worthless
         self._closed: dict[str, None] = {}
 

@@ -12,7 +12,7 @@ from ..operations import FileOperation, FileRead, Operation
 from . import scrutiny
 from .hard_links import has_other_names, protected_twin
 from .rules import presets
-from .rules.matching import Place, is_in
+from .rules.matching import Circumstances, is_in
 from .rules.presets import Preset
 from .rules.rules import Rules, Verdict
 from .scrutiny import Doubt
@@ -25,7 +25,7 @@ class Situation(Struct, frozen=True):
 
     session_id: str
     names: tuple[Operation, ...]  # as it was given, and last with the real path
-    place: Place
+    place: Circumstances
     roots: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     verdicts: dict[tuple[Rules, Rules], Verdict | None] = {}  # of the rules there were
@@ -61,7 +61,7 @@ class Judge:
         directories: Sequence[str | os.PathLike[str]],
     ) -> Situation:
         roots = tuple(os.path.realpath(path) for path in ([workspace] if workspace else []) + [*directories])
-        place = Place(roots[0] if workspace else None, self.agent, time.time())
+        place = Circumstances(roots[0] if workspace else None, self.agent, time.time())
         names = scrutiny.names(operation)
         doubts = [doubt for name in names for doubt in scrutiny.doubts(name, self._protected)]
         is_shared = not doubts and isinstance(operation, FileOperation) and has_other_names(operation.path)

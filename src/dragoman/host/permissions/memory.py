@@ -6,8 +6,8 @@ import time
 
 from ..display import visible
 from ..operations import Operation
-from .approvals import MAX_APPROVALS, Approval, ApprovalsError, ApprovalStore, Asked, Scope
-from .rules.matching import Place
+from .approvals import MAX_APPROVALS, Approval, ApprovalQuery, ApprovalsError, ApprovalStore, Scope
+from .rules.matching import Circumstances
 
 log = logging.getLogger("dragoman")
 
@@ -25,14 +25,14 @@ class Memory:
         kept = [each for approvals in self._in_session.values() for each in approvals if each.holds(now)]
         return (*kept, *(self.store.approvals() if self.store else ()))
 
-    def find(self, session_id: str, operation: Operation, place: Place) -> Approval | None:
+    def find(self, session_id: str, operation: Operation, place: Circumstances) -> Approval | None:
         """What allows an operation in a session now, if anything does."""
-        asked = Asked(operation.fingerprint(), place.agent, place.workspace, session_id)
+        asked = ApprovalQuery(operation.fingerprint(), place.agent, place.workspace, session_id)
         if here := asked.among(self._in_session.get(session_id, ())):
             return here
         return self.store.find(asked.fingerprint, asked.agent, asked.workspace) if self.store else None
 
-    def keep(self, session_id: str, operation: Operation, place: Place, scope: Scope) -> bool:
+    def keep(self, session_id: str, operation: Operation, place: Circumstances, scope: Scope) -> bool:
         """Remember what the user allowed, for as long as they said; false where that cannot be done."""
         now = time.time()
         approval = Approval(

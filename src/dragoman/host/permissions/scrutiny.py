@@ -11,7 +11,7 @@ from ..display import visible
 from ..operations import Execute, FileOperation, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..protected import protected_by
 from ..variables import is_dangerous
-from .rules.matching import Place, is_in
+from .rules.matching import Circumstances, is_in
 from .rules.rules import Rules, Verdict
 
 MAX_LISTED = 10  # names in one sentence
@@ -130,7 +130,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def judged(
-    rules: Rules, names: Sequence[Operation], place: Place, roots: Sequence[str], own: Sequence[str]
+    rules: Rules, names: Sequence[Operation], place: Circumstances, roots: Sequence[str], own: Sequence[str]
 ) -> Verdict | None:
     """What the rules say of an operation under all its names.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ... import schema as s
 from ..display import visible
 from ..variables import is_harmless
-from .subjects import MAX_SHOWN, Change, Command, Subject
+from .subjects import MAX_SHOWN, NamedCommand, ShownChange, Subject
 
 MAX_TITLE = 200  # characters; of a longer one a small screen shows the beginning
 MAX_TEXT = 4000
@@ -28,13 +28,13 @@ def seen(call: s.ToolCallUpdate, subject: Subject, cwd: str) -> Subject:
     return Subject(changes=changes, command=command)
 
 
-def _is_as_it_looks(change: Change) -> bool:
+def _is_as_it_looks(change: ShownChange) -> bool:
     """Whether a change is of the file it names, and has no characters that nobody sees."""
     texts = [change.path, *(text for step in change.steps for text in step if text)]
     return change.path == change.real and all(map(_is_plain, texts))
 
 
-def _is_shown(command: Command, call: s.ToolCallUpdate, cwd: str) -> bool:
+def _is_shown(command: NamedCommand, call: s.ToolCallUpdate, cwd: str) -> bool:
     """Whether a command stands in the words of a question, and is run where and as anybody would think."""
     if command.cwd != cwd or not all(is_harmless(name, value) for name, value in command.env):
         return False

@@ -57,7 +57,7 @@ _PLAIN_WORDS = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
 Deed = Literal["read", "write", "delete"]
 
 
-class Change(Struct, frozen=True):
+class ShownChange(Struct, frozen=True):
     """What a question shows of one file: each text that goes, None where there is no file, and what comes."""
 
     path: str
@@ -65,7 +65,7 @@ class Change(Struct, frozen=True):
     steps: tuple[tuple[str | None, str], ...]
 
 
-class Command(Struct, frozen=True):
+class NamedCommand(Struct, frozen=True):
     """A command as a question names it: a line for a shell, or words."""
 
     line: str | None
@@ -89,8 +89,8 @@ class Subject(Struct, frozen=True):
 
     deed: Deed | None = None
     paths: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
-    command: Command | None = None
+    changes: tuple[ShownChange, ...] = ()
+    command: NamedCommand | None = None
     plain: bool = False  # whether all it names is known, and none of it runs anything or goes anywhere else
 
     @property
@@ -117,7 +117,7 @@ def subject_of(call: s.ToolCallUpdate, cwd: str) -> Subject:
     return Subject(
         deed=_deed(call.kind, bool(steps)),
         paths=tuple(dict.fromkeys(paths)),
-        changes=tuple(Change(path, os.path.realpath(path), tuple(each)) for path, each in steps.items()),
+        changes=tuple(ShownChange(path, os.path.realpath(path), tuple(each)) for path, each in steps.items()),
         command=command,
         plain=is_shown and is_still and found.plain and bool(paths),
     )
@@ -214,7 +214,7 @@ def _change_in(given: Any) -> tuple[str, str | None, str] | None:
     return None if content is None else (path, None, content)
 
 
-def command_in(given: Any, kind: str | None, cwd: str) -> Command | None:
+def command_in(given: Any, kind: str | None, cwd: str) -> NamedCommand | None:
     """The command in the input of a tool, in the forms that agents have for it."""
     if not isinstance(given, Mapping):
         return None
@@ -227,11 +227,11 @@ def command_in(given: Any, kind: str | None, cwd: str) -> Command | None:
     directory = os.path.realpath(_absolute(where, cwd))
     args = given.get("args")
     if isinstance(said, str) and said and isinstance(args, list) and all(isinstance(word, str) for word in args):
-        return Command(None, (said, *args), directory, settings)
+        return NamedCommand(None, (said, *args), directory, settings)
     if isinstance(said, str) and said:
-        return Command(said, (), directory, settings)
+        return NamedCommand(said, (), directory, settings)
     if isinstance(said, list) and said and all(isinstance(word, str) for word in said):
-        return Command(None, tuple(said), directory, settings)
+        return NamedCommand(None, tuple(said), directory, settings)
     return None
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...schema import Diff
 from ..operations import Execute, FileWrite, Operation
 from ..variables import is_harmless
-from .subjects import Change, Command, Subject, plain_words, shell_line
+from .subjects import NamedCommand, ShownChange, Subject, plain_words, shell_line
 
 LIFETIME = 60.0  # seconds
 MAX_TOKENS = 32  # of one session
@@ -26,17 +26,17 @@ class Token(Struct, frozen=True, eq=False):
     """One yes, and what it is for; `tool_call_id` is the call the agent asked about."""
 
     tool_call_id: str
-    what: Change | Command
+    what: ShownChange | NamedCommand
     warnings: frozenset[str]
     ends: float
 
     @property
     def size(self) -> int:
-        steps = self.what.steps if isinstance(self.what, Change) else ()
+        steps = self.what.steps if isinstance(self.what, ShownChange) else ()
         return sum(len(old or "") + len(new) for old, new in steps)
 
 
-class Tokens:
+class PermissionTokens:
     """The unspent ones of all sessions."""
 
     def __init__(self, lifetime: float = LIFETIME) -> None:
@@ -46,7 +46,7 @@ class Tokens:
     def grant(self, session_id: str, tool_call_id: str, subject: Subject, warnings: Iterable[str]) -> None:
         """The user said yes to a question about this, which showed these warnings."""
         ends, shown = time.monotonic() + self._lifetime, frozenset(warnings)
-        what: list[Change | Command] = [*subject.changes]
+        what: list[ShownChange | NamedCommand] = [*subject.changes]
         if subject.command:
             what.append(subject.command)
         kept = [*self._unspent(session_id), *(Token(tool_call_id, each, shown, ends) for each in what)]
@@ -74,11 +74,11 @@ class Tokens:
         return [token for token in self._kept.get(session_id, ()) if now < token.ends]
 
 
-def _is_for(what: Change | Command, operation: Operation, diff: Diff | None) -> bool:
+def _is_for(what: ShownChange | NamedCommand, operation: Operation, diff: Diff | None) -> bool:
     match what, operation:
-        case Change(), FileWrite():
+        case ShownChange(), FileWrite():
             return diff is not None and operation.path == what.real and _makes(what.steps, diff)
-        case Command(), Execute():
+        case NamedCommand(), Execute():
             return _runs(what, operation)
         case _:
             return False
@@ -99,7 +99,7 @@ def _makes(steps: Sequence[tuple[str | None, str]], diff: Diff) -> bool:
     return text == diff.new_text
 
 
-def _runs(command: Command, operation: Execute) -> bool:
+def _runs(command: NamedCommand, operation: Execute) -> bool:
     """Whether an operation runs a command as it was named, but for variables that change nothing."""
     named = dict(command.env)
     if command.cwd != operation.cwd:

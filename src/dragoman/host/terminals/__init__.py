@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 from ...foundation.names import loading
 
 if TYPE_CHECKING:
-    from .limits import Limits
+    from .limits import TerminalLimits
     from .output import Chunk
     from .running import Terminals, execution
     from .sandbox.sandbox import Sandbox, SandboxUnavailable
     from .terminal import Size, Terminal
 
-__all__ = ["Chunk", "Limits", "Sandbox", "SandboxUnavailable", "Size", "Terminal", "Terminals", "execution"]
+__all__ = ["Chunk", "Sandbox", "SandboxUnavailable", "Size", "Terminal", "TerminalLimits", "Terminals", "execution"]
 
 __getattr__ = loading(
     __name__,
     {
-        "limits": ("Limits",),
+        "limits": ("TerminalLimits",),
         "output": ("Chunk",),
         "running": ("Terminals", "execution"),
         "sandbox.sandbox": ("Sandbox", "SandboxUnavailable"),

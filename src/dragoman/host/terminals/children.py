@@ -34,7 +34,7 @@ KEEPER_PATIENCE = PATIENCE + 3.0  # seconds for a keeper to end, which gives its
 START_PATIENCE = 30.0  # seconds for a command to begin
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What to run, and as what."""
 
     argv: Sequence[str]
@@ -70,7 +70,7 @@ class Child(asyncio.Protocol):
 
     pid = 0
 
-    def __init__(self, order: Order, watch: Watch) -> None:
+    def __init__(self, order: CommandSpec, watch: Watch) -> None:
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gone = asyncio.Event()
         self._order, self._watch = order, watch
@@ -231,7 +231,7 @@ class Keeper:
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()  # each lives until it is gone
         self._retired: set[asyncio.Task[None]] = set()  # ends of programs that were replaced
 
-    async def start(self, order: Order, fds: Sequence[int], watch: Watch) -> Child:
+    async def start(self, order: CommandSpec, fds: Sequence[int], watch: Watch) -> Child:
         """Run a command on copies of stdin, stdout, stderr, its directory, and what else the order counts.
 
         Raises StartError when it cannot be run; the watch is told that it is gone in any case.

@@ -6,7 +6,7 @@ MiB = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class TerminalLimits:
     """None: no limit.  Time is in seconds, everything else in bytes or pieces."""
 
     per_session: int = 64  # terminals not yet released

@@ -54,7 +54,7 @@ class Tail:
         return kept[start:].decode()
 
 
-class Pace:
+class ReadingPace:
     """Shares out reading among all that have something to be read."""
 
     def __init__(self) -> None:
@@ -68,10 +68,12 @@ class Pace:
         self._busy -= 1
 
 
-class Stream:
+class OutputStream:
     """One descriptor, read as text; ours to close."""
 
-    def __init__(self, fd: int, name: StreamName, pace: Pace, hear: Callable[[StreamName, bytes], None]) -> None:
+    def __init__(
+        self, fd: int, name: StreamName, pace: ReadingPace, hear: Callable[[StreamName, bytes], None]
+    ) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
         self._name: StreamName = name
@@ -145,13 +147,13 @@ class Stream:
             self._hear(self._name, data)
 
 
-class Output:
+class PrintedOutput:
     """All that a command prints: its tail, and whoever follows it."""
 
-    def __init__(self, limit: int, pace: Pace) -> None:
+    def __init__(self, limit: int, pace: ReadingPace) -> None:
         self.tail = Tail(limit)
         self._pace = pace
-        self._streams: list[Stream] = []
+        self._streams: list[OutputStream] = []
         self._followers: set[_Follower] = set()
         self._first: _Follower | None = None  # what streams that are told apart say before anybody follows
         self._ended = False
@@ -160,7 +162,7 @@ class Output:
         """Take over a descriptor and read it."""
         if name == "stderr":
             self._first = _Follower()
-        self._streams.append(Stream(fd, name, self._pace, self._hear))
+        self._streams.append(OutputStream(fd, name, self._pace, self._hear))
 
     async def follow(self) -> AsyncGenerator[Chunk, None]:
         """What is kept so far, and then everything as it comes, until the command ends.

@@ -31,8 +31,8 @@ from ...foundation.places import Place, open_place
 from ..operations import Execute
 from .children import Child, Keeper, StartError
 from .environment import dangerous, environment
-from .limits import Limits
-from .output import Pace
+from .limits import TerminalLimits
+from .output import ReadingPace
 from .sandbox.bubblewrap import Wrapped
 from .sandbox.sandbox import Sandbox
 from .terminal import Size, Terminal, Wiring
@@ -78,7 +78,7 @@ class Terminals:
     def __init__(
         self,
         *,
-        limits: Limits = Limits(),  # noqa: B008 - it cannot change
+        limits: TerminalLimits = TerminalLimits(),  # noqa: B008 - it cannot change
         sandbox: Sandbox | None = None,
         inherit: Iterable[str] = (),
         environ: Mapping[str, str] | None = None,
@@ -87,7 +87,7 @@ class Terminals:
         self.limits, self.sandbox = limits, sandbox
         self._inherit, self._environ = tuple(inherit), environ
         self._keeper = Keeper()
-        self._pace = Pace()
+        self._pace = ReadingPace()
         self._terminals: dict[str, Terminal] = {}
 
     async def create(

@@ -16,7 +16,7 @@ from ... import schema as s
 from ...errors import InvalidParams
 from ..operations import Execute
 from .children import Child, StartError
-from .output import Chunk, Output, Pace, StreamName
+from .output import Chunk, PrintedOutput, ReadingPace, StreamName
 from .sandbox.bubblewrap import Wrapped
 
 log = logging.getLogger("dragoman")
@@ -74,14 +74,14 @@ class Wiring:
 class Terminal:
     """A command, from its start until it is released; as `Watch` it is told how it fares."""
 
-    def __init__(self, session_id: str, operation: Execute, kept: int, grace: float, pace: Pace) -> None:
+    def __init__(self, session_id: str, operation: Execute, kept: int, grace: float, pace: ReadingPace) -> None:
         self.id = f"term_{secrets.token_hex(16)}"  # 128 bits that nobody guesses
         self.session_id, self.operation = session_id, operation
         self.wrapped: Wrapped | None = None  # in what it runs
         self.timed_out = False  # it was ended because its time was up
         self.status: s.TerminalExitStatus | None = None  # None while it runs
-        self._output = Output(kept, pace)
-        self._keyboard: Keyboard | None = None
+        self._output = PrintedOutput(kept, pace)
+        self._keyboard: TerminalInput | None = None
         self._child: Child | None = None
         self._ended = asyncio.Event()
         self._gone = asyncio.Event()
@@ -142,7 +142,7 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         self._interactive().resize(checked_size(columns, rows))
 
-    def _interactive(self) -> "Keyboard":
+    def _interactive(self) -> "TerminalInput":
         if self._keyboard is None:
             raise InvalidParams(
                 "this terminal is not interactive; create one with a size", {"kind": "not_interactive"}
@@ -156,7 +156,7 @@ class Terminal:
         for fd, name in wiring.ours:
             self._output.listen(fd, name)
         if wiring.keyboard is not None:
-            self._keyboard = Keyboard(wiring.keyboard)
+            self._keyboard = TerminalInput(wiring.keyboard)
 
     def begin(self, child: Child, timeout: float | None) -> None:
         self._child = child
@@ -222,7 +222,7 @@ class Terminal:
         self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
 
 
-class Keyboard:
+class TerminalInput:
     """What is typed into an interactive terminal; the descriptor is ours to close."""
 
     def __init__(self, fd: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from ..findings import Finding, Source
-from .leftovers import Lines, has_merge_markers
+from .leftovers import TextLines, has_merge_markers
 
 # Files that may have comments whatever their names say.
 _WITH_COMMENTS = re.compile(
@@ -42,7 +42,7 @@ def json_syntax(source: Source) -> Iterator[Finding]:
             )
     except ValueError as exc:
         found = re.search(rf"{re.escape(str(exc))}\b", text)
-        line = Lines(text).at(found.start()) if found else 1
+        line = TextLines(text).at(found.start()) if found else 1
         yield _json(source, line, f"not valid JSON: {exc} is no JSON value", "write null, or a number")
     except RecursionError:
         yield _json(source, 1, "nested too deeply to be read", "flatten it")
@@ -63,7 +63,7 @@ def _json(source: Source, line: int, message: str, advice: str) -> Finding:
 
 
 def _trailing_commas(source: Source) -> Iterator[Finding]:
-    lines = Lines(source.text)
+    lines = TextLines(source.text)
     for offset in trailing_commas(source.text):
         yield Finding(
             source.path,
@@ -109,7 +109,7 @@ def json_duplicates(source: Source) -> Iterator[Finding]:
     objects: list[set[str] | None] = []  # the keys of each object that is open, None for an array
     last = ""
     offset = 0
-    lines = Lines(source.text)
+    lines = TextLines(source.text)
     for token in _TOKEN.finditer(source.text):
         word = token[0]
         if word in "{[":

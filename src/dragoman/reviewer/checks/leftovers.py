@@ -48,7 +48,7 @@ def has_merge_markers(text: str) -> bool:
 def merge_markers(source: Source) -> Iterator[Finding]:
     if not has_merge_markers(source.text):
         return
-    lines = Lines(source.text)
+    lines = TextLines(source.text)
     for found in _MERGE.finditer(source.text):
         yield Finding(
             source.path,
@@ -97,7 +97,7 @@ def notes(source: Source) -> Iterator[Finding]:
             )
 
 
-class Lines:
+class TextLines:
     """The lines of a text, found by offset."""
 
     def __init__(self, text: str) -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from ..findings import Finding, Source
-from .leftovers import LONGEST, Lines
+from .leftovers import LONGEST, TextLines
 from .places import is_test, is_test_data
 
 MOST_HITS = 1000
@@ -68,7 +68,7 @@ _WORDS = re.compile(
 
 def secrets(source: Source) -> Iterator[Finding]:
     hits = list(islice(_secrets_in(source), MOST_HITS))
-    lines = Lines(source.text if hits else "")
+    lines = TextLines(source.text if hits else "")
     told: set[int] = set()
     for offset, what, _ in hits:
         line = lines.at(offset)

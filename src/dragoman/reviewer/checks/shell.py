@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..findings import Finding, Severity, Source
-from .leftovers import LONGEST, Lines
+from .leftovers import LONGEST, TextLines
 
 _SHEBANG = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?|\S*/)(sh|bash|dash|ksh|ash)\b([^\n]*)")
 _NAME = r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})"
@@ -16,7 +16,7 @@ _TESTED = r"\$\{?([A-Za-z_]\w*)\}?"
 _ERREXIT = re.compile(r"^[ \t]*+set[ \t]+(?:-[a-df-z]*e|-o\s+errexit)", re.MULTILINE)
 
 
-class Rule(NamedTuple):
+class ShellRule(NamedTuple):
     code: str
     severity: Severity
     pattern: re.Pattern[str]
@@ -27,49 +27,49 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule(
+    ShellRule(
         "shell-unquoted-rm",
         "error",
         re.compile(rf"\brm\s(?=(?:[^;|&]*\s)?-\w*[rR]\w*\s)[^;|&]*{_NAME}"),
         "rm -r is given a variable without quotes: empty or with a blank in it, the wrong files go",
         'write "${name:?}" with the quotes',
     ),
-    Rule(
+    ShellRule(
         "shell-unquoted-test",
         "warning",
         re.compile(rf"(?<!\[)\[\s+(?:!\s+)?{_TESTED}\s+(?:==?|!=|-nt|-ot|-ef)\s"),
         "a variable without quotes in [ ]: when it is empty, the test is a syntax error",
         'write "$name" with the quotes',
     ),
-    Rule(
+    ShellRule(
         "shell-unquoted-test",
         "warning",
         re.compile(rf"(?<!\[)\[\s+(?:!\s+)?-n\s+{_TESTED}\s"),
         "a variable without quotes behind -n: when it is empty, the test is true",
         'write "$name" with the quotes',
     ),
-    Rule(
+    ShellRule(
         "shell-spaced-assignment",
         "error",
         re.compile(r"^\s*[A-Za-z_]\w* = \S"),
         "blanks around =: this runs a command instead of setting a variable",
         "write name=value without blanks",
     ),
-    Rule(
+    ShellRule(
         "shell-ls-loop",
         "warning",
         re.compile(r"\bfor\s+\w+\s+in\s+(?:\$\(|`)\s*ls\b"),
         "a loop over the output of ls: names with blanks fall apart",
         "loop over a pattern instead: for file in ./*.txt",
     ),
-    Rule(
+    ShellRule(
         "shell-unquoted-arguments",
         "warning",
         re.compile(r"(?<![\w=])(?<!\bcase )\$@"),
         "$@ without quotes: arguments with blanks fall apart",
         'write "$@"',
     ),
-    Rule(
+    ShellRule(
         "shell-equals-in-sh",
         "warning",
         re.compile(r"(?<!\[)\[\s[^\]\n]*\s(==)\s"),
@@ -78,7 +78,7 @@ RULES = (
         sh_only=True,
         known_elsewhere=False,  # ShellCheck tells it, but does not mend it
     ),
-    Rule(
+    ShellRule(
         "shell-bash-in-sh",
         "error",
         re.compile(r"(?:^|[;&|]|\b(?:if|while|until|then|do)\b)\s*(?:\[\[\s|function\s+\w+|source\s)"),
@@ -86,7 +86,7 @@ RULES = (
         "begin the script with #!/usr/bin/env bash, or write it for sh",
         sh_only=True,
     ),
-    Rule(
+    ShellRule(
         "shell-download-and-run",
         "warning",
         re.compile(r"\b(?:curl|wget)\b[^;&\n]*\|\s*(?:sudo\s+)?(?:ba|da|z|k)?sh\b"),
@@ -94,7 +94,7 @@ RULES = (
         "download to a file, check its sum, then run it",
         known_elsewhere=False,
     ),
-    Rule(
+    ShellRule(
         "shell-open-to-all",
         "warning",
         re.compile(r"\bchmod\s+(?:-R\s+)?0?777\b"),
@@ -103,7 +103,7 @@ RULES = (
         known_elsewhere=False,
     ),
 )
-_CD = Rule(
+_CD = ShellRule(
     "shell-unchecked-cd",
     "warning",
     re.compile(r"^\s*cd\s+(?!/$|~/?$)[^;&|]+$"),
@@ -127,7 +127,7 @@ def line_ends(source: Source) -> Iterator[Finding]:
     if is_shell(source) and "\r\n" in source.text:
         yield Finding(
             source.path,
-            Lines(source.text).at(source.text.index("\r\n")),
+            TextLines(source.text).at(source.text.index("\r\n")),
             "error",
             "shell-crlf",
             "the lines end with CR LF: the shell takes the CR for a part of each last word",
@@ -147,7 +147,7 @@ def rules_beside_shellcheck(source: Source) -> Iterator[Finding]:
     return _told(source, tuple(rule for rule in RULES if not rule.known_elsewhere))
 
 
-def _told(source: Source, rules: tuple[Rule, ...]) -> Iterator[Finding]:
+def _told(source: Source, rules: tuple[ShellRule, ...]) -> Iterator[Finding]:
     if not is_shell(source):
         return
     is_sh = _is_sh(source)

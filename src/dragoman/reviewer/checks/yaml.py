@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from ..findings import Finding, Severity, Source
-from .leftovers import LONGEST, Lines, has_merge_markers
+from .leftovers import LONGEST, TextLines, has_merge_markers
 from .python import DEEPEST, nesting
 
 SUFFIXES = (".yaml", ".yml")
@@ -20,7 +20,7 @@ _BEGINS = ("while scanning a quoted scalar", "while parsing a flow", "while scan
 _MERGE = "<<"  # the key that may stand in a mapping as often as one likes
 
 
-class Problem(NamedTuple):
+class YamlProblem(NamedTuple):
     line: int
     code: str
     message: str
@@ -37,14 +37,14 @@ def yaml_syntax(source: Source) -> Iterator[Finding]:
         return
     if nesting(source.text) > DEEPEST:
         return  # nobody wrote this by hand, and the parser takes the square of it
-    lines = Lines(source.text)
+    lines = TextLines(source.text)
     for line, code, message, advice in _problems(source.text):
         if lines.length(line) < LONGEST:
             severity: Severity = "warning" if code == "yaml-duplicate-key" else "error"
             yield Finding(source.path, line, severity, code, message, advice, is_whole=severity == "error")
 
 
-def _problems(text: str) -> Iterator[Problem]:
+def _problems(text: str) -> Iterator[YamlProblem]:
     import yaml  # with the first file that wants it
 
     last = max(1, text.count("\n") + (not text.endswith("\n")))
@@ -56,17 +56,19 @@ def _problems(text: str) -> Iterator[Problem]:
         mark = exc.context_mark if begins else exc.problem_mark or exc.context_mark
         line = min(mark.line + 1 if mark else last, last)
         if _TAB.match(text.split("\n")[line - 1]):
-            yield Problem(line, "yaml-tab", "a tab where indentation is counted in spaces", "indent with spaces")
+            yield YamlProblem(
+                line, "yaml-tab", "a tab where indentation is counted in spaces", "indent with spaces"
+            )
         else:
             said = exc.problem or exc.context or "it cannot be read"
-            yield Problem(
+            yield YamlProblem(
                 line, "yaml-syntax", f"not valid YAML: {said}", "nothing can read it until it is corrected"
             )
     except yaml.YAMLError as exc:  # a character that may not be in it
         said = " ".join(str(exc).split())[:200]
-        yield Problem(1, "yaml-syntax", f"not valid YAML: {said}", "nothing can read it until it is corrected")
+        yield YamlProblem(1, "yaml-syntax", f"not valid YAML: {said}", "nothing can read it until it is corrected")
     except RecursionError:
-        yield Problem(1, "yaml-syntax", "nested too deeply to be read", "flatten it")
+        yield YamlProblem(1, "yaml-syntax", "nested too deeply to be read", "flatten it")
 
 
 class _Open:
@@ -78,7 +80,7 @@ class _Open:
         self.keys: dict[str, int] = {}
 
 
-def _repeated_keys(events: Iterator[Any]) -> Iterator[Problem]:
+def _repeated_keys(events: Iterator[Any]) -> Iterator[YamlProblem]:
     import yaml
 
     stack: list[_Open] = []
@@ -88,7 +90,9 @@ def _repeated_keys(events: Iterator[Any]) -> Iterator[Problem]:
             line = event.start_mark.line + 1
             if event.value in inner.keys:
                 message = f"the key {event.value[:80]!r} is given twice, first in line {inner.keys[event.value]}"
-                yield Problem(line, "yaml-duplicate-key", message, "keep one of them; which one counts is a guess")
+                yield YamlProblem(
+                    line, "yaml-duplicate-key", message, "keep one of them; which one counts is a guess"
+                )
             inner.keys.setdefault(event.value, line)
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             stack.append(_Open(isinstance(event, yaml.MappingStartEvent)))

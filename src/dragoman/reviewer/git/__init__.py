@@ -1,6 +1,6 @@
 """Git, asked in one place and in one way; `asking` says how, `repository` what."""
 
 from .asking import RepositoryError
-from .repository import Changes, Repository
+from .repository import ChangedFiles, Repository
 
-__all__ = ["Changes", "Repository", "RepositoryError"]
+__all__ = ["ChangedFiles", "Repository", "RepositoryError"]

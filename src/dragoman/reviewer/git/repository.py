@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..changes import Change, read_diff
+from ..changes import ChangedLines, read_diff
 from ..linters.commands import Commands
 from .asking import Asking, GitFailed, RepositoryError, asking
 
@@ -33,10 +33,10 @@ class Listing(Struct, frozen=True):
     nested: Sequence[str] = ()
 
 
-class Changes(Struct, frozen=True):
+class ChangedFiles(Struct, frozen=True):
     """The files that have changed, with their lines; submodules and clones inside of the repository by name."""
 
-    files: Sequence[Change]
+    files: Sequence[ChangedLines]
     nested: Sequence[str] = ()
     unmerged: Sequence[str] = ()
     others: Sequence[str] = ()  # that have no new lines: removed, linked, or other than text
@@ -93,7 +93,7 @@ class Repository:
         files = {entry.path for entry in listed if not entry.is_nested}
         return Listing(sorted(files), [entry.path for entry in listed if entry.is_nested])
 
-    async def staged(self) -> Changes:
+    async def staged(self) -> ChangedFiles:
         """What the next commit would add; raises RepositoryError."""
         async with asking(self._commands, self._cwd) as git:
             changes = await _changes(git, "--cached", await _commit(git, "HEAD"))
@@ -101,7 +101,7 @@ class Repository:
         files = [change for change in changes.files if change.path not in in_conflict]
         return replace(changes, files=files)
 
-    async def changed(self, since: str = "HEAD") -> Changes:
+    async def changed(self, since: str = "HEAD") -> ChangedFiles:
         """What has changed since a commit, and every file Git does not know yet (no line named: all of them)."""
         async with asking(self._commands, self._cwd) as git:
             with suppress(GitFailed):  # that is how it says that something has changed
@@ -115,7 +115,7 @@ class Repository:
         nested = {*changes.nested, *(entry.path for entry in listed if entry.is_nested and self._has_files(entry))}
         return replace(
             changes,
-            files=[*changes.files, *(Change(path, {}, {}) for path in sorted((new | unmerged) - known))],
+            files=[*changes.files, *(ChangedLines(path, {}, {}) for path in sorted((new | unmerged) - known))],
             nested=sorted(nested),
             unmerged=sorted(unmerged),
             unwatched=[entry.path for entry in listed if entry.is_unwatched and not git.is_sparse],
@@ -168,7 +168,7 @@ async def _hashes_long(git: Asking) -> bool:
     return (await git.told("rev-parse", "--show-object-format")).strip() == b"sha256"
 
 
-async def _changes(git: Asking, *against: str) -> Changes:
+async def _changes(git: Asking, *against: str) -> ChangedFiles:
     entries = list(_entries(await git.told("diff-index", *_RAW, *against)))
     patch = (await git.told("diff-index", *_PATCH, *against)).decode(errors="replace")
     changed = {change.path: change for change in read_diff(patch)}
@@ -179,12 +179,12 @@ async def _changes(git: Asking, *against: str) -> Changes:
         numbers = [line.split("\t", 2) for line in listed.split("\0") if line]
         binary = {path for added, _, path in numbers if added == "-"}
         whole = {path for path, entry in files.items() if entry.status == "T" or path in binary}
-        changed |= {path: Change(path, {}, {}) for path in whole}
+        changed |= {path: ChangedLines(path, {}, {}) for path in whole}
         # The index alone differs: the file itself says what it did.
         same = {path for path, entry in files.items() if entry.status == "M"} - {path for *_, path in numbers}
     known = changed.keys() & files.keys()
     nested = [entry.path for entry in entries if entry.modes[1] == SUBMODULE]
-    return Changes(
+    return ChangedFiles(
         [changed[path] for path in files if path in known],
         nested,
         sorted({entry.path for entry in entries if entry.status == "U"}),

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ...errors import Error
 from ...foundation.programs import beside_python, find_program, search_path
-from ...host.terminals.children import Child, Keeper, Order, StartError
+from ...host.terminals.children import Child, CommandSpec, Keeper, StartError
 from ...host.terminals.environment import environment
 
 TIMEOUT = 120.0  # seconds
@@ -22,7 +22,7 @@ class CommandError(Error):
     """A program could not be run to its end; the text says why, in one line."""
 
 
-class Result(Struct, frozen=True):
+class ProgramResult(Struct, frozen=True):
     """How a program ended and what it printed."""
 
     code: int
@@ -44,11 +44,11 @@ class Commands:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT,
-    ) -> Result:
+    ) -> ProgramResult:
         """Run a program in a directory; raises CommandError when it cannot be started or takes too long."""
         name = os.path.basename(argv[0])
         given = {"PATH": search_path(None, cwd), **(env or {})}
-        order = Order(argv=list(argv), env=list(environment(given.items()).items()))
+        order = CommandSpec(argv=list(argv), env=list(environment(given.items()).items()))
         run = _Run(self._keeper, order, cwd, stdin)
         try:
             async with asyncio.timeout(timeout):
@@ -67,14 +67,14 @@ class Commands:
 class _Run:
     """One program, as its keeper tells of it."""
 
-    def __init__(self, keeper: Keeper, order: Order, cwd: str, stdin: bytes) -> None:
+    def __init__(self, keeper: Keeper, order: CommandSpec, cwd: str, stdin: bytes) -> None:
         self._stdout, self._stderr = _Stream(), _Stream()
         self._code: int | None = None
         self._ended = asyncio.Event()
         # A task of its own: whoever gives up while it starts has to know what was started.
         self._starting = asyncio.ensure_future(self._start(keeper, order, cwd, stdin))
 
-    async def _start(self, keeper: Keeper, order: Order, cwd: str, stdin: bytes) -> Child:
+    async def _start(self, keeper: Keeper, order: CommandSpec, cwd: str, stdin: bytes) -> Child:
         with ExitStack() as opened:
             given = opened.enter_context(tempfile.TemporaryFile())  # a file, for it cannot fill up as a pipe does
             given.write(stdin)
@@ -89,13 +89,13 @@ class _Run:
             opened.callback(os.close, directory)
             return await keeper.start(order, [*theirs, directory], self)
 
-    async def result(self) -> Result:
+    async def result(self) -> ProgramResult:
         child = await asyncio.shield(self._starting)
         await self._ended.wait()
         child.end()  # what it left in the background would hold the pipes open
         await self._stdout.ended.wait()
         await self._stderr.ended.wait()
-        return Result(self._code or 0, bytes(self._stdout.data), bytes(self._stderr.data))
+        return ProgramResult(self._code or 0, bytes(self._stdout.data), bytes(self._stderr.data))
 
     async def close(self) -> None:
         """End the program and all it has started; nothing is left of it when this returns."""

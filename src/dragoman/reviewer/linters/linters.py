@@ -14,7 +14,7 @@ from ..findings import Finding, Source
 from ..parsing import Parsed
 from ..settings import by_ruff_settings, is_configured, ruff_choice
 from . import outputs
-from .commands import CommandError, Commands, Result, program_named
+from .commands import CommandError, Commands, ProgramResult, program_named
 
 PER_COMMAND = 500  # files named in one command
 PORTION = 16 * 1024 * 1024  # characters of the files that one process parses
@@ -27,7 +27,7 @@ class Linter(Struct, frozen=True):
     name: str
     program: str
     suffixes: tuple[str, ...]
-    arguments: Callable[["Tool"], Sequence[str]]
+    arguments: Callable[["InstalledLinter"], Sequence[str]]
     reading: outputs.Reading
     settings: tuple[tuple[str, str], ...] = ()  # of which one has to be there; none: it applies by itself
     takes_files: bool = True  # else it looks at the whole project
@@ -38,7 +38,7 @@ class Linter(Struct, frozen=True):
     good_codes: tuple[int, ...] = (0, 1)
 
 
-class Tool(Struct, frozen=True):
+class InstalledLinter(Struct, frozen=True):
     """A linter that is there, in a project."""
 
     linter: Linter
@@ -54,16 +54,16 @@ class Tool(Struct, frozen=True):
         return f"{os.path.basename(self.path)} {' '.join(self.linter.arguments(self)[:2])}".strip()
 
 
-def _ruff(tool: Tool) -> Sequence[str]:
+def _ruff(tool: InstalledLinter) -> Sequence[str]:
     words = ("check", "--quiet", "--no-cache", "--no-fix", "--exit-zero", "--output-format", "json")
     return (*words, *ruff_choice(tool.settings or tool.cwd))
 
 
-def _ty(tool: Tool) -> Sequence[str]:
+def _ty(tool: InstalledLinter) -> Sequence[str]:
     return ("check", "--output-format", "gitlab", "--no-progress", "--exit-zero", "--project", tool.cwd)
 
 
-def _bandit(tool: Tool) -> Sequence[str]:
+def _bandit(tool: InstalledLinter) -> Sequence[str]:
     if tool.is_configured(("pyproject.toml", "bandit")):
         return ("-f", "json", "-q", "-c", "pyproject.toml")
     return ("-f", "json", "-q", "-ll")
@@ -128,10 +128,10 @@ LINTERS = (
 )
 
 
-def tools_for(cwd: str, sources: Sequence[Source]) -> list[Tool]:
+def tools_for(cwd: str, sources: Sequence[Source]) -> list[InstalledLinter]:
     """The linters that are installed and have something to look at."""
     return [
-        Tool(linter, path, cwd)
+        InstalledLinter(linter, path, cwd)
         for linter in LINTERS
         if any(source.path.endswith(linter.suffixes) and not source.is_fragment for source in sources)
         and (not linter.settings or is_configured(cwd, *linter.settings))
@@ -145,7 +145,7 @@ def _project_program(linter: Linter, cwd: str) -> str | None:
     return own if linter.runs_project_code and os.access(own, os.X_OK) else None
 
 
-async def findings_of(tool: Tool, commands: Commands, sources: Sequence[Source]) -> list[Finding]:
+async def findings_of(tool: InstalledLinter, commands: Commands, sources: Sequence[Source]) -> list[Finding]:
     """Have a linter look at files; what it reads from the disk is only believed of files that are saved."""
     linter = tool.linter
     whole = [source for source in sources if source.path.endswith(linter.suffixes) and not source.is_fragment]
@@ -162,7 +162,7 @@ async def findings_of(tool: Tool, commands: Commands, sources: Sequence[Source])
     return found
 
 
-def by_settings(tool: Tool, paths: Sequence[str]) -> list[tuple[Tool, Sequence[str]]]:
+def by_settings(tool: InstalledLinter, paths: Sequence[str]) -> list[tuple[InstalledLinter, Sequence[str]]]:
     """A linter as it is to be asked about files, by the settings that hold for them."""
     if tool.linter.program != "ruff" or not paths:
         return [(tool, paths)]
@@ -180,7 +180,9 @@ def _commands(linter: Linter, names: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ("--", *names[start : start + PER_COMMAND])
 
 
-async def _asked(tool: Tool, commands: Commands, words: Sequence[str], stdin: bytes | None = None) -> list[Finding]:
+async def _asked(
+    tool: InstalledLinter, commands: Commands, words: Sequence[str], stdin: bytes | None = None
+) -> list[Finding]:
     linter = tool.linter
     last = ("-",) if stdin is not None and "--stdin" not in words else ()
     argv = [tool.path, *linter.arguments(tool), *words, *last]
@@ -190,7 +192,7 @@ async def _asked(tool: Tool, commands: Commands, words: Sequence[str], stdin: by
     return list(linter.reading(result.stderr if linter.in_stderr else result.stdout))
 
 
-def _last_words(result: Result) -> str:
+def _last_words(result: ProgramResult) -> str:
     lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
     return f": {lines[-1][:200]}" if lines else ""
 

@@ -20,7 +20,7 @@ _UNREAD = "E902"  # a file that Ruff could not open: nothing is said of what is 
 _SECRET_RULES = ("B105", "B106", "B107")  # their messages repeat the secret; our own check finds it
 
 
-class Edit(NamedTuple):
+class LinterEdit(NamedTuple):
     """A piece of a file that a linter would put in another's place; lines and columns from 1."""
 
     start: tuple[int, int]
@@ -32,7 +32,7 @@ def ruff(output: bytes) -> Iterator[Finding]:
     return (finding for finding, _ in ruff_repairs(output))
 
 
-def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[Edit, ...]]]:
+def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[LinterEdit, ...]]]:
     """What Ruff found, each with the edits that repair it."""
     for entry in _json(output, list):
         code = entry.get("code") or "invalid-syntax"
@@ -54,8 +54,8 @@ def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[Edit, ...]]]:
         yield finding, tuple(map(_edit, edits))
 
 
-def _edit(told: dict[str, Any]) -> Edit:
-    return Edit(_place(told["location"]), _place(told["end_location"]), told["content"] or "")
+def _edit(told: dict[str, Any]) -> LinterEdit:
+    return LinterEdit(_place(told["location"]), _place(told["end_location"]), told["content"] or "")
 
 
 def _place(location: dict[str, int]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from .decoding import decoded
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-class Range(NamedTuple):
+class ReplacedRange(NamedTuple):
     """Characters of a text, and what takes their place."""
 
     start: int
@@ -40,7 +40,7 @@ class _Piece(NamedTuple):
         return self.end - self.start if self.text is None else len(self.text)
 
 
-class Draft:
+class RepairDraft:
     """A text made of pieces of the original and of new ones."""
 
     def __init__(self, original: str, pieces: Sequence[_Piece] | None = None) -> None:
@@ -50,7 +50,7 @@ class Draft:
         parts = (original[p.start : p.end] if p.text is None else p.text for p in self._pieces)
         self.text = "".join(parts)
 
-    def edited(self, ranges: Iterable[Range]) -> "Draft":
+    def edited(self, ranges: Iterable[ReplacedRange]) -> "RepairDraft":
         """The draft with ranges of its text replaced; these do not overlap."""
         pieces: list[_Piece] = []
         at = 0
@@ -58,7 +58,7 @@ class Draft:
             pieces += self._between(at, start)
             pieces += [_Piece(self.origin(start), self.origin(start), content)] if content else []
             at = end
-        return Draft(self.original, [*pieces, *self._between(at, len(self.text))])
+        return RepairDraft(self.original, [*pieces, *self._between(at, len(self.text))])
 
     def origin(self, offset: int) -> int:
         """Where in the original an offset of the text is; inside of what is new, where that was put."""
@@ -68,7 +68,7 @@ class Draft:
         piece = self._pieces[at]
         return piece.start + (offset - self._starts[at] if piece.text is None else 0)
 
-    def ranges(self) -> Iterator[Range]:
+    def ranges(self) -> Iterator[ReplacedRange]:
         """What of the original is replaced, in order."""
         at, new = 0, ""
         for piece in (*self._pieces, _Piece(len(self.original), len(self.original))):
@@ -76,7 +76,7 @@ class Draft:
                 new += piece.text
                 continue
             if new or piece.start > at:
-                yield Range(at, piece.start, new)
+                yield ReplacedRange(at, piece.start, new)
             at, new = piece.end, ""
 
     def _between(self, start: int, end: int) -> Iterator[_Piece]:
@@ -91,12 +91,12 @@ class Draft:
             at += 1
 
 
-def trimmed(text: str, start: int, end: int, content: str) -> Range:
+def trimmed(text: str, start: int, end: int, content: str) -> ReplacedRange:
     """A range without what stays the same at both of its ends."""
     old = text[start:end]
     head = _same(old, content)
     tail = _same(old[head:][::-1], content[head:][::-1])
-    return Range(start + head, end - tail, content[head : len(content) - tail])
+    return ReplacedRange(start + head, end - tail, content[head : len(content) - tail])
 
 
 def _same(one: str, other: str) -> int:
@@ -118,7 +118,7 @@ class Places:
         return min(start + column - 1, self._end)
 
 
-class Lines:
+class LineRange:
     """The lines that a range of a text touches, counted at line feeds alone."""
 
     def __init__(self, text: str) -> None:
@@ -135,7 +135,7 @@ class Lines:
         return bisect_right(self._starts, offset)
 
 
-def in_bytes(source: Source, draft: Draft) -> list[ByteRange] | None:
+def in_bytes(source: Source, draft: RepairDraft) -> list[ByteRange] | None:
     """The ranges of the file that a draft replaces; None where they cannot be told from its encoding."""
     ranges = list(draft.ranges())
     cuts = [0, *(cut for found in ranges for cut in (found.start, found.end)), len(source.text)]

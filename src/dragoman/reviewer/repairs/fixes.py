@@ -17,11 +17,11 @@ from ..checks.data import is_json, trailing_commas
 from ..checks.shell import double_equals, is_shell
 from ..findings import Finding, Source, in_lines
 from ..linters.commands import CommandError, Commands
-from ..linters.linters import Tool, by_settings, tools_for
-from ..linters.outputs import Edit, ruff_repairs
+from ..linters.linters import InstalledLinter, by_settings, tools_for
+from ..linters.outputs import LinterEdit, ruff_repairs
 from ..project import Project, unseen
-from ..review import Outcome, counted
-from .drafts import ByteRange, Draft, Lines, Places, Range, in_bytes, spliced, trimmed
+from ..review import ReviewOutcome, counted
+from .drafts import ByteRange, LineRange, Places, RepairDraft, ReplacedRange, in_bytes, spliced, trimmed
 
 OPTIONS = (
     s.PermissionOption(option_id="apply", name="Apply", kind="allow_once"),
@@ -57,26 +57,28 @@ class Mended(Struct, frozen=True):
     left: int
 
 
-def _mark(source: Source) -> Iterator[Range]:
+def _mark(source: Source) -> Iterator[ReplacedRange]:
     if source.text.startswith("\ufeff"):
-        yield Range(0, 1, "")
+        yield ReplacedRange(0, 1, "")
 
 
-def _carriage_returns(source: Source) -> Iterator[Range]:
+def _carriage_returns(source: Source) -> Iterator[ReplacedRange]:
     if is_shell(source):
-        yield from (Range(found.start(), found.start() + 1, "") for found in re.finditer("\r\n", source.text))
+        yield from (
+            ReplacedRange(found.start(), found.start() + 1, "") for found in re.finditer("\r\n", source.text)
+        )
 
 
-def _commas(source: Source) -> Iterator[Range]:
+def _commas(source: Source) -> Iterator[ReplacedRange]:
     if is_json(source.path):
-        yield from (Range(at, at + 1, "") for at in trailing_commas(source.text))
+        yield from (ReplacedRange(at, at + 1, "") for at in trailing_commas(source.text))
 
 
-def _equals(source: Source) -> Iterator[Range]:
-    return (Range(start, end, "=") for start, end in double_equals(source))
+def _equals(source: Source) -> Iterator[ReplacedRange]:
+    return (ReplacedRange(start, end, "=") for start, end in double_equals(source))
 
 
-OWN: dict[str, Callable[[Source], Iterator[Range]]] = {
+OWN: dict[str, Callable[[Source], Iterator[ReplacedRange]]] = {
     "byte-order-mark": _mark,
     "json-trailing-comma": _commas,
     "shell-crlf": _carriage_returns,
@@ -84,7 +86,9 @@ OWN: dict[str, Callable[[Source], Iterator[Range]]] = {
 }
 
 
-async def repairs(outcome: Outcome, codes: Sequence[str], project: Project, commands: Commands) -> list[Repair]:
+async def repairs(
+    outcome: ReviewOutcome, codes: Sequence[str], project: Project, commands: Commands
+) -> list[Repair]:
     """The repairs for what a review found; only for some codes where some are named."""
     by_path: dict[str, list[Finding]] = {}
     for finding in outcome.findings:
@@ -102,8 +106,10 @@ async def repairs(outcome: Outcome, codes: Sequence[str], project: Project, comm
     return found
 
 
-async def _repaired(source: Source, mended: Sequence[Finding], ruff: Tool | None, commands: Commands) -> Draft:
-    draft = Draft(source.text)
+async def _repaired(
+    source: Source, mended: Sequence[Finding], ruff: InstalledLinter | None, commands: Commands
+) -> RepairDraft:
+    draft = RepairDraft(source.text)
     for code, mend in OWN.items():
         meant = [finding for finding in mended if finding.code == code]
         if meant:
@@ -114,18 +120,18 @@ async def _repaired(source: Source, mended: Sequence[Finding], ruff: Tool | None
     return draft
 
 
-def _near(findings: Sequence[Finding], text: str, ranges: Iterable[Range]) -> list[Range]:
+def _near(findings: Sequence[Finding], text: str, ranges: Iterable[ReplacedRange]) -> list[ReplacedRange]:
     """The ranges in the lines of findings; all, if one of these is about the whole file."""
     if any(finding.is_whole for finding in findings):
         return list(ranges)
     wanted = {finding.line for finding in findings}
-    lines = Lines(text)
+    lines = LineRange(text)
     return [found for found in ranges if wanted.issuperset(lines.touched(found.start, found.end))]
 
 
 async def _ruff_fixed(
-    source: Source, draft: Draft, mended: Sequence[Finding], ruff: Tool, commands: Commands
-) -> Draft:
+    source: Source, draft: RepairDraft, mended: Sequence[Finding], ruff: InstalledLinter, commands: Commands
+) -> RepairDraft:
     """The draft after Ruff's edits for these findings, and for no other of the same kind."""
     wanted = {(finding.line, finding.code, finding.message) for finding in mended}
     lines = None if source.lines is None else source.lines | {finding.line for finding in mended}
@@ -152,7 +158,9 @@ def _key(finding: Finding) -> tuple[int, str, str]:
     return finding.line, finding.code, finding.message
 
 
-async def _offered(path: str, text: str, ruff: Tool, commands: Commands) -> list[tuple[Finding, tuple[Edit, ...]]]:
+async def _offered(
+    path: str, text: str, ruff: InstalledLinter, commands: Commands
+) -> list[tuple[Finding, tuple[LinterEdit, ...]]]:
     """What Ruff finds in a text, with the edits it offers."""
     ((asked, _),) = by_settings(ruff, [path])
     words = [*ruff.linter.arguments(asked), "--stdin-filename", f"./{path}", "-"]
@@ -164,12 +172,12 @@ async def _offered(path: str, text: str, ruff: Tool, commands: Commands) -> list
 
 
 def _edited(
-    draft: Draft, repairs: Sequence[tuple[Edit, ...]], wanted: frozenset[int] | None
-) -> tuple[Draft, set[tuple[Edit, ...]]]:
+    draft: RepairDraft, repairs: Sequence[tuple[LinterEdit, ...]], wanted: frozenset[int] | None
+) -> tuple[RepairDraft, set[tuple[LinterEdit, ...]]]:
     """The draft after as many repairs as touch neither each other nor other lines, and which these are."""
-    places, lines = Places(draft.text), Lines(draft.original)
-    taken: list[Range] = []
-    done: set[tuple[Edit, ...]] = set()
+    places, lines = Places(draft.text), LineRange(draft.original)
+    taken: list[ReplacedRange] = []
+    done: set[tuple[LinterEdit, ...]] = set()
     for edits in repairs:
         ranges = [
             trimmed(draft.text, places.offset(edit.start), places.offset(edit.end), edit.content) for edit in edits

@@ -28,7 +28,7 @@ Entry = tuple[str, bytes]  # a session and a line for its log
 _state = msgspec.json.Decoder(StateChange)
 
 
-class Summary(Struct, frozen=True):
+class SessionSummary(Struct, frozen=True):
     """A session as a list shows it."""
 
     id: str
@@ -131,7 +131,7 @@ class Database(StoreFile):
         self.db.execute("INSERT INTO sessions (id, head, crc, holder, suspect) VALUES (?, ?, ?, ?, ?)", row)
         self._count(1)
 
-    def acquire(self, id: str, owner: object) -> Summary:
+    def acquire(self, id: str, owner: object) -> SessionSummary:
         """Hold a session; a turn that a crash left open is ended first."""
         with self.transaction():
             row = self.db.execute("SELECT holder, suspect FROM sessions WHERE id = ?", (id,)).fetchone()
@@ -144,7 +144,7 @@ class Database(StoreFile):
             self._owners[id] = owner
             if row[0] != self._claim.name:
                 self.append([(id, line) for line in self.closing(id)])
-        return Summary(id, self._heads[id], row[1])
+        return SessionSummary(id, self._heads[id], row[1])
 
     def closing(self, id: str) -> list[bytes]:
         """What has to be added to a session we hold so that no turn in it is left open."""
@@ -206,7 +206,7 @@ class Database(StoreFile):
                     "The session is deleted, but somebody reads the store; delete it again to be sure"
                 )
 
-    def fork(self, id: str, new_id: str, opened: Opened, owner: object) -> Summary:
+    def fork(self, id: str, new_id: str, opened: Opened, owner: object) -> SessionSummary:
         """Make a session that begins with all that another one says."""
         with self.transaction():
             row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
@@ -221,7 +221,7 @@ class Database(StoreFile):
             head = self._write(new_id, head, [state_line(state)])
             self._heads[new_id], self._owners[new_id] = head, owner
             self.append([(new_id, line) for line in self.closing(new_id)])
-        return Summary(new_id, self._heads[new_id], row[0])
+        return SessionSummary(new_id, self._heads[new_id], row[0])
 
     def adopt(self, id: str, lines: Iterable[bytes]) -> str:
         """Take in a session that was exported; nobody holds it then."""
@@ -234,7 +234,7 @@ class Database(StoreFile):
 
     # Reading
 
-    def summaries(self) -> Iterator[Summary]:
+    def summaries(self) -> Iterator[SessionSummary]:
         """All sessions there are; the one that cannot be read says so."""
         rows = self.db.execute("SELECT id, head, crc, suspect FROM sessions").fetchall()
         count = self.db.execute("SELECT value FROM meta WHERE key = 'sessions'").fetchone()
@@ -244,18 +244,18 @@ class Database(StoreFile):
             if type(id) is not str:
                 raise sqlite3.DatabaseError(f"a session is called {id!r}")
             if type(head) is bytes and crc == head_checksum(id, head):
-                yield Summary(id, read_head(head), suspect)
+                yield SessionSummary(id, read_head(head), suspect)
             else:
                 with contextlib.suppress(SessionCorrupted):
-                    yield Summary(id, self._folded(id), suspect or "its entry in the list is damaged")
+                    yield SessionSummary(id, self._folded(id), suspect or "its entry in the list is damaged")
                     continue
-                yield Summary(id, Head(), "nothing of it can be read")
+                yield SessionSummary(id, Head(), "nothing of it can be read")
 
-    def summary(self, id: str) -> Summary:
+    def summary(self, id: str) -> SessionSummary:
         row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
         if row is None:
             raise self._unknown(id)
-        return Summary(id, self._heads.get(id) or self._read_head(id), row[0])
+        return SessionSummary(id, self._heads.get(id) or self._read_head(id), row[0])
 
     def _unknown(self, id: str) -> Exception:
         """There is no such session; in a store that was damaged there may have been one, or still be."""
@@ -266,11 +266,11 @@ class Database(StoreFile):
             return SessionCorrupted(id, f"not found in a store that was damaged; the damaged files are in {kept}")
         return SessionUnknown(id)
 
-    def listed(self) -> list[Summary]:
+    def listed(self) -> list[SessionSummary]:
         """All sessions there are, of a database that is mended first if it has to be."""
         return attempted(self, lambda db: list(db.summaries()))
 
-    def found(self, id: str) -> Summary:
+    def found(self, id: str) -> SessionSummary:
         """One session, of a database that is mended first if it has to be."""
         return attempted(self, lambda db: db.summary(id))
 

@@ -15,9 +15,9 @@ from ... import codec
 from ... import schema as s
 from ..database.database import Database
 from ..errors import StoreFailure
-from ..lines import OWN, WHOLE, Head, Prompted, event_of, raw_values, state_line
+from ..lines import OWN, WHOLE, Head, TurnBegan, event_of, raw_values, state_line
 from ..records import Damage
-from .sealing import START, Seal, Sealing
+from .sealing import START, ExportSeal, Sealing
 
 FORMAT = 1
 DAMAGED = b'{"damaged":'  # how a line begins that says what is missing in its place
@@ -118,9 +118,9 @@ def _taken(file: BinaryIO) -> Iterator[bytes]:
         )
 
 
-def _last(number: int, line: bytes) -> Seal:
+def _last(number: int, line: bytes) -> ExportSeal:
     try:
-        return msgspec.json.decode(line, type=Seal)
+        return msgspec.json.decode(line, type=ExportSeal)
     except msgspec.DecodeError:
         raise StoreFailure(f"line {number}, the end, is cut off; nothing was taken") from None
 
@@ -141,7 +141,7 @@ def _inward(number: int, line: bytes) -> bytes:
         members = _object.decode(value)
         if name == "notification" and ("update" not in members or "sessionId" in members):
             raise ValueError("no notification without its session id")
-        if isinstance(event := event_of(taken), Prompted):
+        if isinstance(event := event_of(taken), TurnBegan):
             for block in event.prompt:
                 codec.decode(block, s.ContentBlock)
         return taken

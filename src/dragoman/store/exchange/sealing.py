@@ -8,7 +8,7 @@ from msgspec import Struct
 START = b'{"lines":'  # how such a line begins
 
 
-class Seal(Struct):
+class ExportSeal(Struct):
     """What the last line says."""
 
     lines: int
@@ -27,8 +27,8 @@ class Sealing:
         self._count += 1
         return line
 
-    def seal(self) -> Seal:
-        return Seal(self._count, self._digest.hexdigest())
+    def seal(self) -> ExportSeal:
+        return ExportSeal(self._count, self._digest.hexdigest())
 
     def line(self) -> bytes:
         return msgspec.json.encode(self.seal())

@@ -208,7 +208,7 @@ class Persistence:
         self._counted_at = asyncio.get_running_loop().time()  # as of then
         self._hurried = asyncio.Event()
 
-    def hurry(self) -> None:
+    def retry_soon(self) -> None:
         """Somebody waits for the next try: make it soon."""
         self._hurried.set()
 

@@ -35,7 +35,7 @@ class Allowance:
         self._left = min(BURST, self._left + count)
 
 
-class Pace:
+class PeerPace:
     """Sees that what was begun is finished: `give_up` is called when a peer stops, or slows down, in the middle."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ class Pace:
             self._give_up()
 
 
-class Unfinished:
+class UnfinishedMessages:
     """Counts the bytes of all messages of a peer that are not whole yet."""
 
     def __init__(self, most: int) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_HEAD = 16 * 1024  # bytes of a proxy's answer
 
 
-class Proxy(Struct, frozen=True):
+class WebProxy(Struct, frozen=True):
     host: str
     port: int
     credentials: str  # for Proxy-Authorization; empty for none
@@ -30,7 +30,7 @@ class Proxy(Struct, frozen=True):
         return f"{self.host}:{self.port}"
 
 
-def proxy_for(address: "Address") -> Proxy | None:
+def proxy_for(address: "Address") -> WebProxy | None:
     """The proxy that leads to an address; None for this machine and its links, and where none is named."""
     if address.is_local or address.zone or proxy_bypass_environment(f"{address.host}:{address.port}"):
         return None
@@ -46,10 +46,10 @@ def proxy_for(address: "Address") -> Proxy | None:
     if not host or parts.scheme != "http":
         raise AgentStartError("the proxy that the environment names cannot be used: it takes an http:// URL")
     pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    return Proxy(host, port, b64encode(pair.encode()).decode() if parts.username else "")
+    return WebProxy(host, port, b64encode(pair.encode()).decode() if parts.username else "")
 
 
-async def open_tunnel(proxy: Proxy, address: "Address") -> socket.socket:
+async def open_tunnel(proxy: WebProxy, address: "Address") -> socket.socket:
     """A socket that leads to an address through a proxy; raises OSError when there is none."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)

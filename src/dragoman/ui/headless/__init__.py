@@ -5,6 +5,6 @@ The user is asked with one key where there is a terminal; where there is none, n
 """
 
 from .running import run
-from .terms import Order
+from .terms import RunOptions
 
-__all__ = ["Order", "run"]
+__all__ = ["RunOptions", "run"]

@@ -7,7 +7,7 @@ from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
 from ...transcript import UNFINISHED, ToolCallEntry, Transcript
 from ..agent_terminals import told_of
-from ..legible import Lines, legible, one_line
+from ..legible import CommandLines, legible, one_line
 from ..output import marked
 from .page import INDENT, Page
 from .wording import plain
@@ -32,14 +32,14 @@ class _Shown:
         self.diffs: set[int] = set()  # by `_diffs`
 
 
-class Calls:
+class ToolCallLines:
     """Shows the tool calls of a transcript; `cwd` is the session's directory, in which paths are shown short."""
 
     def __init__(self, page: Page, transcript: Transcript) -> None:
         self._page, self._transcript = page, transcript
         self.cwd = ""
         self._shown: dict[str, _Shown] = {}
-        self._terminals: dict[str, tuple[str, Lines]] = {}
+        self._terminals: dict[str, tuple[str, CommandLines]] = {}
         self._printing: str | None = None  # the terminal whose output was shown last
         self._printed: dict[str, set[str]] = {}  # lines that terminals have printed, by their ids
 
@@ -75,7 +75,7 @@ class Calls:
 
     def terminal(self, id: str, command: str) -> None:
         """A command was started; it is named where its output begins."""
-        self._terminals[id] = (command, Lines())
+        self._terminals[id] = (command, CommandLines())
 
     def output(self, id: str, text: str) -> None:
         self._output(id, self._terminals[id][1].add(text))

@@ -9,7 +9,7 @@ from ... import schema as s
 from ...client.client import Client
 from ...host.audit import Redactor
 from ...host.permissions import Question
-from .outcome import Outcome
+from .outcome import RunOutcome
 from .wording import is_worth_a_line
 
 TOLD = ("operation", "path", "creates", "argv", "cwd", "shell", "url", "server", "tool", "arguments", "claims")
@@ -72,7 +72,7 @@ class Events:
     def remark(self, words: str) -> None:
         self._tell("remark", text=words)
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: RunOutcome) -> None:
         self._tell(
             "result",
             exitCode=outcome.exit_code,

@@ -162,7 +162,7 @@ class Keyboard:
         self._was_stopped = True
 
 
-class Desk:
+class KeyPrompt:
     """Where the user is asked; one question at a time has it."""
 
     def __init__(self, screen: Screen, keyboard: Keyboard, arming: float = ARMING) -> None:

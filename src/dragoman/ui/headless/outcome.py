@@ -9,7 +9,7 @@ DONE, REFUSED, LIMIT, DENIED, FAILED, USAGE, INTERRUPTED = 0, 2, 3, 4, 5, 64, 13
 STOPS = {"refusal": REFUSED, "max_tokens": LIMIT, "max_turn_requests": LIMIT, "cancelled": INTERRUPTED}
 
 
-class Outcome(Struct):
+class RunOutcome(Struct):
     """How a run ended."""
 
     exit_code: int
@@ -23,9 +23,9 @@ class WrongArgument(Error):
     """The command line asks for something this agent does not have."""
 
 
-def outcome_of(response: s.PromptResponse, denied: int, *, stopped: bool = False) -> Outcome:
+def outcome_of(response: s.PromptResponse, denied: int, *, stopped: bool = False) -> RunOutcome:
     """How a run ended whose turn did; some agents cancel a turn by themselves in which something was denied."""
     code = STOPS.get(response.stop_reason, DONE)
     if response.stop_reason == "cancelled" and denied and not stopped:
         code = DONE
-    return Outcome(DENIED if code == DONE and denied else code, response.stop_reason, response.usage, denied)
+    return RunOutcome(DENIED if code == DONE and denied else code, response.stop_reason, response.usage, denied)

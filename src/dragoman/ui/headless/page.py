@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from ...transcript import Message
-from ..legible import Stream
+from ..legible import ProseStream
 from ..output import marked
 from ..style import Style, is_same_file, is_terminal, size_of
 from .wording import plain
@@ -21,7 +21,7 @@ class Page:
         self.is_terminal = is_terminal(aside)
         self._is_one_stream = is_same_file(said, aside)
         self._speaking: Message | None = None
-        self._stream: Stream | None = None  # makes what is said legible, where it is read on a terminal
+        self._stream: ProseStream | None = None  # makes what is said legible, where it is read on a terminal
         self._ends_line = True  # whether what was said last ends with a line break
         self._is_counting = False  # whether the last line is a count
         self.topic = ""  # what the last lines were about
@@ -50,7 +50,7 @@ class Page:
             self.finish_message()
             self.begin("thought" if is_aside else "message")
             self._speaking, self._ends_line = message, True
-            self._stream = Stream() if out.isatty() or is_aside else None
+            self._stream = ProseStream() if out.isatty() or is_aside else None
         text = plain(message.blocks[-1])
         message.blocks.clear()  # what was shown need not be kept
         shown = self._stream.show(text) if self._stream else text

@@ -11,9 +11,9 @@ from ...host.display import shown_command
 from ...host.isolation.isolation import Isolation
 from ...host.permissions import Question
 from ...host.terminals import Terminal
-from .keys import Desk
-from .terminal_lock import Floor
-from .terms import Order
+from .keys import KeyPrompt
+from .terminal_lock import TerminalLock
+from .terms import RunOptions
 from .unasked import Unasked
 from .view import View
 
@@ -23,7 +23,7 @@ LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
 class Reception(Host):
     """A host that shows what it is asked, what it decides and what its commands print."""
 
-    def __init__(self, order: Order, view: View, desk: Desk | None) -> None:
+    def __init__(self, order: RunOptions, view: View, desk: KeyPrompt | None) -> None:
         name = order.agent.name or order.agent.described()
         isolation = None
         if order.sandbox == "agent":
@@ -40,7 +40,7 @@ class Reception(Host):
         self.unasked = False  # whether somebody should have been asked and nobody was there
         self.unasked_acts = Unasked()
         self.shown: Session | None = None
-        self.floor = Floor(view.show)
+        self.floor = TerminalLock(view.show)
         self._view, self._desk = view, desk
         self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
         self._following: set[asyncio.Task[None]] = set()

@@ -25,12 +25,12 @@ from ..output import complaint, install
 from .attachments import attached
 from .events import Events
 from .guarded import Failures, guarded
-from .keys import Desk, Keyboard
+from .keys import Keyboard, KeyPrompt
 from .opening import open_session, set_mode, set_option
-from .outcome import FAILED, INTERRUPTED, LIMIT, USAGE, Outcome, WrongArgument, outcome_of
+from .outcome import FAILED, INTERRUPTED, LIMIT, USAGE, RunOutcome, WrongArgument, outcome_of
 from .reception import Reception
 from .screen import Screen
-from .terms import Order
+from .terms import RunOptions
 from .view import View
 
 START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time
@@ -49,17 +49,17 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 class Run:
     """One run, and the ways to stop it: by cancelling its turn, by ending the agent, or by killing it."""
 
-    def __init__(self, order: Order, view: View, host: Reception) -> None:
+    def __init__(self, order: RunOptions, view: View, host: Reception) -> None:
         self._order, self._view, self._host = order, view, host
         self._session: Session | None = None  # while a turn runs in it
-        self._work: asyncio.Task[Outcome] | None = None
+        self._work: asyncio.Task[RunOutcome] | None = None
         self._stopped: int | None = None  # the exit code, once somebody wanted it to stop
         self._ending = False
         self._signals = 0  # how often somebody wanted it to stop
         self._mark = new_mark()  # by which all is found that the agent starts
         self._killing: asyncio.Task[list[int]] | None = None
 
-    async def __call__(self) -> Outcome:
+    async def __call__(self) -> RunOutcome:
         loop = asyncio.get_running_loop()
         wear(self._mark)
         self._work = asyncio.create_task(self._take_turn(), name="turn")
@@ -76,10 +76,10 @@ class Run:
             for number in heeded:
                 loop.remove_signal_handler(number)
 
-    def _outcome(self, work: asyncio.Task[Outcome]) -> Outcome:
+    def _outcome(self, work: asyncio.Task[RunOutcome]) -> RunOutcome:
         denied = self._host.denied
         if work.cancelled():
-            return Outcome(self._stopped or INTERRUPTED, denied=denied)
+            return RunOutcome(self._stopped or INTERRUPTED, denied=denied)
         match work.exception():
             case None:
                 outcome = work.result()
@@ -87,13 +87,13 @@ class Run:
                     outcome.exit_code = LIMIT
                 return outcome
             case WrongArgument() | RulesError() as exc:
-                return Outcome(USAGE, error=str(exc), denied=denied)
+                return RunOutcome(USAGE, error=str(exc), denied=denied)
             case Error() as exc:
-                return Outcome(FAILED, error=_failure(exc, self._order.agent, self._host), denied=denied)
+                return RunOutcome(FAILED, error=_failure(exc, self._order.agent, self._host), denied=denied)
             case exc:
                 raise exc
 
-    async def _take_turn(self) -> Outcome:
+    async def _take_turn(self) -> RunOutcome:
         counting = asyncio.create_task(self._count_start(), name="starting")
         try:
             return await self._run_turn(counting)
@@ -109,7 +109,7 @@ class Run:
             await asyncio.sleep(began + seconds - time.monotonic())
             self._view.starting(name, seconds)
 
-    async def _run_turn(self, counting: asyncio.Task[None]) -> Outcome:
+    async def _run_turn(self, counting: asyncio.Task[None]) -> RunOutcome:
         order, host = self._order, self._host
         patience = None if order.timeout else START_PATIENCE  # else the run's own time is what counts
         async with start(
@@ -208,7 +208,7 @@ class Run:
             self._work.cancel()
 
 
-async def run(order: Order) -> int:
+async def run(order: RunOptions) -> int:
     """Run one turn of an agent and show it; gives the exit code."""
     stdout, _ = install()
     if order.json:
@@ -221,7 +221,7 @@ async def run(order: Order) -> int:
         if order.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
             opened.callback(keyboard.close)
             screen = shown if isinstance(shown, Screen) else Screen(sys.stderr, sys.stderr)
-            desk = Desk(guarded(screen, failures), keyboard)
+            desk = KeyPrompt(guarded(screen, failures), keyboard)
         opened.enter_context(_remarks(view))
         try:
             host = Reception(order, view, desk)
@@ -235,7 +235,7 @@ async def run(order: Order) -> int:
                 await host.let_go()
                 await turn.killed()
         except Error as exc:  # the user's own rules or log are no good
-            outcome = Outcome(USAGE, error=str(exc))
+            outcome = RunOutcome(USAGE, error=str(exc))
         view.ended(outcome)
     if isinstance(failures.first, OSError) and failures.first.errno == errno.EIO:
         return INTERRUPTED  # the terminal is gone

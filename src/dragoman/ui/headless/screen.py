@@ -16,8 +16,8 @@ from ...transcript import Compaction, Message, PlanEntries, Subagent, ToolCallEn
 from ..legible import legible, one_line
 from ..output import complaint, marked
 from ..style import size_of
-from .calls import COLOURS, MARKS, Calls
-from .outcome import Outcome
+from .calls import COLOURS, MARKS, ToolCallLines
+from .outcome import RunOutcome
 from .page import INDENT, Page
 from .wording import doing, is_worth_a_line
 
@@ -31,7 +31,7 @@ class Screen(Page):
     def __init__(self, said: TextIO, aside: TextIO) -> None:
         super().__init__(said, aside)
         self._transcript = Transcript()
-        self._calls = Calls(self, self._transcript)
+        self._calls = ToolCallLines(self, self._transcript)
         self._steps: dict[str, str] = {}
         self._block: list[str] = []  # the steps of the plan that were shown last
         self._resumable: str | None = None  # the session, where it can be gone on with later
@@ -136,7 +136,7 @@ class Screen(Page):
         """Something to know, from us."""
         self.line("remark", self.style(one_line(words), "dim"))
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: RunOutcome) -> None:
         """The run is over."""
         self.finish_message()
         if outcome.error:
@@ -196,7 +196,7 @@ class Screen(Page):
         if isinstance(event, s.CurrentModeUpdate):
             self.line("notice", self.style(f"mode: {one_line(event.current_mode_id)}", "dim"))
 
-    def _summary(self, outcome: Outcome) -> str:
+    def _summary(self, outcome: RunOutcome) -> str:
         """What is worth a line at the end, to a person."""
         words = []
         if outcome.stop_reason not in (None, "end_turn"):

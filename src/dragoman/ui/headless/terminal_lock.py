@@ -9,7 +9,7 @@ from ... import schema as s
 Event = s.SessionUpdate | s.PromptResponse
 
 
-class Floor:
+class TerminalLock:
     """Shows what happens in order, and holds it back for as long as somebody is being asked."""
 
     def __init__(self, show: Callable[[Event], None]) -> None:

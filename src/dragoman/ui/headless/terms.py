@@ -10,7 +10,7 @@ from ...host.permissions import Preset
 from ...host.processes import Launch
 
 
-class Order(Struct, kw_only=True):
+class RunOptions(Struct, kw_only=True):
     """What the user wants done."""
 
     agent: Launch

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from ..errors import Refused
+from ..errors import FileRefused
 from ..reading import digest_of, read_chunks
 
 
@@ -34,23 +34,23 @@ class Condition(Struct, frozen=True, omit_defaults=True):
             self.check(None)
             return msgspec.structs.replace(self, is_absent=True)
         if self.is_absent:
-            raise Refused(self.refusal)
+            raise FileRefused(self.refusal)
         if self.digest not in (None, digest):
-            raise Refused("changed")
+            raise FileRefused("changed")
         return msgspec.structs.replace(self, digest=digest)
 
     def check(self, file: int | None) -> None:
         """Refuse an open file, or None for no file, that is not as it must be."""
         if file is None:
             if self.needs_file:
-                raise Refused("changed")
+                raise FileRefused("changed")
             return
         if self.is_absent:
-            raise Refused(self.refusal)
+            raise FileRefused(self.refusal)
         if self.modified is not None and os.fstat(file).st_mtime_ns != self.modified:
-            raise Refused("changed")
+            raise FileRefused("changed")
         if self.digest is not None and digest_of(read_chunks(file)) != self.digest:
-            raise Refused("changed")
+            raise FileRefused("changed")
 
 
 ANYTHING: Final = Condition()
@@ -72,11 +72,11 @@ def required(expected: Expected = ANYTHING, *, overwrite: bool = True) -> Condit
     if overwrite or condition.is_absent:
         return condition
     if condition.needs_file:  # it must be there, and must not be replaced
-        raise Refused("exists")
+        raise FileRefused("exists")
     return Condition(is_absent=True, refusal="exists")
 
 
 def checked_digest(digest: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", digest):
-        raise Refused("bad_digest")
+        raise FileRefused("bad_digest")
     return digest.lower()

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from ....schema import Diff
 from ...operations import FileDelete, FileWrite
-from ..errors import Refused, answering, refusal
+from ..errors import FileRefused, answering, refusal
 from ..extensions import EditedFile
 from ..paths import Entry
 from ..reading import digest_at, digest_of, opened, read_chunks
@@ -33,10 +33,10 @@ from ..texts import MAX_TEXT, text_of
 from ..writing import check_writable, write_new
 from .condition import ANYTHING, Condition
 from .exchanging import put, sync_directory, take
-from .journal import Journal, Record
+from .journal import Journal, JournalRecord
 from .locations import Directories, Identity, Location, location_of
 from .new_directories import make_directories
-from .records import Begun, Content, Done, Line, Made, Names, Prepared, Progress
+from .records import Begun, Done, FileContent, FileNames, Line, Made, Prepared, Progress
 from .settling import settle
 
 log = logging.getLogger("dragoman")
@@ -60,7 +60,7 @@ def look_at(dir_fd: int, name: str, encoding: str | None = None) -> Seen:
         return Seen(None)
     try:
         return Seen(digest_of([data]), text_of(data, encoding))
-    except Refused:
+    except FileRefused:
         return Seen(digest_of([data]))
 
 
@@ -78,7 +78,7 @@ class Edit:
         if content is None and not self.exists:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if self.exists and condition.is_absent:
-            raise Refused(condition.refusal)
+            raise FileRefused(condition.refusal)
 
     @property
     def operation(self) -> FileWrite | FileDelete:
@@ -105,7 +105,7 @@ class Edit:
             return None
         try:
             return Diff(path=self.path, old_text=seen.text, new_text=text_of(self.content or b""))
-        except Refused:
+        except FileRefused:
             return None
 
 
@@ -159,7 +159,7 @@ def write_one(edit: Edit, journal: Journal, mode: int) -> bool:
 
 def make_path(location: Location, journal: Journal) -> bool:
     """Make a directory and those above it; false when it was there."""
-    names = Names(
+    names = FileNames(
         msgspec.structs.replace(location, missing=(*location.missing, location.name)),
         journal.edit_name(),
         journal.edit_name(),
@@ -192,7 +192,7 @@ class Change:
     """
 
     def __init__(
-        self, edits: Sequence[Edit], journal: Journal, record: Record | None, mode: int, *, pins: bool
+        self, edits: Sequence[Edit], journal: Journal, record: JournalRecord | None, mode: int, *, pins: bool
     ) -> None:
         self._edits, self._journal, self._record, self._mode = edits, journal, record, mode
         self._pins = pins
@@ -212,7 +212,7 @@ class Change:
 
     def _carry_out(self) -> list[bool]:
         name = self._journal.edit_name
-        self._write(Begun(tuple(Names(edit.location, name(), name()) for edit in self._edits)))
+        self._write(Begun(tuple(FileNames(edit.location, name(), name()) for edit in self._edits)))
         contents = []
         for index, edit in enumerate(self._edits):
             with answering(edit.named):
@@ -226,7 +226,7 @@ class Change:
         self._write(Done(), sync=len(contents) > 1)
         return created
 
-    def _prepare(self, index: int, edit: Edit) -> Content:
+    def _prepare(self, index: int, edit: Edit) -> FileContent:
         names = self._progress.files[index]
         fd = self._make_directories(index, names)
         try:
@@ -234,13 +234,13 @@ class Change:
             if condition != ANYTHING or self._pins:
                 condition = condition.shown(digest_at(fd, names.location.name))
             if edit.content is None:
-                return Content(condition, None)
+                return FileContent(condition, None)
             modified = write_new(fd, names.new, [edit.content], names.location.name, self._mode)
-            return Content(condition, digest_of([edit.content]), modified)
+            return FileContent(condition, digest_of([edit.content]), modified)
         finally:
             os.close(fd)
 
-    def _make_directories(self, index: int, names: Names) -> int:
+    def _make_directories(self, index: int, names: FileNames) -> int:
         def tell(depth: int, identity: Identity) -> None:
             self._write(Made(index, depth, identity))
 
@@ -248,12 +248,12 @@ class Change:
             with self._directories.outermost(names.location) as top:
                 return make_directories(top, names.location.missing, names.new, tell)
         except FileNotFoundError as exc:  # it was moved: it is no longer what was allowed
-            raise Refused("changed") from exc
+            raise FileRefused("changed") from exc
 
-    def _apply(self, names: Names, content: Content) -> bool:
+    def _apply(self, names: FileNames, content: FileContent) -> bool:
         with self._directories.innermost(names.location) as fd:
             if fd is None:
-                raise Refused("changed")
+                raise FileRefused("changed")
             try:
                 if content.digest is None:
                     take(fd, names.aside, names.location.name, content.condition)
@@ -261,7 +261,7 @@ class Change:
                 else:
                     created = put(fd, names.new, names.aside, names.location.name, content.condition)
             except FileNotFoundError as exc:
-                raise Refused("changed") from exc
+                raise FileRefused("changed") from exc
             sync_directory(fd)
             return created
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .. import linux
-from ..errors import Refused
+from ..errors import FileRefused
 from ..paths import MAX_TRIES, status_at
 from ..reading import opened, read_chunks
 from .condition import ANYTHING, Condition
@@ -70,7 +70,7 @@ def _put_new(dir_fd: int, new: str, name: str, condition: Condition) -> bool:
     try:
         rename_new(dir_fd, new, name)
     except FileExistsError:
-        raise Refused(condition.refusal) from None
+        raise FileRefused(condition.refusal) from None
     return True
 
 
@@ -109,7 +109,7 @@ def _put_in_two_steps(dir_fd: int, new: str, aside: str, name: str, condition: C
         rename_new(dir_fd, new, name)
     except FileExistsError:  # saved at this very moment
         give_back(dir_fd, aside, name)
-        raise Refused("changed") from None
+        raise FileRefused("changed") from None
     except BaseException:
         give_back(dir_fd, aside, name)
         raise
@@ -135,10 +135,10 @@ def _look(dir_fd: int, name: str, condition: Condition) -> None:
             before = identity(os.fstat(file))
             condition.check(file)
             if identity(os.fstat(file)) != before:
-                raise Refused("changed")
+                raise FileRefused("changed")
     except OSError as exc:
         if exc.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR):  # a link, a socket
-            raise Refused("not_a_file") from exc
+            raise FileRefused("not_a_file") from exc
         raise
 
 

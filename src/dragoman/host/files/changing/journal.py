@@ -27,7 +27,7 @@ from ....foundation.directories import state_directory
 from ..paths import MAX_TRIES
 from .exchanging import remove
 from .locations import Directories
-from .records import MAX_RECORD, Damaged, read
+from .records import MAX_RECORD, DamagedRecord, read
 from .settling import settle
 
 log = logging.getLogger("dragoman")
@@ -38,7 +38,7 @@ _RECORD = re.compile(r"([0-9a-f]{16})-[0-9]+\.edits")
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 
 
-class Record:
+class JournalRecord:
     """A locked file of lines."""
 
     def __init__(self, directory: int, name: str) -> None:
@@ -91,11 +91,11 @@ class Journal:
         """A name for a file that a record of edits tells of."""
         return f".dragoman-{self._token}-{secrets.token_hex(8)}.edit"
 
-    def begin(self) -> Record:
+    def begin(self) -> JournalRecord:
         """A new record of a change; raises OSError when there is no place for it."""
         with self._lock:
             self._edits += 1
-            return Record(self._open(), f"{self._token}-{self._edits}.edits")
+            return JournalRecord(self._open(), f"{self._token}-{self._edits}.edits")
 
     def close(self) -> None:
         with self._lock:
@@ -176,7 +176,7 @@ def _deal_with(directory: int, name: str, fd: int) -> None:
         log.warning("a change of files that was cut short cannot be taken back now: %s", exc.strerror or exc)
         if time.time() - os.fstat(fd).st_mtime > KEPT:
             _set_aside(directory, name, f"it could not be settled for {KEPT // 86400} days")
-    except Damaged as exc:
+    except DamagedRecord as exc:
         _set_aside(directory, name, str(exc))
     except Exception as exc:  # whatever it is, no workspace may fail for it
         _set_aside(directory, name, f"{type(exc).__name__}: {exc}")
@@ -184,7 +184,7 @@ def _deal_with(directory: int, name: str, fd: int) -> None:
 
 def _settle(token: str, fd: int) -> None:
     if os.fstat(fd).st_size > MAX_RECORD:
-        raise Damaged(f"it is larger than {MAX_RECORD} bytes")
+        raise DamagedRecord(f"it is larger than {MAX_RECORD} bytes")
     with open(os.dup(fd), "rb") as file:
         progress = read(file, token)
     if progress is None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ....foundation.places import descend, open_unlinked
 from .. import linux
-from ..errors import Refused
+from ..errors import FileRefused
 from ..paths import Entry
 
 HELD = 64  # directories that are held open while several files are changed
@@ -38,7 +38,7 @@ def location_of(entry: Entry, path: str) -> Location:
     """Where a entry is; refused when its directory is elsewhere by now."""
     with entry as fd:
         if entry.path() != path:
-            raise Refused("changed")
+            raise FileRefused("changed")
         top = path.split("/")[: -1 - len(entry.missing)]
         return Location("/".join(top) or "/", identity_of(fd), entry.missing, entry.name)
 

@@ -19,17 +19,17 @@ from .locations import Identity, Location
 MAX_RECORD = 64 * 1024 * 1024  # bytes
 
 
-class Damaged(Exception):
+class DamagedRecord(Exception):
     """A record does not say what was under way; the words say why."""
 
 
-class Names(Struct, frozen=True):
+class FileNames(Struct, frozen=True):
     location: Location
     new: str  # the new content goes by this name until it has its own
     aside: str  # and the old file, where names cannot be exchanged or it is to be deleted
 
 
-class Content(Struct, frozen=True):
+class FileContent(Struct, frozen=True):
     condition: Condition  # of what had the name
     digest: str | None  # of the new content; None: the file is deleted
     modified: int | None = None  # when the new content was written, in ns
@@ -41,7 +41,7 @@ class Content(Struct, frozen=True):
 
 
 class Begun(Struct, frozen=True, tag="begun"):
-    files: tuple[Names, ...]
+    files: tuple[FileNames, ...]
 
 
 class Made(Struct, frozen=True, tag="made"):
@@ -51,7 +51,7 @@ class Made(Struct, frozen=True, tag="made"):
 
 
 class Prepared(Struct, frozen=True, tag="prepared"):
-    contents: tuple[Content, ...]
+    contents: tuple[FileContent, ...]
 
 
 class Done(Struct, frozen=True, tag="done"):
@@ -65,9 +65,9 @@ Line = Begun | Made | Prepared | Done
 class Progress:
     """How far a change has come."""
 
-    files: tuple[Names, ...] = ()
+    files: tuple[FileNames, ...] = ()
     made: dict[int, dict[int, Identity]] = field(default_factory=dict)  # by file and depth
-    contents: tuple[Content, ...] | None = None
+    contents: tuple[FileContent, ...] | None = None
     done: bool = False
 
     def add(self, line: Line) -> None:
@@ -105,9 +105,9 @@ def read(lines: Iterable[bytes], token: str) -> Progress | None:
         try:
             found = _LINE.decode(line)
         except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-            raise Damaged(f"a line of it cannot be read: {exc}") from exc
+            raise DamagedRecord(f"a line of it cannot be read: {exc}") from exc
         if isinstance(found, Begun) == began:
-            raise Damaged("its lines are out of order")
+            raise DamagedRecord("its lines are out of order")
         began = True
         _check(found, progress, token)
         progress.add(found)
@@ -122,25 +122,25 @@ def _check(line: Line, progress: Progress, token: str) -> None:
                 _check_names(names, ours)
             used = [name for names in line.files for name in (names.new, names.aside)]
             if len(used) != len(set(used)):
-                raise Damaged("it has a name twice")
+                raise DamagedRecord("it has a name twice")
         case Made():
             if not (0 <= line.file < len(progress.files)):
-                raise Damaged("it made a directory for a file it does not have")
+                raise DamagedRecord("it made a directory for a file it does not have")
             if not (0 <= line.depth < len(progress.files[line.file].location.missing)):
-                raise Damaged("it made a directory it does not have")
+                raise DamagedRecord("it made a directory it does not have")
         case Prepared():
             if len(line.contents) != len(progress.files) or progress.contents is not None:
-                raise Damaged("it has other contents than files")
+                raise DamagedRecord("it has other contents than files")
         case Done():
             if progress.contents is None:
-                raise Damaged("it is done before it was prepared")
+                raise DamagedRecord("it is done before it was prepared")
 
 
-def _check_names(names: Names, ours: "re.Pattern[str]") -> None:
+def _check_names(names: FileNames, ours: "re.Pattern[str]") -> None:
     at = names.location
     if not (ours.fullmatch(names.new) and ours.fullmatch(names.aside)):
-        raise Damaged("it has names that are not its own")
+        raise DamagedRecord("it has names that are not its own")
     if not at.directory.startswith("/") or "\0" in at.directory or ".." in at.directory.split("/"):
-        raise Damaged("it has a directory that cannot be one")
+        raise DamagedRecord("it has a directory that cannot be one")
     if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in (*at.missing, at.name)):
-        raise Damaged("it has a name that cannot be one")
+        raise DamagedRecord("it has a name that cannot be one")

@@ -15,14 +15,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..errors import Refused
+from ..errors import FileRefused
 from ..paths import status_at
 from ..reading import opened
 from .condition import Condition
 from .exchanging import give_back, is_same, keep_beside, put, remove, sync_directory, take
 from .locations import Directories
 from .new_directories import remove_directories
-from .records import Content, Names, Progress
+from .records import FileContent, FileNames, Progress
 
 log = logging.getLogger("dragoman")
 
@@ -43,7 +43,7 @@ def settle(progress: Progress, directories: Directories, *, has_failed: bool = F
 
     Raises OSError when a file cannot be reached: what was done until then can be done again.
     """
-    steps: list[tuple[Names, _Step]] = []
+    steps: list[tuple[FileNames, _Step]] = []
     is_finished = progress.done
     if progress.contents is not None:
         files = list(zip(progress.files, progress.contents, strict=True))
@@ -64,7 +64,7 @@ def settle(progress: Progress, directories: Directories, *, has_failed: bool = F
     return is_finished
 
 
-def _take(steps: list[tuple[Names, _Step]], directories: Directories) -> None:
+def _take(steps: list[tuple[FileNames, _Step]], directories: Directories) -> None:
     """Take every step, also when one fails; then say so."""
     failure: OSError | None = None
     for names, step in steps:
@@ -79,12 +79,12 @@ def _take(steps: list[tuple[Names, _Step]], directories: Directories) -> None:
         raise failure
 
 
-def _look(names: Names, content: Content, directories: Directories) -> _Found:
+def _look(names: FileNames, content: FileContent, directories: Directories) -> _Found:
     with directories.innermost(names.location) as fd:
         return _Found("untouched") if fd is None else _state(fd, names, content)
 
 
-def _state(fd: int, names: Names, content: Content) -> _Found:
+def _state(fd: int, names: FileNames, content: FileContent) -> _Found:
     for further in (names.new, names.aside):
         if is_same(fd, further, names.location.name):  # a file renamed by a hard link, which still has both names
             remove(fd, further)
@@ -105,12 +105,12 @@ def _fulfils(fd: int, name: str, condition: Condition) -> bool:
     try:
         with opened(name, fd) as file:
             condition.check(file)
-    except (FileNotFoundError, Refused):
+    except (FileNotFoundError, FileRefused):
         return False
     return True
 
 
-def _taking_back(names: Names, content: Content, found: _Found) -> _Step:
+def _taking_back(names: FileNames, content: FileContent, found: _Found) -> _Step:
     name = names.location.name
 
     def take_back(fd: int) -> None:
@@ -124,13 +124,13 @@ def _taking_back(names: Names, content: Content, found: _Found) -> _Step:
                 put(fd, found.old, names.aside if found.old == names.new else names.new, name, content.ours)
             elif content.digest is not None:
                 take(fd, names.new, name, content.ours)
-        except (Refused, FileNotFoundError):
+        except (FileRefused, FileNotFoundError):
             log.warning("%s was changed by somebody else and is left as it is", name)
 
     return take_back
 
 
-def _clearing(names: Names, content: Content) -> _Step:
+def _clearing(names: FileNames, content: FileContent) -> _Step:
     def clear(fd: int) -> None:
         for left in (names.new, names.aside):
             if status_at(fd, left) is None:

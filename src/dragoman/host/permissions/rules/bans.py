@@ -24,7 +24,7 @@ _QUOTES = str.maketrans("", "", "'\"\\")
 _BLANKS = str.maketrans("'\"\\", "   ")
 
 
-class Command:
+class ReadCommand:
     """A command as bans look at it, read once for all rules."""
 
     def __init__(self, operation: Execute, budget: Budget) -> None:

@@ -10,7 +10,7 @@ from ...addresses import Origin, origin
 from ...operations import Execute, FileOperation, McpTool, NetworkAccess, Operation
 from ...protected import folded
 from ...variables import is_harmless
-from .bans import Command, host_might_fit, loosely, program_fits, word_fits
+from .bans import ReadCommand, host_might_fit, loosely, program_fits, word_fits
 from .patterns import Budget, name_fits, path_fits, text_fits
 from .programs import covers
 
@@ -24,7 +24,7 @@ def is_in(path: str, root: str) -> bool:
     return path == root or path.startswith(root + "/")
 
 
-class Place(Struct, frozen=True):
+class Circumstances(Struct, frozen=True):
     """What an operation is judged against besides itself: real paths, and when."""
 
     workspace: str | None = None
@@ -40,9 +40,9 @@ class Sight:
         self.budget = Budget()
 
     @functools.cached_property
-    def command(self) -> Command:
+    def command(self) -> ReadCommand:
         assert isinstance(self.operation, Execute)
-        return Command(self.operation, self.budget)
+        return ReadCommand(self.operation, self.budget)
 
     @functools.cached_property
     def origin(self) -> Origin | None:
@@ -73,7 +73,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     def is_ban(self) -> bool:
         return self.effect != "allow"
 
-    def bearing(self, seen: Sight, place: Place) -> "Bearing | None":
+    def bearing(self, seen: Sight, place: Circumstances) -> "Bearing | None":
         """Whether this rule is about an operation, or may be; only bans may be.
 
         A ban may be about an operation that is spelled in another way or hides what it does, and about the one of
@@ -91,7 +91,7 @@ class Rule(Struct, frozen=True, kw_only=True):
             return "is" if self.agent is None or place.agent else "may be"
         return "may be" if self._may_be_about(seen, place) or seen.budget.is_spent else None
 
-    def _is_about(self, seen: Sight, place: Place) -> bool:
+    def _is_about(self, seen: Sight, place: Circumstances) -> bool:
         match seen.operation:
             case FileOperation(path=path):
                 return not self.paths or self._fits_some_path(seen, self.paths, path, place)
@@ -103,7 +103,7 @@ class Rule(Struct, frozen=True, kw_only=True):
                 names = [*(self.tools or ("*",))]
                 return self._fits_server(server) and any(self._fits_name(name, tool) for name in names)
 
-    def _may_be_about(self, seen: Sight, place: Place) -> bool:
+    def _may_be_about(self, seen: Sight, place: Circumstances) -> bool:
         match seen.operation:
             case FileOperation(path=path):
                 # A relative path is one in the workspace; elsewhere nobody knows what it is relative to.
@@ -128,10 +128,10 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     # Paths
 
-    def _fits_some_path(self, seen: Sight, globs: Sequence[str], path: str, place: Place) -> bool:
+    def _fits_some_path(self, seen: Sight, globs: Sequence[str], path: str, place: Circumstances) -> bool:
         return any(self._fits_path(glob, path, place, seen.budget) for glob in globs)
 
-    def _fits_path(self, glob: str, path: str, place: Place, budget: Budget | None = None) -> bool:
+    def _fits_path(self, glob: str, path: str, place: Circumstances, budget: Budget | None = None) -> bool:
         root = place.workspace
         if self.is_ban:
             # A ban on a directory holds for all that is in it, and one on a name outside the workspace, too.
@@ -150,7 +150,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     # Commands
 
-    def _fits_command(self, seen: Sight, operation: Execute, place: Place) -> bool:
+    def _fits_command(self, seen: Sight, operation: Execute, place: Circumstances) -> bool:
         if self.cwd is not None and not self._fits_path(self.cwd, operation.cwd, place):
             return False
         if not self.is_ban:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 
-class Tail(Struct, frozen=True):
+class FurtherArguments(Struct, frozen=True):
     """The further arguments of a program that are harmless.
 
     `letters` are options of one letter, which come in clusters; behind a letter of `valued` the rest of the word is
@@ -24,7 +24,7 @@ class Tail(Struct, frozen=True):
     short: bool = False
     operands: int | None = None
     operand: str = r"[^@].*|"  # many programs read a file of further options when it is named with an @
-    after: "Tail | None" = None
+    after: "FurtherArguments | None" = None
 
     def covers(self, said: Sequence[str], further: Sequence[str]) -> bool:
         """Whether all further words are harmless after those that a rule says itself."""
@@ -61,10 +61,10 @@ def _tail(
     *,
     short: bool = False,
     operands: int | None = None,
-    operand: str = Tail().operand,
-    after: Tail | None = None,
-) -> Tail:
-    return Tail(letters, valued, frozenset(words.split()), short, operands, operand, after)
+    operand: str = FurtherArguments().operand,
+    after: FurtherArguments | None = None,
+) -> FurtherArguments:
+    return FurtherArguments(letters, valued, frozenset(words.split()), short, operands, operand, after)
 
 
 ANY = r".*"  # an operand that is text, or the name of a file that is read
@@ -110,7 +110,7 @@ _UV = _tail(
 _DIGEST = _tail("bctwz", "", "check ignore-missing quiet status tag text", operand=ANY)
 
 # A program, or a program and a command of its, and what may follow.
-TABLE: dict[str, Tail] = {
+TABLE: dict[str, FurtherArguments] = {
     # reading
     "cat": _tail("AbEenstTuv", "", "number show-all squeeze-blank", operand=ANY),
     "tac": _tail("b", "s", operand=ANY),

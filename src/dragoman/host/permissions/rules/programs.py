@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from .program_table import TABLE, Tail
+from .program_table import TABLE, FurtherArguments
 
 MAX_FURTHER = 1000  # arguments a rule may leave open
 _DEEPEST = 3  # words in which a row of the table is named
@@ -42,7 +42,7 @@ def is_inert(argv: Sequence[str]) -> bool:
     return len(argv) <= MAX_FURTHER and tail.covers((), argv[named:])
 
 
-def _known(words: Sequence[str]) -> tuple[Tail, int] | None:
+def _known(words: Sequence[str]) -> tuple[FurtherArguments, int] | None:
     """What may follow these words, and how many of them name the row that says so."""
     names = [program(words[0]), *words[1:_DEEPEST]] if words else []
     if any(" " in name for name in names[:2]):  # the table joins words with blanks

@@ -38,7 +38,7 @@ from ...addresses import Origin, host_pattern
 from ...disk import content, opened
 from ...display import visible
 from ...operations import KINDS, Operation
-from .matching import Effect, Place, Rule, Sight
+from .matching import Circumstances, Effect, Rule, Sight
 from .patterns import MAX_PATTERN, alternatives, complaint, expanded
 from .programs import why_not_open
 
@@ -132,7 +132,7 @@ class Rules:
         """These and others, all in force."""
         return Rules((*self.rules, *others.rules))
 
-    def judge(self, operation: Operation, place: Place) -> Verdict | None:
+    def judge(self, operation: Operation, place: Circumstances) -> Verdict | None:
         """What the strongest rule about an operation says; None when no rule is about it."""
         found: dict[Effect, Verdict] = {}
         seen = Sight(operation)

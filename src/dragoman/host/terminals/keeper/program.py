@@ -14,7 +14,7 @@ from .supervisor import Woken, polling, receive, run_supervisor
 AGAIN = 0.1  # seconds until what should be dead is killed once more
 
 
-class Keeper:
+class KeeperProgram:
     def __init__(self, control: socket.socket, owner: int | None) -> None:
         self._control, self._owner = control, owner
         self._woken = Woken()
@@ -84,4 +84,4 @@ def main() -> None:
     control, owner = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     if os.getppid() != owner:
         return
-    Keeper(control, os.pidfd_open(owner) if hasattr(os, "pidfd_open") else None).keep()
+    KeeperProgram(control, os.pidfd_open(owner) if hasattr(os, "pidfd_open") else None).keep()

@@ -13,11 +13,11 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..children import Order
+from ..children import CommandSpec
 from ..keeper.commands import STAGE, limit
 from . import landlock
 from .first_program import FirstProgram
-from .landlock import READ, USE, WRITE, Rule
+from .landlock import READ, USE, WRITE, PathRule
 from .seccomp import seccomp_filter
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
@@ -52,9 +52,9 @@ class Wrapped:
     roots: list[int] = field(default_factory=list)  # in which paths are protected
     protected: list[tuple[str, Sequence[str]]] = field(default_factory=list)  # each root's path, and those paths
 
-    def order(self, *, limits: Mapping[str, int], tty: bool = False) -> Order:
+    def order(self, *, limits: Mapping[str, int], tty: bool = False) -> CommandSpec:
         """What to tell the keeper."""
-        return Order(
+        return CommandSpec(
             argv=self.argv,
             env=tuple(self.env.items()),
             tty=tty,
@@ -84,12 +84,12 @@ class Wrapped:
             os.close(fd)
 
 
-class Plan:
+class MountPlan:
     """Collects arguments and descriptors; ours to close until they are wrapped around a command."""
 
     def __init__(self) -> None:
         self.args: list[str] = []
-        self.rules: list[Rule] = []  # what Landlock allows, besides which it allows nothing
+        self.rules: list[PathRule] = []  # what Landlock allows, besides which it allows nothing
         self.wrapped = Wrapped((), {}, PROCESSES)
         self._staging = os.geteuid() == 0
         self._pinned: set[str] = set()  # mounted, so that they cannot be renamed
@@ -116,9 +116,9 @@ class Plan:
         for path in SCRATCH_PLACES:
             self.args += ["--perms", "1777", "--size", str(SCRATCH), "--tmpfs", path]
         self.args += ["--dir", "/run", "--remount-ro", "/dev"]
-        self.rules += [Rule(path, READ) for path in (*SYSTEM, *(f"/etc/{name}" for name in SETTINGS))]
-        self.rules += [Rule(path, USE) for path in ("/proc", "/dev")]
-        self.rules += [Rule(path, WRITE) for path in SCRATCH_PLACES]
+        self.rules += [PathRule(path, READ) for path in (*SYSTEM, *(f"/etc/{name}" for name in SETTINGS))]
+        self.rules += [PathRule(path, USE) for path in ("/proc", "/dev")]
+        self.rules += [PathRule(path, WRITE) for path in SCRATCH_PLACES]
 
     def _set(self, path: str) -> None:
         """Have a setting of the system inside; a small file is copied, for a mount slows down all further ones."""
@@ -134,7 +134,7 @@ class Plan:
     def show(self, fd: int, path: str, *, writable: bool) -> None:
         """Have what a descriptor stands for be at a path, to be read and run, or written too."""
         self.bind(fd, path, writable=writable)
-        self.rules.append(Rule(path, WRITE if writable else READ))
+        self.rules.append(PathRule(path, WRITE if writable else READ))
 
     def bind(self, fd: int, path: str, *, writable: bool) -> None:
         """Mount what a descriptor stands for at a path."""

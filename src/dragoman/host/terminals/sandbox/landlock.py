@@ -36,7 +36,7 @@ _AT_WORKING_DIRECTORY, _LOOK, _CLOSE_ON_EXEC = -100, 0o10000000, 0o2000000
 _EINVAL = -22
 
 
-class Rule(NamedTuple):
+class PathRule(NamedTuple):
     """What may be done with a path inside, and all that is below it."""
 
     path: str
@@ -64,7 +64,7 @@ def described(version: int) -> str:
     return f"Landlock (version {version}) holds beside the mounts of bubblewrap: {', '.join(parts)}"
 
 
-def restrict(program: FirstProgram, rules: Sequence[Rule], version: int) -> None:
+def restrict(program: FirstProgram, rules: Sequence[PathRule], version: int) -> None:
     """Have a first program keep to some rules, and its command with it; it ends where that cannot be."""
     known = sum(rights for since, rights in _SINCE.items() if since <= version)
     handled = struct.pack("<QQQ", known, 0, _SCOPES if version >= SCOPES_SINCE else 0)

@@ -26,7 +26,7 @@ from ...isolation.boundaries import Writable, overlap, own_things
 from ...isolation.linked_files import HardLinks, Linked, separate
 from ..keeper.commands import MOST_DESCRIPTORS
 from . import covers, landlock
-from .bubblewrap import HOME, SYSTEM, Plan, Unprotectable, Wrapped, runs_from_memory
+from .bubblewrap import HOME, SYSTEM, MountPlan, Unprotectable, Wrapped, runs_from_memory
 from .seccomp import is_known_machine
 
 log = logging.getLogger("dragoman")
@@ -149,7 +149,7 @@ class Sandbox:
             raise SandboxUnavailable("bubblewrap is not installed (package bubblewrap)")
         if interactive:
             argv = [*self._taking_terminal(), *argv]
-        plan = Plan()
+        plan = MountPlan()
         try:
             with contextlib.ExitStack() as opened:
                 plan.surround(network=self.network, interactive=interactive)
@@ -173,7 +173,7 @@ class Sandbox:
             raise
 
     def _bind(
-        self, plan: Plan, writable: Mapping[str, int], shown: Mapping[str, int], opened: contextlib.ExitStack
+        self, plan: MountPlan, writable: Mapping[str, int], shown: Mapping[str, int], opened: contextlib.ExitStack
     ) -> None:
         """Show the workspace and what else is to be seen, what is inside another after it."""
         for root in writable:
@@ -183,7 +183,7 @@ class Sandbox:
         for path, fd in sorted({**seen, **shown, **writable}.items(), key=lambda entry: entry[0].count("/")):
             plan.show(fd, path, writable=path in writable)
 
-    def _name(self, plan: Plan, roots: dict[str, str]) -> None:
+    def _name(self, plan: MountPlan, roots: dict[str, str]) -> None:
         """Have everything be found under the path that it was named by, too, where that leads through a link."""
         named = {name_of(path): real for path, real in (self._visible | roots).items()}
         there = [*SYSTEM, *NO_WORKSPACE, *named.values()]

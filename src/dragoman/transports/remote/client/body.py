@@ -12,10 +12,10 @@ from collections.abc import Callable
 import msgspec
 
 from ....framing import Bounded, Oversize
-from ..limits import EARNED, FLOODED, Allowance, Pace, Unfinished
+from ..limits import EARNED, FLOODED, Allowance, PeerPace, UnfinishedMessages
 from ..routing import glance
 from ..sse import Event, EventReader
-from .exchange import Reply
+from .exchange import ResponseHead
 
 EVENTS = "text/event-stream"
 JSON_TYPE = "application/json"
@@ -25,7 +25,7 @@ LONGEST = 2  # times the limit: bytes of one message after which its end is not 
 SHOWN = 8 * 1024  # bytes of a body that is no message, to be told
 
 
-class Unreadable(ConnectionResetError):
+class UnreadableBody(ConnectionResetError):
     """A body that cannot be read: packed in a way we do not know, or larger unpacked than anything may be."""
 
 
@@ -42,7 +42,7 @@ class Unpacker:
             case "deflate":
                 self._bits = 15
             case other:
-                raise Unreadable(0, f"its answer is packed as {other[:40]!r}, which we did not ask for")
+                raise UnreadableBody(0, f"its answer is packed as {other[:40]!r}, which we did not ask for")
         self._zlib = zlib.decompressobj(self._bits) if self._bits else None
 
     def unpack(self, data: bytes) -> bytes:
@@ -56,23 +56,27 @@ class Unpacker:
             try:
                 parts.append(self._zlib.decompress(data, room))
             except zlib.error as exc:
-                raise Unreadable(0, f"its answer cannot be unpacked: {exc}") from None
+                raise UnreadableBody(0, f"its answer cannot be unpacked: {exc}") from None
             room -= len(parts[-1])
             if self._zlib.unconsumed_tail or room <= 0:
-                raise Unreadable(0, "its answer is far larger than it seemed")
+                raise UnreadableBody(0, "its answer is far larger than it seemed")
             if not (data := self._zlib.unused_data):
                 return b"".join(parts)
-        raise Unreadable(0, "its answer is packed in too many parts")
+        raise UnreadableBody(0, "its answer is packed in too many parts")
 
 
-class Body:
+class ResponseBody:
     """Reads one answer; `hear` is called with the events, each of which holds a message, as they are whole.
 
     `give_up` is called when a message in it does not end.  `unfinished` counts the bytes of such messages.
     """
 
     def __init__(
-        self, limit: int, hear: Callable[[list[Event]], None], unfinished: Unfinished, give_up: Callable[[], None]
+        self,
+        limit: int,
+        hear: Callable[[list[Event]], None],
+        unfinished: UnfinishedMessages,
+        give_up: Callable[[], None],
     ) -> None:
         self._limit, self._hear = limit, hear
         self._unpacker: Unpacker | None = None
@@ -82,9 +86,9 @@ class Body:
         self._whole: bytes | Oversize = b""
         self._unfinished, self._held = unfinished, 0
         self._allowance = Allowance()
-        self._pace = Pace(give_up)
+        self._pace = PeerPace(give_up)
 
-    def feed(self, reply: Reply, data: bytes) -> None:
+    def feed(self, reply: ResponseHead, data: bytes) -> None:
         """Take in a part of the body; raises Unreadable."""
         if self._unpacker is None:
             self._unpacker = Unpacker(reply.get("content-encoding"))
@@ -103,7 +107,7 @@ class Body:
         events = reader.feed(data)
         self._allowance.earn(EARNED * len(events))
         if reader.idle > idle and not self._allowance.spend(reader.idle - idle):
-            raise Unreadable(0, FLOODED)
+            raise UnreadableBody(0, FLOODED)
         if events:
             self._hear(events)
 
@@ -111,9 +115,9 @@ class Body:
         """See whether what is not whole yet is worth waiting for; `size` bytes of it have come."""
         begun = self._events.unfinished if self._events else self._data.size
         if begun > LONGEST * self._limit:
-            raise Unreadable(0, f"it sent {begun} bytes of one message without an end")
+            raise UnreadableBody(0, f"it sent {begun} bytes of one message without an end")
         if not self._hold(min(begun, self._limit)):
-            raise Unreadable(0, "it leaves too many messages unfinished")
+            raise UnreadableBody(0, "it leaves too many messages unfinished")
         if begun:
             self._pace.go_on(size)
         else:

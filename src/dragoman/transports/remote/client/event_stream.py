@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from ..addresses import SILENCE
 from ..sse import Event
-from .body import EVENTS, Body, Unreadable
+from .body import EVENTS, ResponseBody, UnreadableBody
 from .exchange import Exchange, Headers
-from .link import Link
+from .link import ServerLink
 
 log = logging.getLogger("dragoman")
 
@@ -19,7 +19,7 @@ class EventStream:
     def __init__(self, hear: Callable[[list[Event]], None], limit: int) -> None:
         self._hear = hear
         self._limit = limit
-        self._body: Body | None = None
+        self._body: ResponseBody | None = None
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._exchange: Exchange | None = None
@@ -28,9 +28,9 @@ class EventStream:
         self._watch: asyncio.TimerHandle | None = None
         self._early: list[Event] | None = []  # until the answer's head has been looked at
 
-    async def open(self, link: Link, headers: Headers) -> int:
+    async def open(self, link: ServerLink, headers: Headers) -> int:
         """Ask for it; gives the status of the answer."""
-        self._body = Body(self._limit, self._take, link.unfinished, self._give_up)
+        self._body = ResponseBody(self._limit, self._take, link.unfinished, self._give_up)
         self._exchange = exchange = await link.begin("GET", headers, b"", self._heard, self._over)
         try:
             async with asyncio.timeout(SILENCE):
@@ -53,7 +53,7 @@ class EventStream:
         assert self._body
         try:
             self._body.feed(self._exchange.reply.result(), data)
-        except Unreadable as exc:
+        except UnreadableBody as exc:
             log.warning("an event stream is given up: %s", exc)
             self._exchange.cancel()
 

@@ -26,7 +26,7 @@ def as_sent(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
 
 
-class Reply(Struct, frozen=True):
+class ResponseHead(Struct, frozen=True):
     """The head of an answer; header names are in lower case."""
 
     status: int
@@ -67,7 +67,7 @@ class Exchange:
     def __init__(
         self, carrier: Carrier, heard: Callable[[bytes], None], over: Callable[[Exception | None], None]
     ) -> None:
-        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.reply: asyncio.Future[ResponseHead] = asyncio.get_running_loop().create_future()
         self.reply.add_done_callback(lambda reply: reply.cancelled() or reply.exception())  # somebody may not look
         self.sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the server has the request
         self.heard = heard
@@ -75,7 +75,7 @@ class Exchange:
         self._over = over
         self._carrier = carrier
 
-    def begin(self, reply: Reply) -> None:
+    def begin(self, reply: ResponseHead) -> None:
         if not self.reply.done():
             self.reply.set_result(reply)
 

@@ -21,8 +21,8 @@ from ..addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistenc
 from ..routing import Glance, failure, glance
 from ..sse import Event
 from .dialled import DialledTransport
-from .exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, Reply
-from .link import Link, Version
+from .exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, ResponseHead
+from .link import ServerLink, Version
 from .post import Post, Posts
 
 log = logging.getLogger("dragoman")
@@ -42,7 +42,7 @@ class Form(Protocol):
 
 
 class HttpTransport(DialledTransport):
-    def __init__(self, link: Link, *, resumes: bool, limit: int, patience: float) -> None:
+    def __init__(self, link: ServerLink, *, resumes: bool, limit: int, patience: float) -> None:
         super().__init__()
         self.link, self.limit, self.patience = link, limit, patience
         self._asks_to_resume = resumes
@@ -163,7 +163,7 @@ class HttpTransport(DialledTransport):
                 await post.settled
             await self._choose_form(post, reply)
 
-    async def _choose_form(self, post: Post, reply: Reply) -> None:
+    async def _choose_form(self, post: Post, reply: ResponseHead) -> None:
         if id := reply.get(CONNECTION):
             from .streams import StreamsForm
 
@@ -176,10 +176,10 @@ class HttpTransport(DialledTransport):
         if not post.is_answered:
             Posts(self, promises=self._form is not None).settle(post, reply)
 
-    async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
+    async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Post, ResponseHead]:
         """The first POST; where it leaves nothing behind that matters it may be tried again."""
 
-        async def attempt() -> tuple[Post, Reply]:
+        async def attempt() -> tuple[Post, ResponseHead]:
             post = Post(self, frame, self.heard_events)
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT):
@@ -209,7 +209,7 @@ async def dial_http(
 ) -> HttpTransport:
     """A wire to the agent behind an http:// or https:// URL; raises AgentStartError when it cannot be reached."""
     address, sent = read_url(url, headers)
-    link = Link(address, sent, tls, version, limit)
+    link = ServerLink(address, sent, tls, version, limit)
     try:
         await link.open()
     except (OSError, TimeoutError) as exc:

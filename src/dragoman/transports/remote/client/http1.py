@@ -10,8 +10,8 @@ from collections.abc import Callable
 import h11
 
 from ...holding import Holding
-from ..limits import EARNED, FLOODED, SMALL, Allowance, Pace
-from .exchange import Exchange, Headers, Reply, as_sent
+from ..limits import EARNED, FLOODED, SMALL, Allowance, PeerPace
+from .exchange import Exchange, Headers, ResponseHead, as_sent
 
 MAX_HEAD = 64 * 1024
 LOOK_AGAIN = 0.002  # seconds between two looks at how much of a request the server has not taken yet
@@ -24,7 +24,7 @@ class Http1Socket(asyncio.Protocol):
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._exchange: Exchange | None = None
         self._allowance = Allowance()
-        self._head = Pace(lambda: self._break_off("the head of its answer does not end"))
+        self._head = PeerPace(lambda: self._break_off("the head of its answer does not end"))
         self._rests = rests  # told when another exchange could follow
         self.gone = asyncio.Event()
 
@@ -79,7 +79,7 @@ class Http1Socket(asyncio.Protocol):
                     break
                 if isinstance(event, h11.Response):
                     headers = [(name.decode(), value.decode("latin-1")) for name, value in event.headers]
-                    exchange.begin(Reply(event.status_code, headers))
+                    exchange.begin(ResponseHead(event.status_code, headers))
                 elif isinstance(event, h11.Data):
                     self._weigh(event)
                     exchange.heard(bytes(event.data))

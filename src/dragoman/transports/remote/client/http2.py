@@ -7,7 +7,7 @@ import h2.exceptions
 
 from ..http2 import Http2
 from ..limits import EARNED, FLOODED, SMALL
-from .exchange import Exchange, Headers, Reply, as_sent
+from .exchange import Exchange, Headers, ResponseHead, as_sent
 
 
 class Http2Socket(Http2):
@@ -85,7 +85,7 @@ class Http2Socket(Http2):
     def _begin(self, exchange: Exchange, headers: Headers) -> None:
         status = dict(headers).get(":status", "")
         if len(status) == 3 and status.isascii() and status.isdigit():
-            exchange.begin(Reply(int(status), headers))
+            exchange.begin(ResponseHead(int(status), headers))
         else:
             exchange.finish(ConnectionResetError(0, f"its answer has no status, but {status[:40]!r}"))
 

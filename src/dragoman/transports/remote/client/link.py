@@ -8,8 +8,8 @@ from typing import Literal
 
 from ..addresses import DIAL_TIMEOUT, Address, open_socket
 from ..cookies import CookieJar
-from ..limits import Unfinished
-from .exchange import Carrier, Exchange, Headers, Reply
+from ..limits import UnfinishedMessages
+from .exchange import Carrier, Exchange, Headers, ResponseHead
 from .http1 import Http1Socket
 from .http2 import Http2Socket
 
@@ -23,7 +23,7 @@ MAX_BODY = 32 * 1024 * 1024
 MOST_UNFINISHED = 2  # times the limit of a message: bytes of all that are not whole yet
 
 
-class Link:
+class ServerLink:
     """Exchanges with one server; `version` is the one to use, None to find out."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Link:
     ) -> None:
         self.address = address
         self.version = version
-        self.unfinished = Unfinished(MOST_UNFINISHED * limit)
+        self.unfinished = UnfinishedMessages(MOST_UNFINISHED * limit)
         self._headers, self._tls = headers, tls
         self._cookies = CookieJar()
         self._loop = asyncio.get_running_loop()
@@ -66,7 +66,7 @@ class Link:
 
     async def ask(
         self, method: str, headers: Headers, body: bytes = b"", *, target: str | None = None, timeout: float | None
-    ) -> tuple[Reply, bytes]:
+    ) -> tuple[ResponseHead, bytes]:
         """Send a request and wait for all of its answer."""
         parts: list[bytes] = []
         size = 0
@@ -96,7 +96,7 @@ class Link:
                 done.exception()
         return reply, b"".join(parts)
 
-    def note(self, reply: Reply) -> None:
+    def note(self, reply: ResponseHead) -> None:
         """Keep the cookies of an answer."""
         self._cookies.store(reply.all("set-cookie"))
 
@@ -154,7 +154,7 @@ class Link:
 
     async def _negotiate(self) -> Http1Socket | Http2Socket:
         """Have TLS say which version it is to be."""
-        door = await open_socket(self.address, self._tls, ["h2", "http/1.1"], _Door)
+        door = await open_socket(self.address, self._tls, ["h2", "http/1.1"], _Undecided)
         tls = door.transport.get_extra_info("ssl_object")
         socket = self._http2() if tls.selected_alpn_protocol() == "h2" else Http1Socket(self._rest)
         self.version = "2" if isinstance(socket, Http2Socket) else "1.1"
@@ -173,7 +173,7 @@ class Link:
         self._resting.append((self._loop.time(), socket))
 
 
-class _Door(asyncio.Protocol):
+class _Undecided(asyncio.Protocol):
     """A socket of which it is not yet known what is spoken on it."""
 
     transport: asyncio.Transport

@@ -15,8 +15,8 @@ from ....framing import Oversize
 from ..addresses import SILENCE, why_unreachable
 from ..routing import Glance, failure, glance
 from ..sse import Event
-from .body import Body, Unreadable
-from .exchange import Exchange, Headers, Reply
+from .body import ResponseBody, UnreadableBody
+from .exchange import Exchange, Headers, ResponseHead
 
 if TYPE_CHECKING:
     from .http import HttpTransport
@@ -43,7 +43,7 @@ class Post:
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # answered, or over
         self._wire, self._frame, self._hear = wire, frame, hear
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._body = Body(wire.limit, self._heard, wire.link.unfinished, self._give_up)
+        self._body = ResponseBody(wire.limit, self._heard, wire.link.unfinished, self._give_up)
         self._exchange: Exchange | None = None
 
     async def send(
@@ -58,7 +58,7 @@ class Post:
         signs: set[asyncio.Future[Any]] = {exchange.sent, exchange.reply}
         await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> ResponseHead:
         """The head of the answer; raises OSError when there is none."""
         assert self._exchange
         reply = await self._exchange.reply
@@ -105,7 +105,7 @@ class Post:
         assert self._exchange
         try:
             self._body.feed(self._exchange.reply.result(), data)
-        except Unreadable as exc:
+        except UnreadableBody as exc:
             self._finish(exc)
             self._exchange.cancel()
 
@@ -201,7 +201,7 @@ class Posts:
             return False
         return True
 
-    async def send(self, post: Post, headers: Headers) -> Reply:
+    async def send(self, post: Post, headers: Headers) -> ResponseHead:
         """Send a message that may come twice, and return when the server has taken it, or will not.
 
         The answer is read to its end where that comes soon, and otherwise by `see_out`.  Raises OSError or
@@ -220,7 +220,7 @@ class Posts:
             self._take(post)
         return reply
 
-    def see_out(self, post: Post, reply: Reply) -> None:
+    def see_out(self, post: Post, reply: ResponseHead) -> None:
         """Hear the rest of a good answer, which may go on as long as a turn, and settle its message."""
         if post.is_over:
             self.settle(post, reply)
@@ -287,7 +287,7 @@ class Posts:
         else:
             self.settle(post, reply)
 
-    def settle(self, post: Post, reply: Reply) -> None:
+    def settle(self, post: Post, reply: ResponseHead) -> None:
         """The answer is whole: what it did not answer was promised, or never will be."""
         if self._promises and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
             return
@@ -313,7 +313,7 @@ def _may_come_twice(message: Glance) -> bool:
     return message.is_answer or message.method in REPEATABLE
 
 
-def retry_after(reply: Reply) -> float:
+def retry_after(reply: ResponseHead) -> float:
     """The seconds that a server wants us to wait."""
     told = reply.get("retry-after").strip()
     if told.isdecimal() and len(told) < 9:

@@ -28,7 +28,7 @@ from ..replay import OutOfOrder, Receipt, read_number
 from ..routing import Glance, failure, glance
 from ..sse import END, Event
 from .event_stream import EventStream
-from .exchange import ACCEPTS, JSON, Headers, Reply, can_be_named
+from .exchange import ACCEPTS, JSON, Headers, ResponseHead, can_be_named
 from .post import Post, Posts, retry_after
 
 if TYPE_CHECKING:
@@ -128,10 +128,10 @@ class StreamsForm:
 
         await self._posts.deliver(frame, headers, self._hear_answer, refused=refused)
 
-    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[Post, Reply]:
+    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[Post, ResponseHead]:
         """Post until the server has taken it or will not; the number makes sure that it counts once."""
 
-        async def attempt() -> tuple[Post, Reply]:
+        async def attempt() -> tuple[Post, ResponseHead]:
             told = str(self._heard.tell())
             numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
             post = Post(self._wire, frame, self._hear_answer)

@@ -14,7 +14,7 @@ from websockets.uri import WebSocketURI
 from ....errors import ConnectionClosed
 from ... import HIGH_WATER, LOW_WATER
 from ..addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address
-from ..limits import EARNED, FLOODED, SMALL, Allowance, Pace
+from ..limits import EARNED, FLOODED, SMALL, Allowance, PeerPace
 from ..websocket_messages import Messages, write_out
 
 log = logging.getLogger("dragoman")
@@ -25,7 +25,7 @@ protocol_log = logging.getLogger("dragoman.websocket")
 protocol_log.setLevel(logging.INFO)  # below that it would hold every header, credentials included
 
 
-class Wire(Protocol):
+class SocketOwner(Protocol):
     """What a socket reports to."""
 
     def heard(self, socket: "WebSocketSocket", texts: list[bytes]) -> None: ...
@@ -43,7 +43,7 @@ class Wire(Protocol):
 class WebSocketSocket(asyncio.Protocol):
     transport: asyncio.Transport
 
-    def __init__(self, wire: Wire, limit: int) -> None:
+    def __init__(self, wire: SocketOwner, limit: int) -> None:
         self._wire, self._limit = wire, limit
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[Response] = self._loop.create_future()
@@ -52,7 +52,7 @@ class WebSocketSocket(asyncio.Protocol):
         self._ending: asyncio.TimerHandle | None = None  # runs once the close has been said
         self._unread = 0  # bytes of answers to the protocol's own frames that the server does not take
         self._allowance = Allowance()
-        self._pace = Pace(self._give_up)
+        self._pace = PeerPace(self._give_up)
         self._heard_at = self._loop.time()
         self._beat: asyncio.TimerHandle | None = None
         self._early: list[bytes] | None = []  # until the wire has looked at the handshake's answer

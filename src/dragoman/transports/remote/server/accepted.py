@@ -19,7 +19,7 @@ from ... import LOW_WATER, Hear
 from ..addresses import LAST_WORDS
 from ..replay import ACKNOWLEDGE_EVERY, Receipt
 from ..routing import Glance, glance
-from .stream import Reader, Stream
+from .stream import Stream, StreamClaim
 
 KEPT = 16 * 1024 * 1024  # bytes a connection keeps of what was sent, for readers that do not acknowledge
 SHARE = 4 * 1024 * 1024  # the most of it that one stream keeps
@@ -33,7 +33,7 @@ HUNG_UP = 1000  # the code a WebSocket is closed with when all was said
 POLICY = 1008  # and when the client does not do as it should
 
 
-class Request(Struct, frozen=True):
+class WebRequest(Struct, frozen=True):
     """What is known of whoever asks: the headers by lower-case name, the target, the other end of the socket."""
 
     method: str
@@ -59,7 +59,7 @@ class AcceptedTransport:
     def __init__(
         self,
         id: str,
-        request: Request,
+        request: WebRequest,
         principal: Hashable = None,
         *,
         resumes: bool = False,
@@ -223,7 +223,7 @@ class AcceptedTransport:
         self.streams[None].forget(number)
         self._taken.set()
 
-    def attach(self, session: str | None, generation: int = 0) -> Reader:
+    def attach(self, session: str | None, generation: int = 0) -> StreamClaim:
         """A reader has come for a stream, and takes the place of the one before."""
         self._loose.discard(session or "")
         if self._leaving:
@@ -232,18 +232,18 @@ class AcceptedTransport:
         assert task is not None
         return self.streams.setdefault(session, Stream()).attach(task, generation)
 
-    def rewind(self, reader: Reader, number: int) -> None:
+    def rewind(self, reader: StreamClaim, number: int) -> None:
         """A reader has everything up to a number, which may be all that the agent waits for to go on."""
         reader.stream.rewind(number)
         self._taken.set()
 
-    def took(self, reader: Reader) -> None:
+    def took(self, reader: StreamClaim) -> None:
         """A reader has been given what waited."""
         if not self.resumes:
             reader.stream.trim(min(SHARE, KEPT // len(self.streams)) if not self.is_one else 0)
         self._taken.set()
 
-    def detach(self, reader: Reader) -> None:
+    def detach(self, reader: StreamClaim) -> None:
         """A reader has gone, unless another one has taken its place."""
         if reader.is_newest:
             reader.stream.reader = None

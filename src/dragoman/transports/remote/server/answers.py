@@ -12,7 +12,7 @@ from ..replay import read_number, write_numbered
 from ..routing import BINARY, failure, glance
 from ..sse import KEEP_ALIVE, in_ascii, write_end, write_events
 from .accepted import AcceptedTransport
-from .stream import Reader
+from .stream import StreamClaim
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
 # Some clients of HTTP/2 (httpx, so the official SDK) notice what came for one stream only when something comes
@@ -26,7 +26,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class Refused(Error):
+class RequestRefused(Error):
     """A request that is answered with a status and no more."""
 
     def __init__(
@@ -46,7 +46,7 @@ async def respond(send: Send, status: int, body: bytes = b"", headers: Mapping[s
     await send({"type": "http.response.body", "body": body})
 
 
-async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
+async def refuse(scope: Scope, send: Send, refused: RequestRefused) -> None:
     """Answer a request that is not granted, whichever kind it was."""
     if scope["type"] == "http":
         await respond(send, refused.status, refused.body, refused.headers)
@@ -61,7 +61,7 @@ async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
 
 
 async def stream_events(
-    wire: AcceptedTransport, reader: Reader, receive: Receive, send: Send, *, is_nudged: bool
+    wire: AcceptedTransport, reader: StreamClaim, receive: Receive, send: Send, *, is_nudged: bool
 ) -> None:
     """Send a stream's frames as events until it is closed or nobody listens any more."""
     headers = [
@@ -80,7 +80,9 @@ async def stream_events(
             await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def converse(wire: AcceptedTransport, reader: Reader, receive: Receive, send: Send, batches: bool) -> int:
+async def converse(
+    wire: AcceptedTransport, reader: StreamClaim, receive: Receive, send: Send, batches: bool
+) -> int:
     """Carry frames both ways over an accepted WebSocket; gives the code it was closed with."""
     async with _beside(_hear_frames(wire, reader, receive)) as hearing:
         writing = asyncio.ensure_future(_write_frames(wire, reader, send, batches))
@@ -120,7 +122,7 @@ async def _until_disconnected(receive: Receive) -> None:
         pass
 
 
-async def _write_events(wire: AcceptedTransport, reader: Reader, send: Send, quiet: float) -> None:
+async def _write_events(wire: AcceptedTransport, reader: StreamClaim, send: Send, quiet: float) -> None:
     """Write what there is, and a comment once it has been quiet for so long, and then now and then."""
     silence = quiet
     while True:
@@ -142,7 +144,7 @@ async def _write_events(wire: AcceptedTransport, reader: Reader, send: Send, qui
                 silence = KEEP_ALIVE_EVERY
 
 
-async def _write_frames(wire: AcceptedTransport, reader: Reader, send: Send, batches: bool) -> None:
+async def _write_frames(wire: AcceptedTransport, reader: StreamClaim, send: Send, batches: bool) -> None:
     while True:
         if (number := reader.take_acknowledgement()) is not None:
             await send({"type": "websocket.send", "bytes": b"%d" % number})
@@ -162,7 +164,7 @@ async def _write_frames(wire: AcceptedTransport, reader: Reader, send: Send, bat
             await reader.more()
 
 
-async def _hear_frames(wire: AcceptedTransport, reader: Reader, receive: Receive) -> int:
+async def _hear_frames(wire: AcceptedTransport, reader: StreamClaim, receive: Receive) -> int:
     while True:
         event = await receive()
         reader.check()

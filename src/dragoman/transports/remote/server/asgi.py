@@ -17,8 +17,8 @@ from ....framing import MAX_FRAME
 from ... import Transport
 from ..addresses import CONNECTION, GENERATION, LAST_EVENT, SESSION
 from ..routing import Glance, failure
-from .accepted import HUNG_UP, AcceptedTransport, Request
-from .answers import EVENTS, Receive, Refused, Scope, Send, converse, refuse, respond, stream_events
+from .accepted import HUNG_UP, AcceptedTransport, WebRequest
+from .answers import EVENTS, Receive, RequestRefused, Scope, Send, converse, refuse, respond, stream_events
 from .requests import acknowledge, invalid, is_new, read_message, taken_up
 from .shutdown import when_stopped
 
@@ -34,7 +34,7 @@ MAX_CONNECTIONS = 4096
 MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
 
 Serve = Callable[[AcceptedTransport], Awaitable[None]]
-Admit = Callable[[Request], Awaitable[Hashable]]
+Admit = Callable[[WebRequest], Awaitable[Hashable]]
 
 JSON = "application/json"
 SHUTTING_DOWN = "the server is shutting down"
@@ -43,7 +43,7 @@ SHUTTING_DOWN = "the server is shutting down"
 class Endpoint:
     """The ASGI application; `serve` is run for each client that connects, with the wire to it.
 
-    `admit` says who asks, or raises `Refused`; a connection belongs to whoever opened it, and to anybody else it
+    `admit` says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it, and to anybody else it
     does not exist.  `origins` are the web pages that may connect; `hosts`, if given, the only names answered to.
     """
 
@@ -78,7 +78,7 @@ class Endpoint:
                 await self._talk(request, principal, receive, send)
             else:
                 await self._handle(request, principal, receive, send)
-        except Refused as refused:
+        except RequestRefused as refused:
             await refuse(scope, send, refused)
 
     async def close(self) -> None:
@@ -90,31 +90,31 @@ class Endpoint:
 
     # Who asks
 
-    async def _check(self, request: Request) -> Hashable:
+    async def _check(self, request: WebRequest) -> Hashable:
         if self.hosts is not None and request.headers.get("host") not in self.hosts:
-            raise Refused(421, "this server does not go by that name")
+            raise RequestRefused(421, "this server does not go by that name")
         origin = request.headers.get("origin")
         if origin is not None and origin not in self.origins:
-            raise Refused(403, "this page may not connect")
+            raise RequestRefused(403, "this page may not connect")
         return await self._admit(request) if self._admit else None
 
-    def _known(self, request: Request, principal: Hashable) -> AcceptedTransport:
+    def _known(self, request: WebRequest, principal: Hashable) -> AcceptedTransport:
         id = request.headers.get(CONNECTION)
         if not id:
-            raise Refused(400, "Acp-Connection-Id is missing")
+            raise RequestRefused(400, "Acp-Connection-Id is missing")
         if len(id) > MAX_ID:
-            raise Refused(400, "Acp-Connection-Id is too long")
+            raise RequestRefused(400, "Acp-Connection-Id is too long")
         wire = self._wires.get(id)
         if wire is None or wire.principal != principal or wire.is_over:
-            raise Refused(404, "there is no such connection")
+            raise RequestRefused(404, "there is no such connection")
         wire.principal = principal  # by the newest credential: it may expire later
         wire.seen()
         return wire
 
-    def _accept(self, request: Request, principal: Hashable, *, is_one: bool) -> AcceptedTransport:
+    def _accept(self, request: WebRequest, principal: Hashable, *, is_one: bool) -> AcceptedTransport:
         """A new connection, and the agent for it."""
         if len(self._wires) >= self._connections:
-            raise Refused(503, "too many clients are connected", {"retry-after": "5"})
+            raise RequestRefused(503, "too many clients are connected", {"retry-after": "5"})
         resumes = request.headers.get(LAST_EVENT) == "0" and (not is_one or GENERATION in request.headers)
         wire = AcceptedTransport(
             os.urandom(16).hex(),
@@ -142,7 +142,7 @@ class Endpoint:
 
     # HTTP
 
-    async def _handle(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+    async def _handle(self, request: WebRequest, principal: Hashable, receive: Receive, send: Send) -> None:
         match request.method:
             case "POST":
                 await self._post(request, principal, receive, send)
@@ -152,11 +152,11 @@ class Endpoint:
                 self._known(request, principal).end("the client ended the connection")
                 await respond(send, 202)
             case _:
-                raise Refused(405, "only POST, GET and DELETE are used", {"allow": "POST, GET, DELETE"})
+                raise RequestRefused(405, "only POST, GET and DELETE are used", {"allow": "POST, GET, DELETE"})
 
-    async def _post(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+    async def _post(self, request: WebRequest, principal: Hashable, receive: Receive, send: Send) -> None:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-            raise Refused(415, "the body has to be application/json")
+            raise RequestRefused(415, "the body has to be application/json")
         opens = CONNECTION not in request.headers
         wire = None if opens else self._known(request, principal)
         frame = await self._body(request, receive)
@@ -181,7 +181,7 @@ class Endpoint:
         wire.streams[None].wake()
 
     async def _initialize(
-        self, frame: bytes, message: Glance, request: Request, principal: Hashable, send: Send
+        self, frame: bytes, message: Glance, request: WebRequest, principal: Hashable, send: Send
     ) -> None:
         if message.method != "initialize" or not message.is_request:
             raise invalid(400, message, "the connection has to be initialized first")
@@ -193,12 +193,12 @@ class Endpoint:
                 answer = await wire.answered
         except TimeoutError:
             wire.end("the agent did not answer initialize")
-            raise Refused(504, "the agent did not answer in time") from None
+            raise RequestRefused(504, "the agent did not answer in time") from None
         except asyncio.CancelledError:
             if not wire.is_over:
                 raise
             body = failure(message.id, -32603, "the agent could not be started")
-            raise Refused(500, "the agent could not be started", body=body) from None
+            raise RequestRefused(500, "the agent could not be started", body=body) from None
         if read_envelope(answer).error != NULL:
             wire.end("the handshake failed")  # the next one begins anew
             await respond(send, 200, answer)
@@ -206,35 +206,35 @@ class Endpoint:
             resumption = {LAST_EVENT: "0"} if wire.resumes else {}
             await respond(send, 200, answer, {CONNECTION: wire.id, **resumption})
 
-    async def _body(self, request: Request, receive: Receive) -> bytes:
+    async def _body(self, request: WebRequest, receive: Receive) -> bytes:
         body = bytearray()  # one piece of memory: thousands of small ones stay with the process when they are freed
         try:
             while True:
                 event = await receive()
                 if event["type"] == "http.disconnect":
-                    raise Refused(499, "the client hung up")
+                    raise RequestRefused(499, "the client hung up")
                 part = event.get("body", b"")
                 body += part
                 self._bodies += len(part)
                 if len(body) > self._limit:
-                    raise Refused(413, f"a message may have {self._limit} bytes at most")
+                    raise RequestRefused(413, f"a message may have {self._limit} bytes at most")
                 if self._bodies > MAX_BODIES:
-                    raise Refused(503, "too much is being sent at once", {"retry-after": "1"})
+                    raise RequestRefused(503, "too much is being sent at once", {"retry-after": "1"})
                 if not event.get("more_body"):
                     return bytes(body)
         finally:
             self._bodies -= len(body)
 
-    async def _stream(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+    async def _stream(self, request: WebRequest, principal: Hashable, receive: Receive, send: Send) -> None:
         if request.headers.get("upgrade", "").lower() == "websocket":
-            raise Refused(426, "this server does not offer WebSocket here", {"upgrade": "websocket"})
+            raise RequestRefused(426, "this server does not offer WebSocket here", {"upgrade": "websocket"})
         accepted = request.headers.get("accept", "")
         if EVENTS not in accepted and "*/*" not in accepted and "text/*" not in accepted:
-            raise Refused(406, "the answer is text/event-stream")
+            raise RequestRefused(406, "the answer is text/event-stream")
         wire = self._known(request, principal)
         session = None if wire.is_one else request.headers.get(SESSION)
         if session is not None and len(session) > MAX_ID:
-            raise Refused(400, "Acp-Session-Id is too long")
+            raise RequestRefused(400, "Acp-Session-Id is too long")
         reader = taken_up(wire, session, request)
         try:
             is_nudged = not wire.resumes and request.scope.get("http_version") == "2"
@@ -245,12 +245,12 @@ class Endpoint:
 
     # WebSocket
 
-    async def _talk(self, request: Request, principal: Hashable, receive: Receive, send: Send) -> None:
+    async def _talk(self, request: WebRequest, principal: Hashable, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         if CONNECTION in request.headers:
             wire = self._known(request, principal)
             if not wire.resumes:
-                raise Refused(404, "there is no such connection")
+                raise RequestRefused(404, "there is no such connection")
             reader = taken_up(wire, None, request)
         else:
             wire = self._accept(request, principal, is_one=True)
@@ -308,7 +308,7 @@ def endpoint(
     )
 
 
-def read_request(scope: Scope) -> Request:
+def read_request(scope: Scope) -> WebRequest:
     """What a request says of itself; a header that is there twice counts once, and not at all where it matters."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
@@ -316,7 +316,7 @@ def read_request(scope: Scope) -> Request:
         once = name in headers and name in ("host", "origin", CONNECTION, SESSION, LAST_EVENT, "authorization")
         headers[name] = "" if once else value
     peer = scope.get("client")
-    return Request(
+    return WebRequest(
         scope.get("method", "GET"),
         scope["path"],
         headers,

@@ -9,7 +9,7 @@ import h11
 from ... import HIGH_WATER, LOW_WATER
 from ..limits import SMALL, Allowance
 from .heads import is_ambiguous, is_chunked, is_faulty
-from .serving import BODY_ROOM, HEAD_TIMEOUT, Body, Host, InPortions, Pairs, http_scope, run
+from .serving import BODY_ROOM, HEAD_TIMEOUT, InPortions, Pairs, RequestBody, ServedApplication, http_scope, run
 from .websocket import WebSocketServer
 
 MAX_HEAD = 64 * 1024
@@ -19,7 +19,7 @@ IDLE = 75.0  # seconds a socket may rest between two requests
 class Http1Server(InPortions):
     transport: asyncio.Transport
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServedApplication) -> None:
         super().__init__(host)
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
@@ -191,7 +191,7 @@ class _Answer:
     """One request's answer, as the application gives it."""
 
     def __init__(self, socket: Http1Server, *, is_last: bool, is_stream: bool) -> None:
-        self.body = Body(socket.took, socket.transport.abort)
+        self.body = RequestBody(socket.took, socket.transport.abort)
         self.is_begun = self.is_over = False
         self.is_stream = is_stream  # it lasts for as long as the client is there
         self.is_deaf = False  # whatever else comes of the request is thrown away

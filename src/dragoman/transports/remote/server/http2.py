@@ -9,7 +9,7 @@ import h2.exceptions
 
 from ..http2 import Http2
 from ..limits import SMALL
-from .serving import HEAD_TIMEOUT, Body, Host, InPortions, Pairs, http_scope, run
+from .serving import HEAD_TIMEOUT, InPortions, Pairs, RequestBody, ServedApplication, http_scope, run
 
 IDLE = 75.0  # seconds a socket may rest without a request
 TAKEN_BACK = 20  # what a request counts that is taken back before there was an answer
@@ -17,7 +17,7 @@ NUDGE = 0.05  # seconds; httpcore waits at the socket for a window that another 
 
 
 class Http2Server(Http2, InPortions):
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServedApplication) -> None:
         InPortions.__init__(self, host)
         Http2.__init__(self, is_client=False)
         self._answers: dict[int, _Answer] = {}
@@ -120,7 +120,7 @@ class _Answer:
 
     def __init__(self, socket: Http2Server, stream: int) -> None:
         self.stream = stream
-        self.body = Body(self._took, lambda: socket.drop(stream))
+        self.body = RequestBody(self._took, lambda: socket.drop(stream))
         self.is_begun = self.is_over = False
         self._socket = socket
         self._head: tuple[int, Pairs] | None = None

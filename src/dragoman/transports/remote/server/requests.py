@@ -5,9 +5,9 @@ from ....envelope import read_envelope
 from ..addresses import GENERATION, LAST_EVENT, NUMBER
 from ..replay import OutOfOrder, read_number
 from ..routing import Glance, failure, glance
-from .accepted import AcceptedTransport, Request
-from .answers import Refused
-from .stream import Reader, Stream
+from .accepted import AcceptedTransport, WebRequest
+from .answers import RequestRefused
+from .stream import Stream, StreamClaim
 
 
 def read_message(frame: bytes) -> Glance:
@@ -17,38 +17,38 @@ def read_message(frame: bytes) -> Glance:
         read_envelope(frame)
     except codec.Invalid:
         if frame.lstrip()[:1] == b"[":
-            raise Refused(501, "batches", body=failure(b"", -32600, "batches are not used")) from None
+            raise RequestRefused(501, "batches", body=failure(b"", -32600, "batches are not used")) from None
         message = glance(frame)
         if not message.id and message.method is None:
-            raise Refused(400, "no message", body=failure(b"", -32600, "a message is an object")) from None
+            raise RequestRefused(400, "no message", body=failure(b"", -32600, "a message is an object")) from None
         return message  # something is wrong with it, and the agent will say what
     except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
-        raise Refused(400, "no JSON", body=failure(b"", -32700, f"Parse error: {exc}")) from None
+        raise RequestRefused(400, "no JSON", body=failure(b"", -32700, f"Parse error: {exc}")) from None
     return glance(frame)
 
 
-def invalid(status: int, message: Glance, why: str) -> Refused:
+def invalid(status: int, message: Glance, why: str) -> RequestRefused:
     """A refusal that also answers the request, when there was one."""
-    return Refused(status, why, body=failure(message.id, -32600, why) if message.is_request else None)
+    return RequestRefused(status, why, body=failure(message.id, -32600, why) if message.is_request else None)
 
 
-def acknowledge(wire: AcceptedTransport, request: Request) -> None:
+def acknowledge(wire: AcceptedTransport, request: WebRequest) -> None:
     number = read_number(request.headers.get(LAST_EVENT, ""))
     if wire.resumes and number is not None:
         wire.acknowledged(number)
 
 
-def is_new(wire: AcceptedTransport, request: Request) -> bool:
+def is_new(wire: AcceptedTransport, request: WebRequest) -> bool:
     """Whether a numbered message comes for the first time; a client that saw no answer sends it again."""
     if not wire.resumes or (number := read_number(request.headers.get(NUMBER, "").strip('"'))) is None:
         return True
     try:
         return wire.heard.admit(number)
     except OutOfOrder:
-        raise Refused(409, "a message before this one is missing") from None
+        raise RequestRefused(409, "a message before this one is missing") from None
 
 
-def taken_up(wire: AcceptedTransport, session: str | None, request: Request) -> Reader:
+def taken_up(wire: AcceptedTransport, session: str | None, request: WebRequest) -> StreamClaim:
     """The reader of a stream; one that says how far it had come takes the place of the one before.
 
     A client that resumes numbers its readers, so that a request which lingered on the way cannot take the place of
@@ -56,16 +56,16 @@ def taken_up(wire: AcceptedTransport, session: str | None, request: Request) -> 
     """
     stream = wire.streams.get(session)
     if not wire.has_room(session):
-        raise Refused(429, "this connection has too many streams")
+        raise RequestRefused(429, "this connection has too many streams")
     resumed = request.headers.get(LAST_EVENT)
     number = None if resumed is None else read_number(resumed)
     if resumed is not None and (number is None or not (stream or Stream()).covers(number)):
-        raise Refused(410, "what came after that event is no longer kept")
+        raise RequestRefused(410, "what came after that event is no longer kept")
     newest = stream.generation if stream else 0
     generation = read_number(request.headers.get(GENERATION, ""))
     is_late = generation is not None and generation <= newest
     if is_late or (stream is not None and stream.reader is not None and number is None):
-        raise Refused(409, "the stream has a reader already")
+        raise RequestRefused(409, "the stream has a reader already")
     reader = wire.attach(session, generation or newest)
     if number is not None:
         wire.rewind(reader, number)

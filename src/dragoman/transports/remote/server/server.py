@@ -16,7 +16,7 @@ from ..addresses import notice_silence
 from ..http2 import PREFACE
 from .http1 import Http1Server
 from .http2 import Http2Server
-from .serving import HEAD_TIMEOUT, Application, Host, InPortions
+from .serving import HEAD_TIMEOUT, Application, InPortions, ServedApplication
 
 LAST_WORDS = 1.0  # seconds for answers in the works when the server stops
 BACKLOG = 1024
@@ -48,10 +48,10 @@ async def listening(
     loop = asyncio.get_running_loop()
     if tls:
         tls.set_alpn_protocols(["h2", "http/1.1"])
-    served = Host(app, limit)
+    served = ServedApplication(app, limit)
     patience = HEAD_TIMEOUT if tls else None
     sockets = await loop.create_server(
-        lambda: _Door(served), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience
+        lambda: _Undecided(served), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience
     )
     try:
         yield Server(sockets, host, tls is not None)
@@ -63,12 +63,12 @@ async def listening(
                 await sockets.wait_closed()
 
 
-class _Door(InPortions):
+class _Undecided(InPortions):
     """A socket of which it is not yet known what is spoken on it."""
 
     transport: asyncio.Transport
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServedApplication) -> None:
         super().__init__(host)
         self._data = b""
         self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, lambda: self.transport.abort())
@@ -88,7 +88,7 @@ class _Door(InPortions):
         elif not PREFACE.startswith(self._data):
             self._hand_over(Http1Server)
 
-    def _hand_over(self, kind: Callable[[Host], Http1Server | Http2Server]) -> None:
+    def _hand_over(self, kind: Callable[[ServedApplication], Http1Server | Http2Server]) -> None:
         self._timer.cancel()
         protocol = kind(self._host)
         self.transport.set_protocol(protocol)

@@ -25,7 +25,7 @@ PORTION = 16 * 1024  # bytes read of one socket before it is the others' turn
 MAX_HELD = 96 * 1024 * 1024  # bytes of messages that are not whole yet, of all clients together
 
 
-class Host:
+class ServedApplication:
     """An application being served, and everything that is open for it."""
 
     def __init__(self, app: Application, limit: int) -> None:
@@ -57,7 +57,7 @@ class Host:
 class InPortions(asyncio.BufferedProtocol):
     """A socket that is read in small portions, so that no client can keep the loop to itself."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServedApplication) -> None:
         self._host = host
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -99,7 +99,7 @@ def _unquoted(path: bytes) -> str:
     return unquote_to_bytes(path).decode(errors="replace") if b"%" in path else path.decode("latin-1")
 
 
-class Body:
+class RequestBody:
     """A request's body on its way to the application; `too_slow` is called when it does not arrive in time."""
 
     def __init__(self, took: Callable[[int], None], too_slow: Callable[[], None]) -> None:

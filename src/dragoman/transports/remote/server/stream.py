@@ -23,7 +23,7 @@ class Stream:
     def __init__(self) -> None:
         self.size = 0  # bytes that wait
         self.acknowledge: int | None = None  # how far we have heard the reader, when it is time to tell it
-        self.reader: Reader | None = None
+        self.reader: StreamClaim | None = None
         self.generation = 0  # of the newest reader, whether it is still there or not
         self.is_closed = False
         self._sent = Log()
@@ -41,12 +41,12 @@ class Stream:
         self.size += sum(map(len, frames))
         self._more.set()
 
-    def attach(self, task: asyncio.Task[Any], generation: int) -> "Reader":
+    def attach(self, task: asyncio.Task[Any], generation: int) -> "StreamClaim":
         """A task becomes the newest reader; the one before is cancelled."""
         if self.reader is not None:
             self.reader.task.cancel()
         self.generation = generation
-        self.reader = Reader(self, task)
+        self.reader = StreamClaim(self, task)
         self._more.set()
         return self.reader
 
@@ -111,7 +111,7 @@ class Stream:
         self._more.set()
 
 
-class Reader:
+class StreamClaim:
     """A claim on a stream by the task that serves one socket; it holds until a newer reader comes."""
 
     def __init__(self, stream: Stream, task: asyncio.Task[Any]) -> None:

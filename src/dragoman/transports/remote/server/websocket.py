@@ -18,7 +18,7 @@ from ... import HIGH_WATER, LOW_WATER
 from ..addresses import PING_EVERY
 from ..limits import SMALL, Allowance
 from ..websocket_messages import Messages, write_out
-from .serving import MAX_HELD, PORTION, Host, InPortions, run
+from .serving import MAX_HELD, PORTION, InPortions, ServedApplication, run
 
 log = logging.getLogger("dragoman.websocket")
 log.setLevel(logging.INFO)  # below that it would hold everything that is said
@@ -33,7 +33,7 @@ _STATUSES = set(HTTPStatus)
 class WebSocketServer(InPortions):
     transport: asyncio.Transport
 
-    def __init__(self, host: Host, scope: dict[str, Any]) -> None:
+    def __init__(self, host: ServedApplication, scope: dict[str, Any]) -> None:
         super().__init__(host)
         self._loop = asyncio.get_running_loop()
         headers = dict(scope["headers"])
