@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ... import schema as s
 from ...host.disk import plain_content
-from .outcome import WrongArgument
+from .terms import WrongArgument
 
 EMBEDDED = 256 * 1024  # bytes of text that go along; of a longer one the agent reads what it needs
 PICTURE = 5 * 1024 * 1024  # bytes of a picture or a sound

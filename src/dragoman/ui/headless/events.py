@@ -9,7 +9,7 @@ from ... import schema as s
 from ...client.client import Client
 from ...host.audit import Redactor
 from ...host.permissions import Question
-from .outcome import RunOutcome
+from .terms import RunOutcome
 from .wording import is_worth_a_line
 
 TOLD = ("operation", "path", "creates", "argv", "cwd", "shell", "url", "server", "tool", "arguments", "claims")

@@ -8,7 +8,7 @@ from ...client.client import Client
 from ...client.session import Session
 from ...errors import ResourceNotFound
 from ...roles import offered
-from .outcome import WrongArgument
+from .terms import WrongArgument
 
 TRUE, FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
 

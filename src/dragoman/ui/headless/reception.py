@@ -13,9 +13,8 @@ from ...host.permissions import Question
 from ...host.terminals import Terminal
 from .keys import KeyPrompt
 from .terminal_lock import TerminalLock
-from .terms import RunOptions
+from .terms import RunOptions, View
 from .unasked import Unasked
-from .view import View
 
 LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
 

@@ -27,11 +27,9 @@ from .events import Events
 from .guarded import Failures, guarded
 from .keys import Keyboard, KeyPrompt
 from .opening import open_session, set_mode, set_option
-from .outcome import FAILED, INTERRUPTED, LIMIT, USAGE, RunOutcome, WrongArgument, outcome_of
 from .reception import Reception
 from .screen import Screen
-from .terms import RunOptions
-from .view import View
+from .terms import FAILED, INTERRUPTED, LIMIT, USAGE, RunOptions, RunOutcome, View, WrongArgument, outcome_of
 
 START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time
 COMMANDS_INSIDE = (

@@ -17,8 +17,8 @@ from ..legible import legible, one_line
 from ..output import complaint, marked
 from ..style import size_of
 from .calls import COLOURS, MARKS, ToolCallLines
-from .outcome import RunOutcome
 from .page import INDENT, Page
+from .terms import RunOutcome
 from .wording import doing, is_worth_a_line
 
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
