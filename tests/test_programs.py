@@ -20,7 +20,7 @@ from dragoman.foundation.programs import (
 
 # Every module that starts a program or looks for one, and why it may.
 STARTING = {
-    "programs.py": "the one place that knows the interpreter and the PATH",
+    "foundation/programs.py": "the one place that knows the interpreter and the PATH",
     "transports/process.py": "starts the agent that the user named",
     "host/terminals/children.py": "starts the keeper, by `python_command`",
     "host/terminals/keeper/commands.py": "runs commands that were permitted",
@@ -45,7 +45,7 @@ def test_only_one_module_knows_the_interpreter() -> None:
         if (isinstance(node, ast.Attribute) and node.attr in ("executable", "_base_executable"))
         or (isinstance(node, ast.ImportFrom) and node.module == "sys" and node.names[0].name != "argv")
     }
-    assert knowing == {"programs.py"}
+    assert knowing == {"foundation/programs.py"}
 
 
 def test_only_listed_modules_start_or_look_for_programs() -> None:
@@ -80,9 +80,9 @@ def test_python_imports_nothing_from_the_current_directory_or_the_environment(
 def test_an_installation_in_the_user_s_own_site_directory_is_found(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
-    (site / "dragoman").symlink_to(Path(python_command.__code__.co_filename).parent)
+    (site / "dragoman").symlink_to(Path(python_command.__code__.co_filename).parent.parent)
     (site / "sound.py").write_text("print('found')")
-    script = str(site / "dragoman" / "run_module.py")
+    script = str(site / "dragoman" / "foundation" / "run_module.py")
     done = subprocess.run(python_command(script, "sound"), capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "found\n"
 

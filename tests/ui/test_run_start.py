@@ -8,8 +8,8 @@ from at_terminal import DRAGOMAN, PATIENCE, AtTerminal, peer
 
 # A run in which everything else that reaches an agent gives up at once.
 IMPATIENT = """
-import sys, dragoman.connecting
-dragoman.connecting.connect.__kwdefaults__["start_timeout"] = 0.1
+import sys, dragoman.client.connecting
+dragoman.client.connecting.connect.__kwdefaults__["start_timeout"] = 0.1
 from dragoman.cli import main
 sys.exit(main())
 """

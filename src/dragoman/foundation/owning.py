@@ -43,8 +43,8 @@ async def finish(cleanup: Work[T]) -> T:
 async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = None, *, cancels: bool = True) -> T:
     """Take something in a task of its own.
 
-    Cancelling the caller cancels the taking once (unless `cancels` is false) and waits for its end.  If the thing was
-    taken all the same, nobody would own it: `release` gives it back.
+    Cancelling the caller cancels the taking once (unless `cancels` is false) and waits for its end.  If the thing
+    was taken all the same, nobody would own it: `release` gives it back.
     """
     task = own(taking)
     try:

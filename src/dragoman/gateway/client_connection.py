@@ -1,7 +1,7 @@
 """What a client may call: what the gateway answers itself, and what it passes on.
 
-One `ClientConnection` a connection.  Towards the client the gateway is its agent, which can load, list, resume, close and
-delete sessions, whatever the agent behind it can.
+Towards the client of a `ClientConnection` the gateway is its agent, which can load, list, resume, close and delete
+sessions, whatever the agent behind it can.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The one way to a terminal: whatever is written passes here, and nothing in it acts on the terminal.
 
-`install` puts an `SafeOutput` in the place of stdout and of stderr, so that prints, logs, warnings and tracebacks pass
-it as well.  Control characters, and those that change the order of letters, are written out (`\\u{1b}`).  Only a
-sequence that this process itself has marked reaches the terminal as it is, and nobody else knows the mark.
+`install` puts a `SafeOutput` in the place of stdout and of stderr, so that prints, logs, warnings and tracebacks
+pass it as well.  Control characters, and those that change the order of letters, are written out (`\\u{1b}`).  Only
+a sequence that this process itself has marked reaches the terminal as it is, and nobody else knows the mark.
 """
 
 import codecs
@@ -18,7 +18,7 @@ _KEPT = frozenset("\n\t\u00a0\u1680\u202f\u205f\u3000\u200c\u200d" + "".join(map
 
 
 def marked(sequence: str) -> str:
-    """A sequence the terminal is to obey, as an `SafeOutput` takes it."""
+    """A sequence the terminal is to obey, as a `SafeOutput` takes it."""
     return f"{_MARK}{sequence}{_MARK}"
 
 
@@ -114,7 +114,7 @@ class _Buffer(io.RawIOBase):
 
 
 def install() -> tuple[SafeOutput, SafeOutput]:
-    """Have everything this process writes to stdout and stderr pass an `SafeOutput`, from now on; gives the two."""
+    """Have everything this process writes to stdout and stderr pass a `SafeOutput`, from now on; gives the two."""
     sys.stdout = cast(TextIO, stdout := _safe(sys.stdout, for_people=False))
     sys.stderr = cast(TextIO, stderr := _safe(sys.stderr, for_people=True))
     return stdout, stderr

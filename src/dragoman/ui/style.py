@@ -40,7 +40,7 @@ class Style:
 
 
 def is_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream leads to a terminal that understands more than lines, by way of an `SafeOutput`."""
+    """Whether a stream leads to a terminal that understands more than lines, by way of a `SafeOutput`."""
     return isinstance(stream, SafeOutput) and stream.isatty() and environ.get("TERM") != "dumb"
 
 

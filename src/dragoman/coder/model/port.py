@@ -1,7 +1,7 @@
 """The model port: all that the loop knows of a language model.
 
-A model is asked with a `ModelRequest` and answers with events; the last one is `Finished`.  What goes wrong is one of
-the errors here, which say whether trying again, a shorter history or a key would help.
+A model is asked with a `ModelRequest` and answers with events; the last one is `Finished`.  What goes wrong is one
+of the errors here, which say whether trying again, a shorter history or a key would help.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The process that searches: an `SearchRequest` on stdin, `Message`s on stdout, one a line."""
+"""The process that searches: a `SearchRequest` on stdin, `Message`s on stdout, one a line."""
 
 import signal
 import sys

@@ -1,8 +1,8 @@
 """The engine every dialect runs on: calls and their answers matched, tables applied, flows carried on.
 
-Most of a dialect is a table: `MethodRow`s, each with the `Shape` of its params and of its result.  What a table cannot
-say is a *flow*: a generator that yields what it needs (`Ask` somebody, `Tell` somebody, `Pause`, `StartFlow` another)
-and returns the answer to the call it stands for.  So a dialect that lacks a call, or turns one round, is
+Most of a dialect is a table: `MethodRow`s, each with the `Shape` of its params and of its result.  What a table
+cannot say is a *flow*: a generator that yields what it needs (`Ask` or `Tell` somebody, `Pause`, `StartFlow` for
+another) and returns the answer to the call it stands for.  So a dialect that lacks a call, or turns one round, is
 written as the story it is, and still waits for nothing.
 """
 

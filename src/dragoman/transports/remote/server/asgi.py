@@ -43,8 +43,8 @@ SHUTTING_DOWN = "the server is shutting down"
 class Endpoint:
     """The ASGI application; `serve` is run for each client that connects, with the wire to it.
 
-    `admit` says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it, and to anybody else it
-    does not exist.  `origins` are the web pages that may connect; `hosts`, if given, the only names answered to.
+    `admit` says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it, and does not exist
+    for anybody else.  `origins` are the web pages that may connect; `hosts`, if given, the only names answered to.
     """
 
     def __init__(
