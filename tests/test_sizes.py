@@ -2,11 +2,13 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "dragoman"
 LONGEST_MODULE = 500
 LONGEST_FUNCTION = 60
+MOST_MODULES = 15  # in a directory; the schema has one for each topic of the protocol
 EMPTY_WORDS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers"}
 EMPTY_CLASS_NAMES = re.compile(r"(?:^Base|Base$|Impl$|Manager$|Helper$|Utils?$|^Abstract)")
 
@@ -18,6 +20,19 @@ CLASSES = [(path, node) for path, node in NODES if isinstance(node, ast.ClassDef
 
 def test_no_module_is_too_long() -> None:
     assert not [path for path, text in SOURCES.items() if len(text.splitlines()) > LONGEST_MODULE]
+
+
+def test_no_directory_is_a_heap() -> None:
+    modules = Counter(str(Path(path).parent) for path in SOURCES)
+    heaps = {place for place, count in modules.items() if count > MOST_MODULES}
+    assert heaps <= {"schema", "schema/v2"}
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    public = Counter(
+        node.name for path, node in CLASSES if not path.startswith("schema/") and not node.name.startswith("_")
+    )
+    assert not [name for name, count in public.items() if count > 1]
 
 
 def test_no_function_is_too_long() -> None:
