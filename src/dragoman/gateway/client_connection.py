@@ -15,19 +15,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from .. import codec
 from .. import schema as s
 from ..connection import Connection
-from ..dialects import older
 from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, InvalidRequest, MethodNotFound, RpcError
 from ..proxy.relaying import Relayed
-from ..roles import AgentRole, RemoteClient, methods, offered
+from ..roles import AgentRole, RemoteClient, offered
 from ..rpc import Method
 from .access.principals import PrincipalName
 from .access.quotas import RETRY_AFTER, draining, exceeded
 from .agents.introductions import BARE, introduced, lends
 from .agents.mcp_servers import MESSAGE, ClientServers
 from .agents.own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
+from .client_requests import GATES, PARAMS, WAITS, WAITS_IN_WORDS, after_of, read_params
 from .gateway import Gateway, unknown
 from .log.engine import EngineFailure
 from .log.records import (
@@ -38,7 +37,6 @@ from .log.records import (
     changed,
     members,
     meta,
-    meta_value,
     optional,
     raw,
     session_of,
@@ -67,14 +65,9 @@ STORAGE = {"kind": "storage", "retryAfter": RETRY_AFTER}
 
 Handler = Callable[[Raw], Awaitable[Raw]]
 
-PARAMS = {method.name: method.params for method in methods(AgentRole).values() if method.is_request}
-GATES = {method.name: method.gate for method in methods(AgentRole).values() if method.is_request}
 # What no agent looks at, or not at once.
 READ_HERE = {"initialize", "session/list", "session/prompt"}
 READ_HERE |= {f"session/{name}" for name in ("new", "load", "resume", "close", "delete")}
-WAITING = "This prompt waits for one that is still being answered in this session."
-WAITS = {"sessionUpdate": "notice", "severity": "info", "title": WAITING}
-WAITS_IN_WORDS = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": WAITING}}
 CANCEL = "session/cancel"
 OWN = "_dragoman/"  # what only a gateway answers
 
@@ -165,7 +158,7 @@ class ClientConnection(AgentRole):
     async def _guard(self, name: str, handler: Handler, params: Raw) -> Raw:
         try:
             if name in READ_HERE:
-                _read(params, PARAMS[name])
+                read_params(params, PARAMS[name])
             if begun := begun_from(self._seats, name, params):
                 return await ask_begun(name, params, *begun)
             return await handler(params)
@@ -245,7 +238,7 @@ class ClientConnection(AgentRole):
     async def _resume(self, params: Raw) -> Raw:
         found = members(params)
         shared = await self.gateway.find(session_of(found), self.name)
-        seat = self._sit(shared, found, after=_after(found, shared.history.durable))
+        seat = self._sit(shared, found, after=after_of(found, shared.history.durable))
         shared.card.archived = False
         if AFTER not in meta(found):
             await self._announce(shared, seat)
@@ -268,7 +261,7 @@ class ClientConnection(AgentRole):
         if wanted not in ATTACHED_AS or policy not in HISTORY:
             raise InvalidParams(f"role is one of {', '.join(ATTACHED_AS)}, historyPolicy of {', '.join(HISTORY)}")
         is_full = policy == "full" and AFTER not in meta(found)
-        after = 0 if is_full else _after(found, shared.history.durable)
+        after = 0 if is_full else after_of(found, shared.history.durable)
         seat = self._sit(shared, found, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none")
         if is_full:
             await self._tell_all(seat, shared)
@@ -316,7 +309,7 @@ class ClientConnection(AgentRole):
             self._leave(id)
 
     async def _list(self, params: Raw) -> Raw:
-        return await self._kept.list(_read(params, s.ListSessionsRequest))
+        return await self._kept.list(read_params(params, s.ListSessionsRequest))
 
     async def _close(self, params: Raw) -> Raw:
         """Who is its admin here ends the session; anybody else just leaves it."""
@@ -469,24 +462,6 @@ class ClientConnection(AgentRole):
         card = await self.gateway.known(id, self.name)
         found = self._seats.get(id)
         return found[1].role if found else card.role_of(self.name)
-
-
-def _after(found: dict[str, Raw], default: int) -> int:
-    """The last update a client has seen."""
-    after = meta_value(found, AFTER)
-    if after is None:
-        return default
-    if not isinstance(after, int) or after < 0:
-        raise InvalidParams(f"{AFTER} has to be the number of an update")
-    return after
-
-
-def _read(params: Raw, kind: Any) -> Any:
-    """Params as what they have to be, read as an agent of ours reads them."""
-    try:
-        return codec.decode_params(Raw(older.mended(bytes(params), kind)), kind)
-    except codec.Invalid as exc:
-        raise InvalidParams(str(exc)) from None
 
 
 @contextlib.asynccontextmanager

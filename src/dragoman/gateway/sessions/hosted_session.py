@@ -43,6 +43,7 @@ from .agent_link import AgentLink
 from .fitting import Fit
 from .history import History
 from .outcomes import LOST
+from .presence import show_presence, show_queue, tell_all
 from .prompt_queue import PromptQueue
 from .questions import CANCELLED, Asks
 from .services import SessionServices
@@ -463,21 +464,10 @@ class HostedSession:
         self.rise(seat)
 
     def _show_presence(self) -> None:
-        people: dict[str, dict[str, Any]] = {}
-        for seat in self.seats:
-            person = people.setdefault(
-                seat.visitor.name, {"principal": seat.visitor.name, "role": seat.role, "seats": 0}
-            )
-            person["seats"] += 1
-        for seat in self.seats:
-            seat.notify("_dragoman/presence", {"people": list(people.values())})
+        show_presence(self.seats)
 
     def _show_queue(self) -> None:
-        waiting = [{"prompt": turn.key, "principal": turn.principal} for turn in self.turns.waiting]
-        running = self.turns.running
-        shown = {"running": running and {"prompt": running.key, "principal": running.principal}, "waiting": waiting}
-        for seat in self.seats:
-            seat.notify("_dragoman/queue", shown)
+        show_queue(self.seats, self.turns.running, self.turns.waiting)
 
     # Its end
 
@@ -497,17 +487,9 @@ class HostedSession:
         await self.history.close()
         if self._settling:
             await asyncio.wait([self._settling])
-        await self._tell_all()
+        await tell_all(self.seats, self.history.durable, LAST_WORDS)
         for seat in list(self.seats):
             self._send_away(seat, "the gateway stopped" if is_last else "the session was closed")
         if self._alone:
             self._alone.cancel()
         await self.link.close(is_told=not is_last)
-
-    async def _tell_all(self) -> None:
-        """Have everybody told everything, as far as they take it."""
-        if self.seats:
-            telling = [asyncio.ensure_future(seat.reached(self.history.durable)) for seat in self.seats]
-            _, late = await asyncio.wait(telling, timeout=LAST_WORDS)
-            for task in late:
-                task.cancel()
