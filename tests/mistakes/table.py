@@ -373,9 +373,9 @@ HANDLERS = [
 NEEDED = "WebSocket and HTTP need h11, h2, websockets: pip install 'dragoman[remote]'"
 
 WITHOUT_REMOTE = [
-    Mistake("from dragoman.transports.remote.server.server import listening", NEEDED),
-    Mistake("from dragoman.transports.remote.client.websocket import dial_websocket", NEEDED),
-    Mistake("from dragoman.transports.remote.client.http import dial_http", NEEDED),
+    Mistake("from dragoman.transports.remote import listening", NEEDED),
+    Mistake("from dragoman.transports.remote import dial_websocket", NEEDED),
+    Mistake("from dragoman.transports.remote import dial_http", NEEDED),
     Mistake("async with connect('ws://127.0.0.1:9/acp'): ...", f"cannot reach ws://127.0.0.1:9/acp: {NEEDED}"),
     Mistake("async with connect('http://127.0.0.1:9/acp'): ...", f"cannot reach http://127.0.0.1:9/acp: {NEEDED}"),
 ]
