@@ -1,4 +1,4 @@
-"""`dragoman agent NAME`: one of the agents that come along, on stdin and stdout."""
+"""`dragoman agent NAME`: a bundled agent, served over stdin and stdout."""
 
 import argparse
 from functools import partial
@@ -18,17 +18,17 @@ AGENTS = {
 
 
 def add_to(commands: Any) -> None:
-    agent = commands.add_parser("agent", help="serve one of the agents that come along over stdin and stdout")
+    agent = commands.add_parser("agent", help="serve a bundled agent over stdin and stdout")
     told = "; ".join(f"{name} {does}" for name, (_, _, does) in AGENTS.items())
     agent.add_argument("name", choices=list(AGENTS), metavar="NAME", help=told)
     add_dialect(agent, "--dialect", "client")
     coder = agent.add_argument_group("for the coder")
-    coder.add_argument("--model", metavar="PROVIDER:MODEL", help="which model (default: the best there is)")
+    coder.add_argument("--model", metavar="PROVIDER:MODEL", help="model to use (default: the best available one)")
     told = "let it visit pages, each host with permission, and search the web where the provider can"
     coder.add_argument("--fetch", action="store_true", help=told)
-    coder.add_argument("--login", action="store_true", help="enter a provider's key, and serve nothing")
+    coder.add_argument("--login", action="store_true", help="store a provider's key, then exit")
     testy = agent.add_argument_group("for testy")
-    testy.add_argument("--exhibit", action="store_true", help="answer any prompt with something of everything")
+    testy.add_argument("--exhibit", action="store_true", help="answer every prompt with one of each kind of update")
     agent.set_defaults(command=_serve)
 
 

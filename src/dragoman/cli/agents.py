@@ -13,12 +13,12 @@ FETCHERS = ("npx", "uvx")  # there, they fetch the agent when it is first starte
 
 
 def add_to(commands: Any) -> None:
-    agents = commands.add_parser("agents", help="list the agents that have a name, or show one")
+    agents = commands.add_parser("agents", help="list the agents that can be started by name, or show one")
     verbs = agents.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    listing = verbs.add_parser("list", help="all agents, and which of them can be started here")
+    listing = verbs.add_parser("list", help="list all agents and say which are installed")
     listing.set_defaults(command=_list)
-    show = verbs.add_parser("show", help="how one agent is started")
-    show.add_argument("name", metavar="NAME", help="as dragoman agents list has it")
+    show = verbs.add_parser("show", help="show how an agent is started")
+    show.add_argument("name", metavar="NAME", help="name of an agent (see: dragoman agents list)")
     show.set_defaults(command=_show)
 
 

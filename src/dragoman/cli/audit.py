@@ -11,7 +11,7 @@ NOT_WHOLE = 1
 
 def add_to(commands: Any) -> None:
     audit = commands.add_parser("audit", help="show what agents asked for and what was decided")
-    audit.add_argument("files", nargs="*", metavar="FILE", help="a log, its older parts first (default: yours)")
+    audit.add_argument("files", nargs="*", metavar="FILE", help="audit log, oldest file first (default: your own)")
     audit.add_argument("--verify", action="store_true", help="check that no record was changed, moved or removed")
     audit.set_defaults(command=_audit)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add_to(commands: Any) -> None:
-    demo = commands.add_parser("demo", help="have the reviewer look at a sample project, and repair it")
+    demo = commands.add_parser("demo", help="review and repair a sample project; needs no model and no network")
     demo.set_defaults(command=_demo)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_to(commands: Any) -> None:
     permissions = commands.add_parser("permissions", help="check a file of permission rules")
     actions = permissions.add_subparsers(title="actions", metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="show what the rules of a file cover, and what they say of a command")
+    check = actions.add_parser("check", help="show what the rules cover, and what they say about a command")
     check.add_argument("file", metavar="FILE", help="the rules, such as .dragoman/permissions.toml")
     check.add_argument(
         "words",

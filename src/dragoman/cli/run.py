@@ -17,23 +17,25 @@ EXITS = (
 def add_to(commands: Any) -> None:
     run = commands.add_parser("run", help="run one turn of an agent and show it", epilog=EXITS)
     add = run.add_argument
-    told = "who is to do it; see dragoman agents list (default: coder, or reviewer where that is not installed)"
+    told = "agent to run (see: dragoman agents list) (default: coder, or reviewer where that is not installed)"
     add("--agent", metavar="NAME|CMD|URL", help=told)
-    add("--cwd", default=".", metavar="DIR", help="the directory to work in (default: this one)")
+    add("--cwd", default=".", metavar="DIR", help="directory to work in (default: the current one)")
     add(
         "--permissions",
         default="ask",
         choices=PRESETS,
         metavar="PRESET",
-        help=f"what is allowed: {', '.join(PRESETS)}",
+        help=f"permission preset: {', '.join(PRESETS)}",
     )
-    add("--mode", help="the mode to work in, one the agent has")
-    add("--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option the agent has")
-    add("--file", action="append", default=[], metavar="FILE", help="send a file along")
+    add("--mode", help="mode of the agent to work in")
+    add("--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the agent")
+    add("--file", action="append", default=[], metavar="FILE", help="attach a file to the prompt")
     which = run.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="go on with an earlier session")
-    which.add_argument("--continue", action="store_true", dest="latest", help="go on with the latest session here")
-    add("--timeout", type=seconds, metavar="SECONDS", help="cancel the turn when it takes longer")
+    which.add_argument("--session", metavar="ID", help="continue an earlier session")
+    which.add_argument(
+        "--continue", action="store_true", dest="latest", help="continue the latest session of this directory"
+    )
+    add("--timeout", type=seconds, metavar="SECONDS", help="cancel the turn after this time")
     add("--json", action="store_true", help="print every event as a line of JSON")
     told = "run commands in the client's terminals in a sandbox, or not at all; the agent's own process is outside"
     add("--sandbox", action="store_const", const="commands", help=told)
@@ -44,7 +46,7 @@ def add_to(commands: Any) -> None:
     told = "hosts that an agent in a sandbox may connect to, through a proxy (default: none)"
     add("--network", type=hosts, default=(), metavar="HOST,...", help=told)
     add_dialect(run, "--dialect", "agent")
-    add("prompt", metavar="PROMPT", help="what to say to the agent, one argument; - reads it from stdin")
+    add("prompt", metavar="PROMPT", help="prompt for the agent, as one argument; - reads it from stdin")
     run.set_defaults(command=_run)
 
 

@@ -26,20 +26,20 @@ def add_to(commands: Any) -> None:
         parser.add_argument(
             "--store",
             metavar="PATH",
-            help="the directory of the store (default: the user's own, in XDG_STATE_HOME)",
+            help="directory of the store (default: your own, in XDG_STATE_HOME)",
         )
         parser.set_defaults(command=run)
         return parser
 
     listing = action("list", _list, "print one line a session, the newest first")
-    listing.add_argument("--json", action="store_true", help="as JSON, one object a line")
+    listing.add_argument("--json", action="store_true", help="print JSON, one object per line")
     shown = action("show", _show, "print a session as it was said")
     shown.add_argument("session", metavar="ID")
     exported = action("export", _export, "write a session to stdout, one JSON object a line")
     exported.add_argument("session", metavar="ID")
     taken = action("import", _import, "take an exported session in, all of it or nothing; print its id")
-    taken.add_argument("file", metavar="FILE", help="the exported session; - reads it from stdin")
-    taken.add_argument("--id", metavar="ID", help="the id to give it (default: its own)")
+    taken.add_argument("file", metavar="FILE", help="exported session; - reads it from stdin")
+    taken.add_argument("--id", metavar="ID", help="id for the imported session (default: its own)")
     action("verify", _verify, "look at every page and record; exit with 1 when something is damaged")
     deleted = action("delete", _delete, "forget sessions for good, so that none of their bytes is left")
     deleted.add_argument("sessions", metavar="ID", nargs="+")

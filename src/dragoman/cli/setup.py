@@ -10,11 +10,9 @@ EDITORS = ("zed", "jetbrains", "neovim", "emacs", "vscode")
 
 
 def add_to(commands: Any) -> None:
-    setup = commands.add_parser("setup", help="print what makes an agent appear in an editor")
+    setup = commands.add_parser("setup", help="print the configuration that adds an agent to an editor")
     setup.add_argument("editor", choices=EDITORS, metavar="EDITOR", help=", ".join(EDITORS))
-    setup.add_argument(
-        "--agent", default="coder", metavar="NAME", help="as dragoman agents list has it (default: coder)"
-    )
+    setup.add_argument("--agent", default="coder", metavar="NAME", help="name of the agent (default: coder)")
     setup.set_defaults(command=_setup)
 
 

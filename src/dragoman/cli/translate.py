@@ -25,11 +25,17 @@ def _dialect(text: str) -> str:
 
 
 def add_to(commands: Any) -> None:
-    translate = commands.add_parser("translate", help="stand between a client and an agent of other dialects")
+    translate = commands.add_parser(
+        "translate", help="translate between a client and an agent that speak different dialects"
+    )
     add_dialect(translate, "--from", "client")
     add_dialect(translate, "--to", "agent")
-    translate.add_argument("--report", action="store_true", help="say on stderr, at the end, what was lost")
-    translate.add_argument("agent_command", nargs="+", metavar="CMD", help="what starts the agent, after --")
+    translate.add_argument(
+        "--report", action="store_true", help="report on stderr, at the end, what could not be translated"
+    )
+    translate.add_argument(
+        "agent_command", nargs="+", metavar="CMD", help="command that starts the agent, after --"
+    )
     translate.set_defaults(command=_translate)
 
 

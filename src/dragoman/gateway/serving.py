@@ -122,7 +122,7 @@ async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterato
 
                 server = await stack.enter_async_context(listening(web, order.host, order.port, tls=tls))
             except ModuleNotFoundError:
-                raise Error("a gateway needs more: pip install 'dragoman[gateway]'") from None
+                raise Error("`dragoman serve` needs the gateway extra: pip install 'dragoman[gateway]'") from None
             except OSError as exc:
                 raise Error(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
             web.hosts |= _names(order, server.port)

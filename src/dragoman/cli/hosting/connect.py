@@ -8,19 +8,21 @@ from ..values import seconds
 
 
 def add_to(commands: Any) -> None:
-    connect = commands.add_parser("connect", help="bring a remote agent to an editor, over stdin and stdout")
+    connect = commands.add_parser("connect", help="connect an editor to a remote agent, over stdin and stdout")
     connect.add_argument("url", metavar="URL", help="wss://…, https://…, or on this machine ws://… and http://…")
     connect.add_argument(
         "--token-file",
         metavar="FILE",
-        help="a file with the token (default: DRAGOMAN_TOKEN, or this machine's own)",
+        help="file that holds the token (default: DRAGOMAN_TOKEN, or the token of this machine's gateway)",
     )
-    connect.add_argument("--cwd", metavar="DIR", help="the directory of sessions over there (default: as asked)")
+    connect.add_argument(
+        "--cwd", metavar="DIR", help="directory of sessions on the server (default: what the editor asks for)"
+    )
     connect.add_argument(
         "--patience",
         type=seconds,
         metavar="SECONDS",
-        help="how long a request waits for a gateway that is away, before it fails (default: 60)",
+        help="how long requests wait for an unreachable gateway before they fail (default: 60)",
     )
     connect.set_defaults(command=_connect)
 

@@ -15,19 +15,19 @@ FAILED = 1
 
 
 def add_to(commands: Any) -> None:
-    gateway = commands.add_parser("gateway", help="look after a gateway: sessions, tokens, metrics, backups")
+    gateway = commands.add_parser("gateway", help="manage a gateway: sessions, tokens, metrics, backups")
     actions = gateway.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     def action(name: str, run: Callable[[argparse.Namespace], int | None], words: str) -> Any:
         parser = actions.add_parser(name, help=words)
-        parser.add_argument("--state", metavar="DIR", help="the gateway's directory")
+        parser.add_argument("--state", metavar="DIR", help="state directory of the gateway")
         parser.set_defaults(command=_complaining(run))
         return parser
 
     action("sessions", _order("sessions"), "the sessions that are open, one JSON object a line")
     attach = action("attach", _order("attach"), "follow a session: its updates, one a line")
     attach.add_argument("session", metavar="ID")
-    attach.add_argument("--after", type=int, default=0, metavar="N", help="only what came after this update")
+    attach.add_argument("--after", type=int, default=0, metavar="N", help="start after this update")
     action("metrics", _order("metrics"), "what the gateway counts, as Prometheus reads it")
     action("drain", _order("drain"), "have the gateway finish what runs, take nothing new, and end")
     add_log_actions(lambda name, run, words: action(name, _with_state(run), words))
@@ -39,7 +39,7 @@ def _with_state(run: "Callable[[argparse.Namespace, Path], int]") -> Callable[[a
 
 
 def _add_tokens(actions: Any) -> None:
-    tokens = actions.add_parser("tokens", help="who may use the gateway")
+    tokens = actions.add_parser("tokens", help="manage the tokens that give access to the gateway")
     verbs = tokens.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, run, words in (
         ("add", _add, "make a token; it is printed once and kept nowhere"),
@@ -47,14 +47,16 @@ def _add_tokens(actions: Any) -> None:
         ("revoke", _revoke, "make a token worthless, within a second"),
     ):
         verb = verbs.add_parser(name, help=words)
-        verb.add_argument("--state", metavar="DIR", help="the gateway's directory")
-        verb.add_argument("--token-file", metavar="FILE", help="the file they are in")
+        verb.add_argument("--state", metavar="DIR", help="state directory of the gateway")
+        verb.add_argument("--token-file", metavar="FILE", help="file that holds the tokens")
         if name != "list":
-            verb.add_argument("name", metavar="NAME", help="what the token is called")
+            verb.add_argument("name", metavar="NAME", help="name of the token")
         if name == "add":
-            verb.add_argument("--principal", metavar="WHO", help="whom it lets in (default: its name)")
-            verb.add_argument("--admin", action="store_true", help="it also shows metrics")
-            verb.add_argument("--days", type=float, metavar="N", help="how long it is good for (default: for ever)")
+            verb.add_argument(
+                "--principal", metavar="WHO", help="principal that the token stands for (default: its name)"
+            )
+            verb.add_argument("--admin", action="store_true", help="also give access to metrics")
+            verb.add_argument("--days", type=float, metavar="N", help="days until it expires (default: never)")
         verb.set_defaults(command=_complaining(run))
 
 

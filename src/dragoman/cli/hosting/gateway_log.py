@@ -15,15 +15,15 @@ def add_to(action: Callable[..., Any]) -> None:
     """Add the actions; `action` makes one, of its name, what runs it, and what its help says."""
     expire = action("expire", _expire, "delete sessions beyond an age, a number or a size, of each principal")
     add_limits(expire)
-    expire.add_argument("--principal", metavar="WHO", help="only the sessions of one principal")
-    expire.add_argument("--dry-run", action="store_true", help="show what would go, and delete nothing")
+    expire.add_argument("--principal", metavar="WHO", help="delete only sessions of this principal")
+    expire.add_argument("--dry-run", action="store_true", help="show what would be deleted, and delete nothing")
     action("verify", _verify, "check every record; exit with 1 when something is damaged")
     backup = action("backup", _back_up, "copy all sessions to a directory, also while the gateway runs")
     backup.add_argument("directory", metavar="DIR")
     exported = action("export", _export, "write sessions to stdout, one JSON object a line")
-    exported.add_argument("sessions", metavar="ID", nargs="*", help="the sessions (default: all)")
+    exported.add_argument("sessions", metavar="ID", nargs="*", help="sessions to export (default: all)")
     taken = action("import", _import, "take exported sessions in, all or none; the gateway must not run")
-    taken.add_argument("file", metavar="FILE", help="the exported sessions; - reads them from stdin")
+    taken.add_argument("file", metavar="FILE", help="exported sessions; - reads them from stdin")
 
 
 def add_limits(parser: Any) -> None:

@@ -11,29 +11,47 @@ from .gateway_log import add_limits, limits_of
 def add_to(commands: Any) -> None:
     serve = commands.add_parser("serve", help="host agents for remote clients")
     add = serve.add_argument
-    add("--agent", action="append", default=[], metavar="NAME=CMD", help="an agent to host (default: coder)")
-    add("--listen", default="127.0.0.1:8765", metavar="HOST:PORT", help="where (default: 127.0.0.1:8765)")
-    add("--state", metavar="DIR", help="where everything is kept")
-    add("--token-file", metavar="FILE", help="who may come in; see dragoman gateway tokens")
-    add("--no-auth", action="store_true", help="ask for no token; on this machine alone")
-    add("--tls", nargs=2, metavar=("CERT", "KEY"), help="encrypt; needed where others can reach it")
-    add("--client-ca", metavar="FILE", help="let in whoever has a certificate of this authority")
-    add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens this issuer signs")
+    add(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="NAME=CMD",
+        help="agent to host; may be repeated (default: coder)",
+    )
+    add(
+        "--listen",
+        default="127.0.0.1:8765",
+        metavar="HOST:PORT",
+        help="address to listen on (default: 127.0.0.1:8765)",
+    )
+    add("--state", metavar="DIR", help="directory for sessions, tokens and logs")
+    add("--token-file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)")
+    add("--no-auth", action="store_true", help="require no token; only on loopback addresses")
+    add("--tls", nargs=2, metavar=("CERT", "KEY"), help="serve over TLS; required on other than loopback addresses")
+    add("--client-ca", metavar="FILE", help="accept clients with a certificate of this authority")
+    add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens signed by this issuer")
     add(
         "--host",
         action="append",
         default=[],
         type=host_name,
         metavar="NAME",
-        help="a name it goes by, with its port",
+        help="host name and port that clients use, where it differs from --listen",
     )
-    add("--origin", action="append", default=[], type=origin, metavar="ORIGIN", help="a web page that may connect")
+    add(
+        "--origin",
+        action="append",
+        default=[],
+        type=origin,
+        metavar="ORIGIN",
+        help="origin of a web page that may connect",
+    )
     _add_workspace(add)
     add(
         "--process-per",
         choices=("principal", "session"),
         default="principal",
-        help="whom an agent's process serves",
+        help="one agent process for all sessions of a principal (default), or one for each session",
     )
     add(
         "--mcp-command",
@@ -41,17 +59,23 @@ def add_to(commands: Any) -> None:
         default=[],
         type=sha256,
         metavar="HASH",
-        help="an MCP server that may be started: the hash of its command, arguments and environment",
+        help="hash of an MCP server's command, arguments and environment that clients may start",
     )
-    add("--max-sessions", type=count, default=100, metavar="N", help="open sessions of one principal")
-    add("--max-turn", type=seconds, default=3600.0, metavar="SECONDS", help="how long a turn may take")
+    add("--max-sessions", type=count, default=100, metavar="N", help="most open sessions of a principal")
+    add("--max-turn", type=seconds, default=3600.0, metavar="SECONDS", help="longest time a turn may take")
     add(
         "--detached",
         type=delay,
         metavar="SECONDS",
-        help="cancel turns nobody watched for this long (default: never)",
+        help="cancel a turn that nobody has watched for this long (default: never)",
     )
-    add("--drain", type=delay, default=3.0, metavar="SECONDS", help="how long turns may go on when it is to stop")
+    add(
+        "--drain",
+        type=delay,
+        default=3.0,
+        metavar="SECONDS",
+        help="how long running turns may continue while it stops",
+    )
     add(
         "--durability",
         choices=("process", "power"),
@@ -59,24 +83,32 @@ def add_to(commands: Any) -> None:
         help="what a record survives: the end of the process, or a power cut too (default)",
     )
     add_limits(serve)
-    add("--log", choices=("text", "json"), default="text", help="how to log, to stderr")
+    add("--log", choices=("text", "json"), default="text", help="format of the log on stderr")
     serve.set_defaults(command=_serve)
 
 
 def _add_workspace(add: Any) -> None:
     """What agents work on, and behind which walls."""
-    add("--workspace", metavar="DIR", help="sessions are in here alone; {principal} is whose (default: .)")
-    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents get")
-    add("--permissions", choices=PRESETS, default="ask", help="what the host allows without asking")
-    add("--sandbox", action="store_true", help="run agents' commands in a sandbox, or not at all")
-    add("--isolate", action="store_true", help="run agents and commands in sandboxes around workspaces")
-    add("--visible", action="append", default=[], metavar="PATH", help="what isolated agents may read, too")
+    add(
+        "--workspace",
+        metavar="DIR",
+        help="directory that sessions are confined to; may contain {principal} (default: .)",
+    )
+    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents use")
+    add("--permissions", choices=PRESETS, default="ask", help="what agents may do without asking")
+    add(
+        "--sandbox",
+        action="store_true",
+        help="run the agents' commands in a sandbox; refuse them where there is none",
+    )
+    add("--isolate", action="store_true", help="run each agent and its commands in a sandbox around its workspace")
+    add("--visible", action="append", default=[], metavar="PATH", help="further path that isolated agents may read")
     add(
         "--network",
         type=hosts,
         default=(),
         metavar="HOST,...",
-        help="hosts that isolated agents may connect to, through a proxy (default: none)",
+        help="hosts that isolated agents may connect to (default: none)",
     )
 
 
