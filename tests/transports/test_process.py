@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torture.by_hand import resident
@@ -224,15 +225,36 @@ os._exit(3)
 
 
 async def test_what_a_child_writes_to_stderr_can_be_watched() -> None:
-    transport = await spawn(python("import os; os.write(2, b'one'); os.write(2, b'\\xfftwo')"))
     seen: list[bytes] = []
-    transport.on_stderr = seen.append
+    writes = "import os; os.write(2, b'one'); os.write(2, b'\\xfftwo')"
+    transport = await spawn(python(writes), on_stderr=seen.append)
     transport.listen(lambda frames: None, lambda: None)
     exited = await transport.why_ended()
     await transport.close()
     assert b"".join(seen) == b"one\xfftwo"
     assert isinstance(exited, AgentExited)
     assert exited.stderr == "one\ufffdtwo"
+
+
+async def test_what_a_child_writes_before_anybody_has_its_wire_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, heard, seen = asyncio.get_running_loop(), asyncio.Event(), list[bytes]()
+    connect_read_pipe = loop.connect_read_pipe
+
+    def hear(data: bytes) -> None:
+        seen.append(data)
+        heard.set()
+
+    async def connect_late(protocol: Any, pipe: Any) -> Any:
+        connected = await connect_read_pipe(protocol, pipe)
+        if isinstance(connected[1], process._Stderr):
+            await heard.wait()
+        return connected
+
+    monkeypatch.setattr(loop, "connect_read_pipe", connect_late)
+    async with asyncio.timeout(60):
+        transport = await spawn(python("import os; os.write(2, b'early')"), on_stderr=hear)
+    await transport.close()
+    assert b"".join(seen) == b"early"
 
 
 # Its end

@@ -63,8 +63,7 @@ async def _run(descriptors: tuple[int, int], arguments: argparse.Namespace) -> i
     from ..transports.stdio import StdioTransport
     from ..transports.translating import TranslatingTransport
 
-    process = await spawn(arguments.agent_command)
-    process.on_stderr = _pass_on
+    process = await spawn(arguments.agent_command, on_stderr=_pass_on)
     task = asyncio.current_task()
     assert task
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -147,12 +147,12 @@ async def reach(
     elif kind == "a command":
         from ..transports.process import spawn
 
-        transport = process = await spawn(
+        transport = await spawn(
             _argv(target),  # type: ignore[arg-type]
             cwd=cwd,
             env={**(os.environ if inherit_env else {}), **(env or {})},  # without a name, or it stays to the end
+            on_stderr=on_stderr,
         )
-        process.on_stderr = on_stderr
     elif kind == "an agent class":
         transport, theirs = pipe()
         # A context of its own: what the client has in its variables is nothing to the agent.

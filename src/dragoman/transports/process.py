@@ -129,19 +129,28 @@ async def spawn(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
     limit: int = MAX_FRAME,
+    on_stderr: Callable[[bytes], None] | None = None,
 ) -> ProcessTransport:
-    """Start an agent's process; raises AgentStartError when it cannot be started."""
-    return await take(_spawn(argv, cwd, env, limit), ProcessTransport.close)
+    """Start an agent's process; raises AgentStartError when it cannot be started.
+
+    `on_stderr` is called with everything that it writes to stderr, from its first byte on.
+    """
+    return await take(_spawn(argv, cwd, env, limit, on_stderr), ProcessTransport.close)
 
 
 async def _spawn(
-    argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None, limit: int
+    argv: Sequence[str],
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    limit: int,
+    on_stderr: Callable[[bytes], None] | None,
 ) -> ProcessTransport:
     process = _start(argv, cwd, env)
     assert process.stdin and process.stdout and process.stderr
     with process.stdin, process.stdout, contextlib.ExitStack() as unowned:
         unowned.enter_context(process.stderr)
         wire = _owned(process, limit)
+        wire.on_stderr = on_stderr
         try:
             await wire.open(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno()))
             loop = asyncio.get_running_loop()
