@@ -1,5 +1,6 @@
 """5,000 files: progress can be seen, and a cancel is heeded at once."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,14 @@ from dragoman import schema as s
 from .conftest import Editor, Turn, reviewing
 
 FILES = 5000
+# However fast this machine reads, the reviewer is seen at work.
+PROGRAM = """
+from dragoman import serve
+from dragoman.reviewer import Reviewer, review
+review.PACE = 0.01
+serve(Reviewer)
+"""
+SHOWING = [sys.executable, "-c", PROGRAM]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +39,7 @@ def progress(turn: Turn) -> list[str]:
 
 
 async def test_a_large_project_is_reviewed_with_progress_on_the_way(large_project: Path) -> None:
-    async with reviewing(large_project, Editor()) as reviewer:
+    async with reviewing(large_project, Editor(), SHOWING) as reviewer:
         turn = await reviewer.say("/review")
     assert turn.findings == {("part7/wrong.json", 1, "json-syntax")}
     assert "in 1 of 5,001 files." in turn.text
@@ -39,7 +48,7 @@ async def test_a_large_project_is_reviewed_with_progress_on_the_way(large_projec
 
 async def test_a_review_of_a_large_project_can_be_cancelled_while_it_reads(large_project: Path) -> None:
     editor = Editor()
-    async with reviewing(large_project, editor) as reviewer:
+    async with reviewing(large_project, editor, SHOWING) as reviewer:
         turn = await reviewer.say("/review", until=lambda turn: bool(progress(turn)))
         assert turn.stop_reason == "cancelled"
         assert len(editor.read) < FILES
@@ -48,7 +57,7 @@ async def test_a_review_of_a_large_project_can_be_cancelled_while_it_reads(large
 
 
 async def test_a_review_of_a_large_project_can_be_cancelled_while_it_checks(large_project: Path) -> None:
-    async with reviewing(large_project) as reviewer:
+    async with reviewing(large_project, command=SHOWING) as reviewer:
         turn = await reviewer.say("/review", until=lambda turn: bool(turn.plans))
         assert turn.stop_reason == "cancelled"
         assert {turn.updates_of(call)[-1].status for call in turn.calls} <= {"completed", "failed"}

@@ -25,6 +25,16 @@ def add_to(commands: Any) -> None:
         help="address to listen on (default: 127.0.0.1:8765)",
     )
     add("--state", metavar="DIR", help="directory for sessions, tokens and logs")
+    _add_access(add)
+    _add_workspace(add)
+    _add_sessions(add)
+    add_limits(serve)
+    add("--log", choices=("text", "json"), default="text", help="format of the log on stderr")
+    serve.set_defaults(command=_serve)
+
+
+def _add_access(add: Any) -> None:
+    """Who may connect, and by which names and addresses."""
     add("--token-file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)")
     add("--no-auth", action="store_true", help="require no token; only on loopback addresses")
     add("--tls", nargs=2, metavar=("CERT", "KEY"), help="serve over TLS; required on other than loopback addresses")
@@ -46,7 +56,10 @@ def add_to(commands: Any) -> None:
         metavar="ORIGIN",
         help="origin of a web page that may connect",
     )
-    _add_workspace(add)
+
+
+def _add_sessions(add: Any) -> None:
+    """What sessions may take, and how long they last."""
     add(
         "--process-per",
         choices=("principal", "session"),
@@ -82,9 +95,6 @@ def add_to(commands: Any) -> None:
         default="power",
         help="what a record survives: the end of the process, or a power cut too (default)",
     )
-    add_limits(serve)
-    add("--log", choices=("text", "json"), default="text", help="format of the log on stderr")
-    serve.set_defaults(command=_serve)
 
 
 def _add_workspace(add: Any) -> None:
