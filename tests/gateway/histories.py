@@ -19,7 +19,7 @@ from dragoman import schema as s
 from dragoman.agent.agent import serve_on
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.client_connection import front
+from dragoman.gateway.client_connection import serve_client
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.log.records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, read_own
 from dragoman.transports.memory import pipe
@@ -111,7 +111,7 @@ class Person:
         self.told: list[tuple[int, dict[str, Any]]] = []  # every frame, and how many openings there were before it
         self.is_over = False
         self.wire, theirs = pipe()
-        app = functools.partial(front, world.gateway, "puppet", principal, lambda: None)
+        app = functools.partial(serve_client, world.gateway, "puppet", principal, lambda: None)
         self.serving = asyncio.create_task(serve_on(app, theirs))
         self.wire.listen(self._hear, self._end)
 
@@ -272,8 +272,8 @@ class World:
         said = last.ask("session/prompt", **prompt(self.session, "say", "the last one"))
         await self._all_answered()
         assert last.answers(said)[0].get("result") == {"stopReason": "end_turn"}, last.answers(said)
-        shared = self.gateway.live[self.session]
-        assert not shared.asks and not shared.turns.is_busy
+        session = self.gateway.live[self.session]
+        assert not session.asks and not session.turns.is_busy
         await self.stop()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left

@@ -35,7 +35,7 @@ from .operations.admin import admin_socket
 from .operations.offline import only_one
 from .operations.retention import Retention
 from .operations.supervision import VARIABLES, supervised
-from .sessions.session_record import Detached
+from .sessions.session_facts import Detached
 from .web import Web, local_names
 
 log = logging.getLogger("dragoman")

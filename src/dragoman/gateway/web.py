@@ -21,7 +21,7 @@ from .access.admission import SUBPROTOCOL, Admission, Principal
 from .access.quotas import RETRY_AFTER
 from .access.throttle import Throttle
 from .access.tokens import TokenFileError
-from .client_connection import front
+from .client_connection import serve_client
 from .gateway import Gateway
 from .operations.metrics import TYPE
 from .operations.workers import owned
@@ -153,7 +153,7 @@ class Web:
         self._wires[wire.id] = wire
         erred = functools.partial(self._erred, wire)
         try:
-            await serve_on(functools.partial(front, self.gateway, agent, _whose(wire).name, erred), wire)
+            await serve_on(functools.partial(serve_client, self.gateway, agent, _whose(wire).name, erred), wire)
         finally:
             del self._wires[wire.id]
             self._errors.forget(wire.id)

@@ -144,7 +144,7 @@ def _order(arguments: argparse.Namespace) -> Any:
     from ...errors import Error
     from ...gateway.access.quotas import Quotas
     from ...gateway.serving import ServeOptions, state_directory
-    from ...gateway.sessions.session_record import Detached
+    from ...gateway.sessions.session_facts import Detached
 
     host, _, port = arguments.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:

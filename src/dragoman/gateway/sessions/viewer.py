@@ -1,6 +1,6 @@
-"""One client's place at one session: how far it has been told, and what it is still owed.
+"""One client at one session: how far it has been told, and what it is still owed.
 
-A seat reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
+A viewer reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
 records as they become durable; once its wire is full it is left behind, and reads on from the log when there is
 room.
 """
@@ -36,7 +36,7 @@ log = logging.getLogger("dragoman")
 Role = Literal["viewer", "editor", "admin"]
 RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
 
-MAX_WAITERS = 10_000  # of one seat, for records that it has not been told
+MAX_WAITERS = 10_000  # of one viewer, for records that it has not been told
 
 UPDATE = Method("session/update", Raw, is_request=False)
 
@@ -55,7 +55,7 @@ def lesser(one: Role, other: Role) -> Role:
 
 
 class Visitor(Protocol):
-    """A client that is connected, as its seats see it."""
+    """A client that is connected, as sessions see it."""
 
     connection: Connection
     client: str  # what tells this client from others of the same principal, also when it comes back
@@ -71,8 +71,8 @@ class Visitor(Protocol):
     def lends(self, method: str) -> bool:
         """Whether it answers requests for its files or terminals."""
 
-    def left(self, session: str, seat: "Viewer") -> None:
-        """A seat of its is no more."""
+    def left(self, session: str, viewer: "Viewer") -> None:
+        """A viewer of it is no more."""
 
 
 class Viewer:
