@@ -1,8 +1,8 @@
 """Compares our own ASGI server with others under the same endpoint: uvicorn, hypercorn, granian.
 
-Throughput of one turn's updates, latency of empty prompts, memory of a connection, and how many of the 29 attacks of
-tests/remote each server holds: others go on working beside the attack, its memory stays bounded, and it hangs up on
-whoever only floods it.  Servers take turns, sample by sample; the median is shown.  Needs `pip install granian`.
+Throughput of one turn's updates, latency of empty prompts, memory of a connection, and how many of the 29 attacks
+of tests/remote each server holds: others go on working beside it, memory stays bounded, and a flood is hung up on.
+Servers take turns, sample by sample; the median is shown.  Needs `pip install granian`.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from dragoman import schema as s
 from dragoman.agent.agent import serve_on
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.client_connection import serve_client
+from dragoman.gateway.clients.client_connection import serve_client
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.log.records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, read_own
 from dragoman.transports.memory import pipe

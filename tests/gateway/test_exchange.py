@@ -15,10 +15,10 @@ import pytest
 from dragoman import connect
 from dragoman.errors import Error
 from dragoman.gateway.log.engine import LogEntry
-from dragoman.gateway.log.exchange import exported, imported
 from dragoman.gateway.log.logs import append, records
+from dragoman.gateway.log.session_facts import SessionFacts
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.sessions.session_facts import SessionFacts
+from dragoman.gateway.operations.exchange import exported, imported
 
 from .house import PATIENCE, Watcher
 from .test_commands import DRAGOMAN, said, served

@@ -14,9 +14,9 @@ import pytest
 from dragoman.errors import Overloaded
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.log.engine import LogEntry
+from dragoman.gateway.log.retention import Expired, KeptSession, Retention, expired
+from dragoman.gateway.log.session_facts import SessionFacts
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.operations.retention import Expired, KeptSession, Retention, expired
-from dragoman.gateway.sessions.session_facts import SessionFacts
 
 from .house import hosting
 from .test_commands import said, served

@@ -11,7 +11,7 @@ from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcErro
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.log.engine import EngineFailure
 from dragoman.gateway.log.records import raw
-from dragoman.gateway.sessions.session_facts import SessionFacts
+from dragoman.gateway.log.session_facts import SessionFacts
 
 from .house import PATIENCE, Watcher, hosting, stepping
 

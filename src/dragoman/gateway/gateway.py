@@ -17,22 +17,22 @@ from msgspec import Raw
 
 from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
 from .access.checks import Checks
+from .access.introductions import Introduction
 from .access.logins import Logins
 from .access.principals import PrincipalName
 from .access.quotas import RETRY_AFTER, Quotas, draining, exceeded
 from .access.workspaces import Workspaces
-from .agents.introductions import Introduction
 from .agents.processes import Idleness, Processes
 from .agents.upstream import Hosted
 from .log import summary
 from .log.engine import DamagedLog, Engine, EngineFailure, Fenced, Lease
 from .log.records import changed, members, raw
-from .operations.metrics import Metrics
-from .operations.retention import Expiry, Retention, forget_session
-from .operations.workers import DetachedWork, Locks, owned
+from .log.retention import Expiry, Retention, forget_session
+from .log.session_facts import MEMBER, Detached, ListedSession, SessionFacts
+from .metrics import Metrics
 from .sessions.hosted_session import HostedSession
-from .sessions.session_facts import MEMBER, Detached, ListedSession, SessionFacts
 from .sessions.viewer import Visitor
+from .workers import DetachedWork, Locks, owned
 
 log = logging.getLogger("dragoman")
 

@@ -21,10 +21,10 @@ from .access.admission import SUBPROTOCOL, Admission, Principal
 from .access.quotas import RETRY_AFTER
 from .access.throttle import Throttle
 from .access.tokens import TokenFileError
-from .client_connection import serve_client
+from .clients.client_connection import serve_client
 from .gateway import Gateway
-from .operations.metrics import TYPE
-from .operations.workers import owned
+from .metrics import TYPE
+from .workers import owned
 
 log = logging.getLogger("dragoman")
 

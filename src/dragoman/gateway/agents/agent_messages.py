@@ -18,9 +18,9 @@ from ...host.permissions.questions import Question
 from ...proxy.relaying import Relayed
 from ...roles import ClientRole
 from ...rpc import Method
+from ..access.introductions import lends
 from ..log.records import members, optional, raw, session_of, text
 from .host_questions import answer_of, permission_request
-from .introductions import lends
 from .mcp_servers import MESSAGE
 
 if TYPE_CHECKING:

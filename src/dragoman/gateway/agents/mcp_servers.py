@@ -9,7 +9,7 @@ names the server in each request, and hears of the request while that is open.
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -20,8 +20,7 @@ from ...errors import InternalError, McpBackendFailed, McpLimitExceeded, McpServ
 from ...proxy.relaying import relayed
 from ...rpc import Method, Reply
 from ..log.records import changed, members, optional, raw, text
-from ..sessions.session_facts import SessionFacts
-from ..sessions.viewer import Viewer
+from ..log.session_facts import SessionFacts
 
 MESSAGE, CONNECT, DISCONNECT = "mcp/message", "mcp/connect", "mcp/disconnect"
 MAX_LINES = 1000  # connections between an agent's process and servers in clients
@@ -113,9 +112,8 @@ class SessionServers:
         """What the agent knows the servers by."""
         return [self._alias(name) for _, name, _ in _in_client(_listed(members(self._facts.opening)))]
 
-    def find(self, alias: str, viewers: Iterable[Viewer]) -> tuple[ServerProvider, str] | None:
-        """A client that has a server and owns the session, the last that came; and what it calls the server."""
-        lesser = {viewer.visitor for viewer in viewers if viewer.role != "admin"}
+    def find(self, alias: str, lesser: Collection[ServerProvider]) -> tuple[ServerProvider, str] | None:
+        """The last client that came with a server, other than the `lesser`; and what it calls the server."""
         for client, own in reversed(self._offers.items()):
             if client in lesser or client.connection.closed:
                 continue

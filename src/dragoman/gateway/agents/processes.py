@@ -13,12 +13,12 @@ from ...errors import AgentStartError, InternalError
 from ...host.isolation.isolation import Isolation
 from ...host.terminals.sandbox.sandbox import Sandbox
 from ...transports import Transport
+from ..access.introductions import Introduction
 from ..access.principals import PerPrincipal, PrincipalName
 from ..access.quotas import Quotas, draining, exceeded
 from ..access.workspaces import Workspaces
-from ..operations.metrics import Metrics
-from ..operations.workers import DetachedWork, Locks
-from .introductions import Introduction
+from ..metrics import Metrics
+from ..workers import DetachedWork, Locks
 from .upstream import Hosted, Upstream
 
 log = logging.getLogger("dragoman")

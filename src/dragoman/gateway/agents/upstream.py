@@ -33,12 +33,12 @@ from ...host.terminals.sandbox.sandbox import Sandbox
 from ...rpc import Method, Reply
 from ...transports import Transport
 from ...transports.translating import TranslatingTransport
+from ..access.introductions import Introduction
 from ..access.principals import PrincipalName, state_of
 from ..log.records import members, optional, raw, session_of
-from ..operations.workers import owned
+from ..workers import owned
 from .agent_messages import AgentMessages
 from .audience import Audience
-from .introductions import Introduction
 from .mcp_servers import AgentServers, Served
 
 log = logging.getLogger("dragoman")

@@ -21,7 +21,7 @@ from ..gateway import Gateway
 from ..log.engine import EngineFailure
 from ..log.logs import records
 from ..log.records import update_params
-from .retention import Retention
+from ..log.retention import Retention
 
 SOCKET = "admin.sock"
 REFUSAL = b'{"error":'  # how a line begins that says what cannot be done

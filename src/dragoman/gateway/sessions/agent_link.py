@@ -17,9 +17,9 @@ from ..access.workspaces import directories_of
 from ..agents.upstream import Party, Upstream
 from ..log.logs import records
 from ..log.records import changed, members, optional, raw, update_params
+from ..log.session_facts import SessionFacts
 from .history import History
 from .services import SessionServices
-from .session_facts import SessionFacts
 
 log = logging.getLogger("dragoman")
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from msgspec import Raw
 
 from ...errors import ConnectionClosed, Error
+from ..access.roles import check_role
 from ..log.records import optional, text
 from .hosted_session import HostedSession
-from .viewer import Viewer, check_role
+from .viewer import Viewer
 
 # What only sessions of clients can be: kept, shared, and opened again.
 KEPT = {f"session/{name}" for name in ("new", "load", "resume", "fork", "list", "delete", "attach", "detach")}

@@ -14,8 +14,9 @@ from typing import TypeVar
 from msgspec import Raw
 
 from ...errors import ResourceNotFound
+from ..access.introductions import Introduction
 from ..access.quotas import exceeded
-from ..agents.introductions import Introduction
+from ..access.roles import Role
 from ..agents.mcp_servers import SessionServers
 from ..agents.upstream import Upstream
 from ..log import logs
@@ -33,8 +34,9 @@ from ..log.records import (
     update_frame,
     update_params,
 )
+from ..log.session_facts import SessionFacts
 from ..log.summary import LogSummary
-from ..operations.workers import owned
+from ..workers import owned
 from .agent_link import AgentLink
 from .fitting import Fit
 from .history import History
@@ -44,8 +46,7 @@ from .prompt_queue import PromptQueue
 from .questions import CANCELLED, Asks
 from .services import SessionServices
 from .session_clients import SessionClients
-from .session_facts import SessionFacts
-from .viewer import Role, Viewer, Visitor
+from .viewer import Viewer, Visitor
 
 log = logging.getLogger("dragoman")
 

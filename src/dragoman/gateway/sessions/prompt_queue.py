@@ -40,8 +40,8 @@ from ..log.records import (
     update_frame,
 )
 from ..log.summary import LogSummary
-from ..operations.tracing import TRACE, describe, onward, span
-from ..operations.workers import owned
+from ..tracing import TRACE, describe, onward, span
+from ..workers import owned
 from .agent_link import AgentLink, Ready
 from .history import History
 from .outcomes import HostedTurn, Outcomes, interruption

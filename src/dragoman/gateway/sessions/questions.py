@@ -17,7 +17,7 @@ from ... import schema as s
 from ...errors import InternalError, MethodNotFound, RequestCancelled, RpcError
 from ...rpc import Reply
 from ..log.records import Answered, ErrorAnswer, QuestionAsked, changed, own_frame, raw
-from ..operations.metrics import Metrics
+from ..metrics import Metrics
 from .history import History
 from .viewer import Viewer
 

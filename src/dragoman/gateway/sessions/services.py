@@ -7,8 +7,8 @@ from ..access.quotas import Quotas
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
 from ..log.engine import Engine
-from ..operations.metrics import Metrics
-from .session_facts import SessionFacts
+from ..log.session_facts import SessionFacts
+from ..metrics import Metrics
 
 if TYPE_CHECKING:
     from .hosted_session import HostedSession

@@ -15,7 +15,7 @@ from ...proxy.relaying import relayed
 from ...rpc import Method
 from ..access.quotas import Quotas
 from ..agents.audience import client_teller
-from ..agents.mcp_servers import Ask, SessionServers
+from ..agents.mcp_servers import Ask, ServerProvider, SessionServers
 from ..log.records import changed
 from .agent_link import AgentLink
 from .history import History
@@ -75,7 +75,12 @@ class SessionClients:
 
     async def served(self, alias: str, ask: Ask) -> Raw:
         """Ask a client for an MCP server that it has; while it is away, wait a little."""
-        client, id = await self._present(lambda: self._servers.find(alias, self._viewers), McpServerUnavailable())
+
+        def find() -> tuple[ServerProvider, str] | None:
+            lesser = {viewer.visitor for viewer in self._viewers if viewer.role != "admin"}
+            return self._servers.find(alias, lesser)
+
+        client, id = await self._present(find, McpServerUnavailable())
         return await self.in_turn(client.connection, ask(client.servers, id))
 
     async def in_turn(self, client: Connection, asking: Coroutine[Any, Any, Raw]) -> Raw:

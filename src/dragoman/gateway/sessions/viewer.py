@@ -11,20 +11,21 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw
 
 from ... import schema as s
 from ...connection import Connection
-from ...errors import Error, InvalidRequest
+from ...errors import Error
 from ...rpc import Method, Reply
+from ..access.introductions import Introduction
 from ..access.quotas import Quotas
-from ..agents.introductions import Introduction
+from ..access.roles import Role, lesser, may
 from ..log.engine import Engine, LogEntry
 from ..log.logs import records
 from ..log.records import PromptEnded, raw, read_own, update_params
-from ..operations.workers import owned
+from ..workers import owned
 from .fitting import Fit
 from .history import History
 
@@ -33,25 +34,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-Role = Literal["viewer", "editor", "admin"]
-RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
-
 MAX_WAITERS = 10_000  # of one viewer, for records that it has not been told
 
 UPDATE = Method("session/update", Raw, is_request=False)
-
-
-def may(role: Role | None, needed: Role) -> bool:
-    return role is not None and RANK[role] >= RANK[needed]
-
-
-def check_role(role: Role | None, needed: Role) -> None:
-    if not may(role, needed):
-        raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
-
-
-def lesser(one: Role, other: Role) -> Role:
-    return min(one, other, key=RANK.__getitem__)
 
 
 class Visitor(Protocol):

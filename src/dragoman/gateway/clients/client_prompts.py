@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from ..errors import InvalidParams, InvalidRequest
-from ..roles import offered
-from .access.quotas import exceeded
-from .log.records import PROMPT, PromptEnded, members, meta, raw, session_of, text
-from .sessions.hosted_session import HostedSession
-from .sessions.prompt_queue import answer, key_of, owner
-from .sessions.viewer import Viewer, may
+from ...errors import InvalidParams, InvalidRequest
+from ...roles import offered
+from ..access.quotas import exceeded
+from ..access.roles import may
+from ..log.records import PROMPT, PromptEnded, members, meta, raw, session_of, text
+from ..sessions.hosted_session import HostedSession
+from ..sessions.prompt_queue import answer, key_of, owner
+from ..sessions.viewer import Viewer
 
 if TYPE_CHECKING:
     from .client_connection import ClientConnection

@@ -4,11 +4,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from .. import codec
-from ..dialects import older
-from ..errors import InvalidParams
-from ..roles import AgentRole, methods
-from .log.records import AFTER, meta_value
+from ... import codec
+from ...dialects import older
+from ...errors import InvalidParams
+from ...roles import AgentRole, methods
+from ..log.records import AFTER, meta_value
 
 PARAMS = {method.name: method.params for method in methods(AgentRole).values() if method.is_request}
 GATES = {method.name: method.gate for method in methods(AgentRole).values() if method.is_request}

@@ -13,11 +13,12 @@ from msgspec import Raw
 from ... import schema as s
 from ...errors import InvalidParams, InvalidRequest, ResourceNotFound
 from ..access.principals import PrincipalName
+from ..access.roles import Role
 from ..gateway import PAGE, Gateway
 from ..log.records import members, raw, session_of, text
-from .hosted_session import HostedSession
-from .session_facts import ListedSession
-from .viewer import Role, Visitor
+from ..log.session_facts import ListedSession
+from ..sessions.hosted_session import HostedSession
+from ..sessions.viewer import Visitor
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 

@@ -14,36 +14,27 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from .. import schema as s
-from ..connection import Connection
-from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, MethodNotFound, RpcError
-from ..proxy.relaying import Relayed
-from ..roles import AgentRole, RemoteClient, offered
-from ..rpc import Method
-from .access.principals import PrincipalName
-from .access.quotas import RETRY_AFTER, draining
-from .agents.introductions import BARE, introduced, lends
-from .agents.mcp_servers import MESSAGE, ClientServers
-from .agents.own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
+from ... import schema as s
+from ...connection import Connection
+from ...errors import ConnectionClosed, Error, InternalError, InvalidParams, MethodNotFound, RpcError
+from ...proxy.relaying import Relayed
+from ...roles import AgentRole, RemoteClient, offered
+from ...rpc import Method
+from ..access.introductions import BARE, introduced, lends
+from ..access.principals import PrincipalName
+from ..access.quotas import RETRY_AFTER, draining
+from ..access.roles import Role, check_role, may
+from ..agents.mcp_servers import MESSAGE, ClientServers
+from ..gateway import Gateway, unknown
+from ..log.engine import EngineFailure
+from ..log.records import AFTER, SEQ, changed, members, meta, optional, raw, session_of, text
+from ..sessions.begun_sessions import ask_begun, begun_from, tell_begun
+from ..sessions.hosted_session import HostedSession
+from ..sessions.viewer import Viewer
 from .client_prompts import ClientPrompts
 from .client_requests import GATES, PARAMS, after_of, read_params
-from .gateway import Gateway, unknown
-from .log.engine import EngineFailure
-from .log.records import (
-    AFTER,
-    SEQ,
-    changed,
-    members,
-    meta,
-    optional,
-    raw,
-    session_of,
-    text,
-)
-from .sessions.begun_sessions import ask_begun, begun_from, tell_begun
-from .sessions.hosted_session import HostedSession
-from .sessions.kept_sessions import KeptSessions
-from .sessions.viewer import Role, Viewer, check_role, may
+from .kept_sessions import KeptSessions
+from .own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
 
 log = logging.getLogger("dragoman")
 

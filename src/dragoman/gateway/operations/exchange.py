@@ -12,10 +12,10 @@ from msgspec import Raw, Struct
 
 from ...errors import Error
 from ...store.exchange.sealing import START, ExportSeal, Sealing
-from ..operations.retention import forget_session
-from ..sessions.session_facts import MEMBER, SessionFacts
-from . import logs
-from .engine import Engine, LogEntry, LogReader, Origin, StoredRecord
+from ..log import logs
+from ..log.engine import Engine, LogEntry, LogReader, Origin, StoredRecord
+from ..log.retention import forget_session
+from ..log.session_facts import MEMBER, SessionFacts
 
 FORMAT = 1
 BATCH = 1024 * 1024  # bytes of records written at a time

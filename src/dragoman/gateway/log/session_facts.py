@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ...errors import InvalidParams
+from ..access.introductions import BARE, Introduction
 from ..access.principals import PrincipalName
-from ..agents.introductions import BARE, Introduction
-from ..log.records import meta_value
-from .viewer import Role
+from ..access.roles import Role
+from .records import meta_value
 
 MEMBER = "seat"  # the kind of fact that says who has a part in which session, as logs have it since the first
 DETACHED = "dragoman.detached"  # of session/new: what becomes of prompts while nobody is there

@@ -9,11 +9,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ..log import summary
-from ..log.engine import DamagedLog, Engine
-from ..sessions.session_facts import MEMBER, SessionFacts
-from .metrics import Metrics
-from .workers import owned
+from ..metrics import Metrics
+from ..workers import owned
+from . import summary
+from .engine import DamagedLog, Engine
+from .session_facts import MEMBER, SessionFacts
 
 log = logging.getLogger("dragoman")
 

@@ -13,11 +13,11 @@ from ...errors import Error
 from ...store.database.connecting import connect_reader
 from ...store.database.tip import Tip
 from ...store.places import QUARANTINE
-from ..sessions.session_facts import SessionFacts
-from . import summary
-from .database import FILE, LAYOUT, TIP, fact_checksum
-from .logs import blob_of
-from .sqlite import last_number, read_records
+from ..log import summary
+from ..log.database import FILE, LAYOUT, TIP, fact_checksum
+from ..log.logs import blob_of
+from ..log.session_facts import SessionFacts
+from ..log.sqlite import last_number, read_records
 
 PAGE = 1000
 
