@@ -15,10 +15,19 @@ from ..sse import Event
 from .exchange import Headers, ResponseHead
 from .post import FIRST_PAUSE, Post, Posts, retry_after
 
+TOO_MANY = 429  # not taken, and the server says so itself
 TOO_EARLY = 409  # a message before this one is missing
 LONGEST_LOOK = 2.0  # seconds until a message that came too early is sent again at the latest
 
 Refused = Callable[[Glance, int, bytes], None]
+
+
+class Unavailable(ConnectionRefusedError):
+    """A server is busy, or a proxy cannot reach it: another try may do."""
+
+    def __init__(self, post: Post, reply: ResponseHead) -> None:
+        super().__init__(0, f"it answered with status {reply.status}")
+        self.post, self.reply = post, reply
 
 
 class NumberedMessage:
@@ -68,6 +77,12 @@ class NumberedPosts:
                 self._take(message)
                 if await self._hear_out(post, reply):
                     return
+        except Unavailable as exc:
+            if exc.reply.status == TOO_MANY:
+                self._refuse(message)
+                refused(exc.post.message, exc.reply.status, exc.post.text)
+            else:
+                self._fail(message, exc)  # whoever said so, the server may have taken the message
         except Exception as exc:
             self._fail(message, exc)
         finally:
@@ -92,12 +107,12 @@ class NumberedPosts:
                 self._set_back(message)
                 await asyncio.wait({before.settled}, timeout=pause)
                 pause = min(2 * pause, LONGEST_LOOK)
-            elif reply.status in TEMPORARY and (wait := retry_after(reply)) <= self._patience:
+            elif reply.status not in TEMPORARY or (wait := retry_after(reply)) > self._patience:
+                return post, reply
+            else:
                 self._set_back(message)
                 await asyncio.sleep(wait)
-                raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
-            else:
-                return post, reply
+                raise Unavailable(post, reply)
 
     async def _hear_out(self, post: Post, reply: ResponseHead) -> bool:
         """Hear the rest of a good answer, which may go on as long as a turn; false when it was cut short."""
