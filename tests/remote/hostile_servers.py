@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+import socket
 import struct
 import zlib
 
@@ -557,3 +558,15 @@ async def pings_and_reads_nothing(message, reader, writer):
         writer.write(ping)
         await writer.drain()
     raise ConnectionResetError("the client took all of it")
+
+
+@sockets("error")
+async def pings_between_messages_and_reads_nothing(message, reader, writer):
+    """A message earns the pings with it, so that only the pongs that nobody reads count against the server."""
+    writer.transport.pause_reading()
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    both = (text(UNASKED) + text(b"x" * 125, opcode=9) * 4) * 64
+    for _ in range(16 * MIB // len(both)):
+        writer.write(both)
+        await writer.drain()
+    writer.write(text(ended(message)))

@@ -7,11 +7,12 @@ import pytest
 from skipped_time import skipped_time
 
 from dragoman import connect
+from dragoman import schema as s
 from dragoman.errors import Error
 
-from .foreign import answer, listening, response
+from .foreign import SESSION, answer, listening, response
 from .hostile_forms import EventsServer, LogServer, Socket2, over_http2
-from .hostile_servers import ASKED, Server, StreamServer, chunk, chunked, events, good
+from .hostile_servers import ASKED, MIB, Server, StreamServer, chunk, chunked, events, good
 from .measured_client import Agreeing
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -277,3 +278,59 @@ async def test_a_long_prompt_to_a_server_with_a_log_may_take_minutes_to_arrive()
             assert await finished(session.prompt("x" * 2_000_000)) == "end_turn"
         assert clock.now - began > 120
     assert server.prompts == 1
+
+
+async def test_a_prompt_that_is_never_said_to_be_taken_fails_alone_when_a_later_message_was_taken():
+    class Mute(LogServer):
+        async def handle(self, request, writer):
+            if request.body and b'"hold"' in request.body:
+                self.taken = max(self.taken, int(request.headers["idempotency-key"].strip('"')))
+                await asyncio.Event().wait()
+            await super().handle(request, writer)
+
+    async def odd(server, request, writer):
+        writer.write(response(good(request)))
+
+    with skipped_time():
+        async with listening(Mute(odd)) as url, connect(url) as client:
+            session = await client.new_session("/")
+            turn = asyncio.ensure_future(finished(session.prompt("hold")))
+            await asyncio.sleep(1)
+            session.cancel()
+            with pytest.raises(Error, match="no answer in time"):
+                await turn
+            assert await finished(session.prompt("go")) == "end_turn"
+
+
+@pytest.mark.parametrize("form", [EventsServer, StreamServer, LogServer])
+async def test_answers_that_the_server_does_not_take_hold_it_up_instead_of_filling_our_memory(form):
+    """It asks for a file of a mebibyte, again and again, and holds every POST that answers."""
+    large, prompted = [], []
+
+    class Holding(form):
+        async def take(self, request, writer):
+            if "result" in request.message and len(large) < 100:
+                large.append(len(request.body))
+                self.ask()
+                await asyncio.Event().wait()
+            await super().take(request, writer)
+            self.say(good(prompted[0]))
+
+        def ask(self):
+            params = {"sessionId": SESSION, "path": "/large"}
+            method = "fs/read_text_file"
+            self.say({"jsonrpc": "2.0", "id": f"r{len(large)}", "method": method, "params": params})
+
+    class Reading(Agreeing):
+        async def read_text_file(self, params):
+            return s.ReadTextFileResponse(content="x" * MIB)
+
+    async def odd(server, request, writer):
+        writer.write(response(status="202 Accepted"))
+        prompted.append(request)
+        server.ask()
+
+    with skipped_time():
+        async with served_over("2", Holding(odd)) as url, connect(url, Reading()) as client:
+            assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
+    assert 20 < len(large) < 40
