@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 WITHOUT_LOG = [Server, EventsServer, StreamServer]
 FORMS = [*WITHOUT_LOG, LogServer]
+LIMIT = 1000  # seconds of a clock that skips idle time, after which a test has failed
 SOON = 2.0  # seconds of a clock that skips idle time: nothing has waited for an answer
 
 
@@ -79,7 +80,11 @@ async def test_outcomes_of_questions_and_cancels_do_not_wait_for_the_head_of_a_h
         server.say(good(request))
 
     with skipped_time() as clock:
-        async with served_over(version, sorting(form, odd)) as url, connect(url, Agreeing()) as client:
+        async with (
+            asyncio.timeout(LIMIT),
+            served_over(version, sorting(form, odd)) as url,
+            connect(url, Agreeing()) as client,
+        ):
             session = await client.new_session("/")
             turn = asyncio.ensure_future(finished(session.prompt("hold")))
             await held.wait()
@@ -117,7 +122,7 @@ async def test_a_server_with_a_log_that_hears_a_cancel_before_its_prompt_hears_i
 
     ending = []
     with skipped_time():
-        async with served_over(version, Slow(odd)) as url, connect(url) as client:
+        async with asyncio.timeout(LIMIT), served_over(version, Slow(odd)) as url, connect(url) as client:
             session = await client.new_session("/")
             turn = asyncio.ensure_future(finished(session.prompt("go")))
             await asyncio.sleep(1)
@@ -153,7 +158,7 @@ async def test_a_refused_message_leaves_its_number_to_the_next_that_is_under_way
         return asyncio.ensure_future(client.agent.request("session/prompt", asked))
 
     with skipped_time():
-        async with served_over(version, Refusing(odd)) as url, connect(url) as client:
+        async with asyncio.timeout(LIMIT), served_over(version, Refusing(odd)) as url, connect(url) as client:
             session = await client.new_session("/")
             turns = []
             for text in "123":
@@ -178,12 +183,13 @@ async def test_a_cancel_waits_for_its_prompt_that_is_to_be_sent_again(form, vers
             refused.set()
             return
         order.append("session/prompt")
+        server.cancelled.add_done_callback(lambda _: order.append("session/cancel"))
         await server.cancelled
-        order.append("session/cancel")
         writer.write(response(cancelled(request)))
 
     with skipped_time():
-        async with served_over(version, sorting(form, odd)) as url, connect(url) as client:
+        server = sorting(form, odd)
+        async with asyncio.timeout(LIMIT), served_over(version, server) as url, connect(url) as client:
             session = await client.new_session("/")
             turn = asyncio.ensure_future(finished(session.prompt("go")))
             await refused.wait()
@@ -191,6 +197,7 @@ async def test_a_cancel_waits_for_its_prompt_that_is_to_be_sent_again(form, vers
             session.cancel()
             await asyncio.sleep(1)
             assert order == []
+            assert not server.cancelled.done()
             assert await turn == "cancelled"
     assert order == ["session/prompt", "session/cancel"]
 
@@ -255,7 +262,7 @@ async def test_a_prompt_that_does_not_arrive_holds_up_its_own_cancel_and_no_othe
         writer.write(response(cancelled(request)))
 
     with skipped_time():
-        async with reluctant(Noting(odd), other.wait) as url, connect(url) as client:
+        async with asyncio.timeout(LIMIT), reluctant(Noting(odd), other.wait) as url, connect(url) as client:
             first, second = await client.new_session("/"), await client.new_session("/")
             turn = asyncio.ensure_future(finished(first.prompt("x" * 300_000)))
             await asyncio.sleep(0)
@@ -273,7 +280,11 @@ async def test_a_long_prompt_to_a_server_with_a_log_may_take_minutes_to_arrive()
     server = LogServer(odd)
     with skipped_time() as clock:
         began = clock.now
-        async with reluctant(server, lambda: asyncio.sleep(5)) as url, connect(url) as client:
+        async with (
+            asyncio.timeout(LIMIT),
+            reluctant(server, lambda: asyncio.sleep(5)) as url,
+            connect(url) as client,
+        ):
             session = await client.new_session("/")
             assert await finished(session.prompt("x" * 2_000_000)) == "end_turn"
         assert clock.now - began > 120
@@ -292,7 +303,7 @@ async def test_a_prompt_that_is_never_said_to_be_taken_fails_alone_when_a_later_
         writer.write(response(good(request)))
 
     with skipped_time():
-        async with listening(Mute(odd)) as url, connect(url) as client:
+        async with asyncio.timeout(LIMIT), listening(Mute(odd)) as url, connect(url) as client:
             session = await client.new_session("/")
             turn = asyncio.ensure_future(finished(session.prompt("hold")))
             await asyncio.sleep(1)
@@ -331,6 +342,6 @@ async def test_answers_that_the_server_does_not_take_hold_it_up_instead_of_filli
         server.ask()
 
     with skipped_time():
-        async with served_over("2", Holding(odd)) as url, connect(url, Reading()) as client:
+        async with asyncio.timeout(LIMIT), served_over("2", Holding(odd)) as url, connect(url, Reading()) as client:
             assert await finished((await client.new_session("/")).prompt("go")) == "end_turn"
     assert 20 < len(large) < 40
