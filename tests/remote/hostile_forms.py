@@ -33,8 +33,14 @@ SENT_AGAIN = {
     "no HTTP",
     "two lengths",
     "a head without end",
+    "a header of a mebibyte",
+    "hints without end",
+    "switching protocols",
+    "trailers without end",
     "busy_at_first",
 } | {name for name in POSTS if name.startswith("cut")}
+
+NOT_OVER_HTTP2 = {"a header of a mebibyte"}  # to pack it takes the server minutes
 
 
 class EventsServer(StreamServer):
@@ -212,6 +218,31 @@ class Socket2:
                     told_answer.flush()
 
 
+class Reluctant(Socket2):
+    """Takes the beginning of a body, and as much again each time `more` says so."""
+
+    def __init__(self, server, writer, more):
+        super().__init__(server, writer)
+        self._more = more
+
+    async def run(self, reader):
+        self.http.increment_flow_control_window(2**25)  # one body must not hold up the others
+        await super().run(reader)
+
+    def _take(self, event):
+        if isinstance(event, h2.events.DataReceived) and not event.stream_ended:
+            self._bodies[event.stream_id] += event.data
+            if self.http.remote_flow_control_window(event.stream_id) == 0:
+                self._tasks.add(asyncio.create_task(self._open_window(event.stream_id)))
+        else:
+            super()._take(event)
+
+    async def _open_window(self, stream):
+        await self._more()
+        self.http.increment_flow_control_window(65535, stream)
+        self.flush()
+
+
 def over_http2(make):
     def made():
         server = make()
@@ -241,6 +272,8 @@ def cases():
             def make(cls=cls, answered=answered):
                 return cls(answered)
 
+            if form.endswith("HTTP/2") and name in NOT_OVER_HTTP2:
+                continue
             if form.endswith("HTTP/2"):
                 make = over_http2(make)
             recovers = promises or again

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import h2.events
 import pytest
 from skipped_time import skipped_time
 
@@ -11,7 +10,7 @@ from dragoman import schema as s
 from dragoman.errors import Error
 
 from .foreign import SESSION, answer, listening, response
-from .hostile_forms import EventsServer, LogServer, Socket2, over_http2
+from .hostile_forms import EventsServer, LogServer, Reluctant, over_http2
 from .hostile_servers import ASKED, MIB, Server, StreamServer, chunk, chunked, events, good
 from .measured_client import Agreeing
 
@@ -200,31 +199,6 @@ async def test_a_cancel_waits_for_its_prompt_that_is_to_be_sent_again(form, vers
             assert not server.cancelled.done()
             assert await turn == "cancelled"
     assert order == ["session/prompt", "session/cancel"]
-
-
-class Reluctant(Socket2):
-    """Takes the beginning of a body, and as much again each time `more` says so."""
-
-    def __init__(self, server, writer, more):
-        super().__init__(server, writer)
-        self._more = more
-
-    async def run(self, reader):
-        self.http.increment_flow_control_window(2**25)  # one body must not hold up the others
-        await super().run(reader)
-
-    def _take(self, event):
-        if isinstance(event, h2.events.DataReceived) and not event.stream_ended:
-            self._bodies[event.stream_id] += event.data
-            if self.http.remote_flow_control_window(event.stream_id) == 0:
-                self._tasks.add(asyncio.create_task(self._open_window(event.stream_id)))
-        else:
-            super()._take(event)
-
-    async def _open_window(self, stream):
-        await self._more()
-        self.http.increment_flow_control_window(65535, stream)
-        self.flush()
 
 
 def reluctant(server, more):

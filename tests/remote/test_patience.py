@@ -11,7 +11,7 @@ from dragoman import connect
 from dragoman.errors import Error
 
 from .foreign import listening, response
-from .hostile_forms import EventsServer, LogServer, over_http2
+from .hostile_forms import EventsServer, LogServer, Reluctant, over_http2
 from .hostile_servers import SOCKETS, Server, StreamServer, chunk, good, sockets
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 PAGE = Path(__file__).parents[2] / "docs" / "remote.md"
 ROWS = {what: int(seconds) for what, seconds in re.findall(r"^\| (.+?) +\| (\d+) \|$", PAGE.read_text(), re.M)}
 A_MOMENT = 1.5  # seconds that go by before and after a wait
+PROMPTS = {"a_long_message_that_is_not_read": "x" * 300_000}
 CASES = {}
 
 
@@ -166,6 +167,14 @@ def half_an_event():
     return Alive(odd)
 
 
+@waits("a server to read a message", "error", before=300_000 / 4096)
+def a_long_message_that_is_not_read():
+    async def serve(reader, writer):
+        await Reluctant(Server(accepted), writer, asyncio.Event().wait).run(reader)
+
+    return serve
+
+
 @waits("a server with a log to say", "end_turn")
 def a_message_that_is_not_said_to_be_there():
     class Alive(LogServer):
@@ -231,7 +240,7 @@ async def test_a_server_that_stops_is_waited_for_as_long_as_the_page_says(name):
         async with listening(make(), scheme) as url:
             try:
                 async with connect(url) as client:
-                    outcome = (await (await client.new_session("/")).prompt("go")).stop_reason
+                    outcome = (await (await client.new_session("/")).prompt(PROMPTS.get(name, "go"))).stop_reason
                     waited = clock.now - began
             except Error:
                 outcome, waited = "error", clock.now - began

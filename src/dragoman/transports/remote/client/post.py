@@ -51,14 +51,20 @@ class Post:
     async def send(
         self, headers: Headers, target: str | None = None, begun: Callable[["Post"], None] | None = None
     ) -> None:
-        """Send it, and return when it has arrived; raises OSError when the server cannot be reached."""
+        """Send it, and return when it has arrived.
+
+        Raises OSError when the server cannot be reached, TimeoutError when it does not take the message.
+        """
         self._exchange = exchange = await self._wire.link.begin(
             "POST", headers, self._frame, self._feed, self._finish, target=target
         )
         if begun:
             begun(self)
         signs: set[asyncio.Future[Any]] = {exchange.sent, exchange.reply}
-        await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+        most = SILENCE + self.size / SLOWEST
+        done, _ = await asyncio.wait(signs, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            raise TimeoutError
 
     async def reply(self) -> ResponseHead:
         """The head of the answer; raises OSError when there is none."""
@@ -330,8 +336,8 @@ def _may_come_twice(message: Glance) -> bool:
 def retry_after(reply: ResponseHead) -> float:
     """The seconds that a server wants us to wait."""
     told = reply.get("retry-after").strip()
-    if told.isdecimal() and len(told) < 9:
-        return float(told)
+    if told.isdecimal():
+        return float(told)  # however many digits: too long to wait is infinite
     try:
         return parsedate_to_datetime(told).timestamp() - time.time()
     except (TypeError, ValueError, OverflowError):
