@@ -66,8 +66,9 @@ def measure_apart(samples: int, library: Path | None) -> list[Pair]:
 def told(name: str, pairs: Sequence[Pair]) -> float:
     """Print the figures of one library; gives its ratio."""
     outside, inside = (statistics.median(column) * 1000 for column in zip(*pairs, strict=True))
-    print(f"{name}: bare {outside:.1f} ms, in a sandbox {inside:.1f} ms, {inside / outside:.1f} x")
-    return inside / outside
+    ratio: float = inside / outside
+    print(f"{name}: bare {outside:.1f} ms, in a sandbox {inside:.1f} ms, {ratio:.1f} x")
+    return ratio
 
 
 def compare(samples: int, library: Path) -> None:
