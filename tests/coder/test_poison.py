@@ -85,6 +85,15 @@ PROMPTS: dict[str, Any] = {
     "a mention of no address": link("http://[bad"),
     "a mention of nothing": link("", "\n"),
     "a mention with a NUL": link("file:///a%00b"),
+    "a picture cut in half": image(PNG + b"\0\0\0\rIHDR\0\0\0\1"),
+    "a picture of the web's own kind": image(b"RIFF\xff\xff\xff\xffWEBPVP8 ", "image/webp"),
+    "a type of another case with a parameter": image(PNG, "IMAGE/PNG; charset=utf-8"),
+    "a picture with its address in front": image("data:image/png;base64,iVBORw0KGgo="),
+    "escapes and marks of direction": "\x1b]0;a\x07 \u202e \ufeff \ufffe \u2028",
+    "a pile of accents": "e" + "\u0301" * 100_000,
+    "an attachment of half a megabyte": attached("x = 1\n" * 80_000),
+    "a mention of many parts": link("file:///" + "a/" * 3000),
+    "a mention of this very directory": link("file:///"),
 }
 READ = ("read_file", {"path": "fine.txt"})
 ANSWERS: dict[str, Sequence[Step]] = {
@@ -111,6 +120,15 @@ ANSWERS: dict[str, Sequence[Step]] = {
     "a tool's broken picture": [answer("", ("mcp__bad__draw", {}))],
     "a tool's picture of another kind": [answer("", ("mcp__bad__draw_svg", {}))],
     "a tool's blank result": [answer("", ("mcp__bad__blank", {}))],
+    "an argument twice": [answer("", ("read_file", '{"path": "a", "path": "fine.txt"}'))],
+    "a number that is none": [answer("", ("read_file", '{"path": "fine.txt", "limit": NaN}'))],
+    "a number of very many digits": [
+        answer("", ("read_file", '{"path": "fine.txt", "limit": ' + "9" * 5000 + "}"))
+    ],
+    "half a character in an argument": [answer("", ("read_file", '{"path": "\\ud83d"}'))],
+    "a NUL in an argument": [answer("", ("read_file", '{"path": "a\\u0000b"}'))],
+    "twenty calls at once": [Answer(calls=[("read_file", '{"path": "fine.txt"}')] * 20)],
+    "a path of very many letters": [answer("", ("read_file", {"path": "a" * 5000}))],
 }
 NOT_JSON = ("a list of arguments", "no JSON", "deep arguments")
 
@@ -193,6 +211,21 @@ async def test_what_is_refused_is_left_out_and_the_user_is_told(
         assert await tried(session, "And now?") == "end_turn"
     (notice,) = [update for update in updates(client) if isinstance(update, s.Notice)]
     assert "left out" in notice.title and "Could not process image" in (notice.description or "")
+
+
+async def test_a_provider_that_refuses_whatever_it_is_sent_is_asked_a_few_times_and_no_more(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once nothing can be left out any more the prompt ends; each request costs the user money."""
+
+    class Refusing(OpenAIChat):
+        def refusal(self, request: dict[str, Any]) -> str | None:
+            return None if len(self.requests) == 1 else "we do not like it"
+
+    steps = answer("", ("read_file", {"path": "fine.txt"})), answer("Never said.")
+    async with talking(Refusing, project, monkeypatch, *steps) as (session, _, server):
+        assert "we do not like it" in await tried(session, "Read it")
+    assert len(server.requests) == 3  # the call; its result; no result
 
 
 async def test_tools_with_wrong_schemas_are_left_out_with_a_sentence_and_the_others_work(tmp_path: Path) -> None:
