@@ -13,6 +13,7 @@ import pytest
 from dragoman import Agent, Session, Turn
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
+from dragoman.coder.context.kept_history import MAX_TEXT
 from dragoman.coder.model.port import Busy
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable
@@ -130,7 +131,7 @@ ANSWERS: dict[str, Sequence[Step]] = {
     "twenty calls at once": [Answer(calls=[("read_file", '{"path": "fine.txt"}')] * 20)],
     "a path of very many letters": [answer("", ("read_file", {"path": "a" * 5000}))],
 }
-NOT_JSON = ("a list of arguments", "no JSON", "deep arguments")
+NOT_JSON = ("a list of arguments", "no JSON", "deep arguments", "a number of very many digits")
 
 
 def _groups(names: list[str], size: int) -> Iterator[list[str]]:
@@ -228,6 +229,15 @@ async def test_a_provider_that_refuses_whatever_it_is_sent_is_asked_a_few_times_
     assert len(server.requests) == 3  # the call; its result; no result
 
 
+async def test_a_text_longer_than_is_kept_loses_its_middle_and_says_so(tmp_path: Path) -> None:
+    scripted = ScriptedModel("Read.", window=100_000_000)
+    async with desk(tmp_path, model=scripted) as (session, _, model):
+        await session.prompt("a" * MAX_TEXT + "b" * 1000)
+    (first,) = model.requests[0].history
+    half = MAX_TEXT // 2
+    assert first.text == f"{'a' * half}\n\n[1000 characters left out]\n\n{'a' * (half - 1000)}{'b' * 1000}"
+
+
 async def test_tools_with_wrong_schemas_are_left_out_with_a_sentence_and_the_others_work(tmp_path: Path) -> None:
     steps = [call("mcp__bad__good"), call("mcp__bad__bad_name_"), "Done.", "Again."]
     async with desk(tmp_path, *steps, options={"mcp_servers": [MCP]}) as (session, client, model):
@@ -310,6 +320,8 @@ OVERFLOWS = {
         "context length of only 4096 tokens, which is not enough.",
         None,
     ),
+    "lmstudio, in few words": (400, "Trying to keep the first 9 tokens when context the overflows.", None),
+    "groq, a proxy in front": (413, "Payload Too Large", None),
     "xai": (400, "This model's maximum prompt length is 131072 but the request contains 136973 tokens.", None),
     "groq": (
         413,

@@ -182,6 +182,24 @@ async def test_a_question_that_is_taken_away_leaves_the_journal_as_it_was(tmp_pa
     assert path.read_text() == "one\n"
 
 
+@CLIENTS
+async def test_a_file_saved_while_undo_asks_about_it_stays(tmp_path: Path, client: Any) -> None:
+    path = tmp_path / "a"
+    path.write_text("one\n")
+
+    def save(request: Any) -> str:
+        path.write_text("mine, once more\n")
+        return "allow"
+
+    there = client(permissions=save)
+    async with desk(tmp_path, *edit("one", "two"), "Done.", client=there, mode="code") as (session, _, _model):
+        await session.prompt("Go")
+        path.write_text("mine\n")
+        await session.prompt("/undo")
+        assert path.read_text() == "mine, once more\n"
+        assert "Not brought back: `a` (it was changed while the question was open)." in shown(there)
+
+
 async def test_what_is_as_it_was_already_is_left_alone(tmp_path: Path) -> None:
     """Such as after `git checkout .`, or after another session took it back."""
     (tmp_path / "a").write_text("one\n")
