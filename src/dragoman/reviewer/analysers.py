@@ -43,7 +43,7 @@ class Topic(Struct, frozen=True):
     wants: Callable[[Source], bool]
     checks: Sequence[Check]
     line_by_line: bool = False  # so it can be asked about a fragment
-    takes_samples: bool = False  # what tests work on concerns it, too
+    takes_all: bool = False  # what nobody would mend concerns it, too
 
 
 def _is_python(source: Source) -> bool:
@@ -81,7 +81,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
             _is_data,
             (data.json_syntax, data.json_duplicates, data.toml_syntax, yaml.yaml_syntax),
         ),
-        Topic("Secrets", _anything, (secrets.secrets,), line_by_line=True, takes_samples=True),
+        Topic("Secrets", _anything, (secrets.secrets,), line_by_line=True, takes_all=True),
         Topic(
             "Leftovers",
             _anything,
@@ -99,7 +99,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
 
 def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> list[Analyser]:
     """All analysers that have something to look at."""
-    real = [source for source in sources if not source.is_sample]
+    real = [source for source in sources if not source.apart]
     tools = tools_for(cwd, real)
     programs = {tool.linter.program for tool in tools}
     own = topics(has_ruff="ruff" in programs, has_shellcheck="shellcheck" in programs)
@@ -111,7 +111,7 @@ def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> li
 
 def of_topic(topic: Topic, sources: Sequence[Source], cwd: str, commands: Commands) -> Analyser | None:
     whole = [source for source in sources if topic.line_by_line or not source.is_fragment]
-    real = [source for source in whole if topic.takes_samples or not source.is_sample]
+    real = [source for source in whole if topic.takes_all or not source.apart]
     wanted = [source for source in real if topic.wants(source)]
     if not wanted:
         return None
