@@ -16,8 +16,8 @@ RULES = (
 # What a star brings is not known, nor who calls a function that raises again, nor what a method is not to do.
 UNCERTAIN = "F403,F405,PLE0302,PLE0309,PLE0704"
 _BY_OTHERS = "RUF100"  # what a `noqa` is for shows only where all rules are on that the project knows
-# What a project that chose a family of rules did not choose: these want the contrary of what they wanted in an earlier
-# Ruff, came later, or do not know whether they are right.
+# Not chosen by a project that chose their families: they want the contrary of what they wanted in an earlier Ruff,
+# came later, or do not know whether they are right.
 _TURNED = ("PT001", "PT023", "PLC0415", "F405")
 _EVERY = "ALL"  # chooses nothing: every later Ruff has more
 _RUFF = ((".ruff.toml", ""), ("ruff.toml", ""), ("pyproject.toml", "ruff"))  # as Ruff itself looks for them

@@ -256,6 +256,8 @@ def _is_looked_up(finding: Finding, source: Source, tree: ast.Module) -> bool:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     around = [node for node in functions if finding.line in lines_of(iter([node]))]
     inner = [node for function in around for node in ast.walk(function)]
+    if any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in inner):
+        return True  # further up, where a loop comes by again
     calls = [node for node in inner if isinstance(node, ast.Call)]
     if any(_called(call) in ("vars", "locals") and not call.args for call in calls):
         return True
