@@ -1,6 +1,7 @@
 """The analysers of a review: our own checks by topic, and the linters that are there."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -14,10 +15,11 @@ from .findings import Check, Finding, Source
 from .linters.commands import Commands
 from .linters.linters import InstalledLinter, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
-from .settings import by_ruff_settings, has_chosen_rules
+from .settings import by_ruff_settings, has_chosen_rules, is_named
 
 BATCH = 25  # files checked between two looks at whether the turn was cancelled
 MOST_FINDINGS = 200  # of one check in one file
+KEPT_TO = 5  # a rule of a chosen family that is broken more often is not one that the project goes by
 
 # How much an analyser knows of a file: what any text may have, its language's syntax, or mistakes made in it.
 Depth = Literal["text", "syntax", "mistakes"]
@@ -159,7 +161,11 @@ def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: st
     by_settings = by_ruff_settings(cwd, dict.fromkeys(finding.path for finding in found))
     ours = {path for base, paths in by_settings.items() if not has_chosen_rules(base) for path in paths}
     sure = set(certain([finding for finding in found if finding.path in ours], sources))
-    return [finding for finding in found if finding.path not in ours or finding in sure]
+    told = [finding for finding in found if finding.path not in ours or finding in sure]
+    base_of = {path: base for base, paths in by_settings.items() for path in paths}
+    often = Counter((base_of[finding.path], finding.code) for finding in told)
+    loose = {(base, code) for (base, code), count in often.items() if count > KEPT_TO and not is_named(base, code)}
+    return [finding for finding in told if (base_of[finding.path], finding.code) not in loose]
 
 
 def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:

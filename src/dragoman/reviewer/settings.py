@@ -18,7 +18,7 @@ UNCERTAIN = "F403,F405,PLE0302,PLE0309,PLE0704"
 _BY_OTHERS = "RUF100"  # what a `noqa` is for shows only where all rules are on that the project knows
 # Not chosen by a project that chose their families: they want the contrary of what they wanted in an earlier Ruff,
 # came later, or do not know whether they are right.
-_TURNED = ("PT001", "PT023", "PLC0415", "F405")
+_TURNED = ("PT001", "PT023", "PLC0415", "PLR0917", "ICN001", "F405")
 _EVERY = "ALL"  # chooses nothing: every later Ruff has more
 _RUFF = ((".ruff.toml", ""), ("ruff.toml", ""), ("pyproject.toml", "ruff"))  # as Ruff itself looks for them
 
@@ -51,6 +51,14 @@ def by_ruff_settings(cwd: str, paths: Iterable[str]) -> dict[str, list[str]]:
 def has_chosen_rules(cwd: str) -> bool:
     """Whether a project says by itself what Ruff is to look for."""
     return "--select" not in ruff_choice(cwd)
+
+
+def is_named(cwd: str, code: str) -> bool:
+    """Whether a rule is one of ours, or a project chose it by its own code, not with its family."""
+    found = next((table for file, name in _RUFF if (table := _table(cwd, file, name)) is not None), None) or {}
+    lint = {**found, **_mapping(found.get("lint"))}
+    named = (*_words(lint.get("select")), *_words(lint.get("extend-select")))
+    return code in named or any(code.startswith(rule) for rule in RULES.split(","))
 
 
 def ruff_choice(cwd: str) -> Sequence[str]:

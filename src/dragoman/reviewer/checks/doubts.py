@@ -65,7 +65,18 @@ def _tree(source: Source) -> ast.Module | None:
 
 def _may_be_overloaded(finding: Finding, source: Source, tree: ast.Module) -> bool:
     """Whether `== None` or `== True` may be said to a library that overloads it: nobody asks here for its truth."""
+    if is_test(source.path) and finding.code == "E711" and finding.line in lines_of(_about_equality(tree)):
+        return True
     return finding.line not in lines_of(_asked(tree))
+
+
+def _about_equality(tree: ast.Module) -> Iterator[ast.AST]:
+    """The comparisons in functions that compare the same with more than None: they test how it compares."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            made = [one for one in ast.walk(node) if isinstance(one, ast.Compare)]
+            others = {ast.unparse(one.left) for one in made if ast.unparse(one.comparators[0]) != "None"}
+            yield from (one for one in made if ast.unparse(one.left) in others)
 
 
 def _asked(tree: ast.Module) -> Iterator[ast.AST]:
@@ -88,8 +99,8 @@ def _compared(test: ast.expr) -> Iterator[ast.AST]:
             yield from (found for value in values for found in _compared(value))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _compared(operand)
-        case ast.Compare():
-            yield test
+        case ast.Compare() if not any(isinstance(part, ast.Compare) for part in (test.left, *test.comparators)):
+            yield test  # that of a comparison's answer is a test of the comparison
 
 
 def _called(call: ast.Call) -> str:

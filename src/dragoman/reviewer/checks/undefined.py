@@ -37,7 +37,9 @@ def is_bound_elsewhere(finding: Finding, source: Source, tree: ast.Module) -> bo
         return True
     if said_name(finding) in _GIVEN or _IS_DOCUMENT.search(source.path) or _MAKES_NAMES.search(source.text):
         return True
-    if is_no_annotation(finding, source, tree) or _is_bound_later(finding, tree):
+    if is_no_annotation(finding, source, tree) or _is_bound_later(
+        finding, tree, is_stub=source.path.endswith(".pyi")
+    ):
         return True
     return bool(_GONE.search(finding.message)) and finding.line in lines_of(_of_another_python(tree))
 
@@ -63,10 +65,12 @@ def _is_plain_name(finding: Finding, source: Source, tree: ast.Module) -> bool:
     return any(f"`{node.id}`" in finding.message for node in names)
 
 
-def _is_bound_later(finding: Finding, tree: ast.Module) -> bool:
+def _is_bound_later(finding: Finding, tree: ast.Module, *, is_stub: bool) -> bool:
     """Whether the function binds the name, if further down: in a loop it may have been there."""
     said = said_name(finding)
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and is_stub and node.name == said:
+            return True  # which it may say before
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and finding.line in lines_of(iter([node])):
             names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
             if any(name.id == said and isinstance(name.ctx, ast.Store) for name in names):
