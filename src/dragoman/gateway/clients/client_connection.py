@@ -151,7 +151,7 @@ class ClientConnection(AgentRole):
                 return await ask_begun(name, params, *begun)
             return await handler(params)
         except ConnectionClosed as exc:
-            raise InternalError(str(exc).partition("; its stderr")[0]) from None
+            raise InternalError(exc.reason) from None
         except EngineFailure as exc:
             log.error("a request failed: %s", exc)
             raise InternalError("the gateway cannot write its log just now; try again later", STORAGE) from None

@@ -244,8 +244,7 @@ class PromptQueue:
             return PromptEnded(turn.key, await self._ask_agent(turn))
         except ConnectionClosed as exc:
             await self._wind_up()
-            why = str(exc).partition("; its stderr")[0]
-            return PromptEnded(turn.key, error=interruption(why), interrupted=True)
+            return PromptEnded(turn.key, error=interruption(exc.reason), interrupted=True)
         except RpcError as exc:
             return PromptEnded(turn.key, error=ErrorAnswer.of(exc))
         except Error as exc:  # the agent does not start, the log cannot be written
