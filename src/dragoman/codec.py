@@ -145,7 +145,6 @@ def _plain(value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
-encode_sound = _encoder.encode  # for those in a hurry: raises UnicodeEncodeError where `encode` replaces surrogates
 
 
 def encode(value: Any) -> bytes:

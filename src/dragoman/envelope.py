@@ -295,8 +295,11 @@ def complaint(members: Mapping[str, Any]) -> str:
     return TWICE
 
 
-def check_sendable(frame: bytes) -> None:
-    """What we send is held to what we accept: the peer would drop it, and nobody would know."""
+def sendable(message: Struct) -> bytes:
+    """The frame of a message; what we send is held to what we accept, or the peer drops it and nobody knows."""
+    frame = codec.encode(message)
+    if len(frame) <= codec.SHALLOW:
+        return frame
     if len(frame) > MAX_FRAME:
         raise LocalProtocolError(
             f"a message of {len(frame)} bytes is too large to be sent; {MAX_FRAME} are allowed"
@@ -306,6 +309,7 @@ def check_sendable(frame: bytes) -> None:
             codec.check(frame)
         except codec.TooDeep as exc:
             raise LocalProtocolError(f"a message cannot be sent: it is {exc}") from None
+    return frame
 
 
 def passed(data: bytes) -> Raw:

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct
 
 from . import codec
-from .codec import SHALLOW, encode_sound
+from .codec import SHALLOW
 from .dialects import older
 from .envelope import (
     EMPTY,
@@ -35,7 +35,6 @@ from .envelope import (
     Notification,
     RequestFrame,
     ResultFrame,
-    check_sendable,
     complaint,
     in_batch,
     is_message,
@@ -43,6 +42,7 @@ from .envelope import (
     outline,
     passed,
     read_message,
+    sendable,
     skim,
     speaks_rpc,
     verbatim,
@@ -187,21 +187,10 @@ class Peer:
         return id
 
     def note(self, method: Method, params: Any) -> None:
-        """As `_put`, without the detour: most of what is sent is said here."""
-        if self.state is _CLOSED:
-            raise LocalProtocolError("the connection is closed")
-        message = Notification(method.name, params)
-        try:
-            frame = encode_sound(message)
-        except UnicodeEncodeError:
-            frame = codec.encode(message)
-        if (size := len(frame)) > SHALLOW:
-            check_sendable(frame)
-        self._outbox.append(frame)
-        self.queued += size
+        self._put(Notification(method.name, params))
 
     def forward(self, frame: bytes) -> None:
-        """Send a notification of somebody else's, which was checked, as it is."""
+        """Send a notification that was encoded and checked elsewhere, as it is."""
         if self.state is _CLOSED:
             raise LocalProtocolError("the connection is closed")
         self._outbox.append(frame)
@@ -255,16 +244,7 @@ class Peer:
         self._owed.clear()
 
     def _put(self, message: Any) -> None:
-        if self.state is _CLOSED:
-            raise LocalProtocolError("the connection is closed")
-        try:
-            frame = encode_sound(message)
-        except UnicodeEncodeError:
-            frame = codec.encode(message)
-        if (size := len(frame)) > SHALLOW:
-            check_sendable(frame)
-        self._outbox.append(frame)
-        self.queued += size
+        self.forward(sendable(message))
 
     # Receiving: one frame in, what it means out; None when it means nothing to anybody.
 
