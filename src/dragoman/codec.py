@@ -14,7 +14,7 @@ import re
 import types
 import typing
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -182,6 +182,12 @@ def _pick(tp: type, value: Any) -> Any:
 @functools.cache
 def decoder(tp: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(tp, dec_hook=_pick)
+
+
+@functools.cache
+def reader(tp: Any) -> Callable[[bytes | Raw], Any]:
+    """What reads bytes as a `tp`, strictly: for whoever does so over and over."""
+    return decoder(tp).decode
 
 
 @functools.cache

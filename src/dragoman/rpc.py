@@ -164,7 +164,6 @@ class Peer:
         self._owed: dict[int, Call] = {}  # they asked, we owe an answer
         self._last_id = 0
         self._last_key = 0
-        self._readers: dict[Any, Callable[[Raw], Any]] = {}  # by the type of the params that each reads
         self._forget_head()
         self._has_halves = False  # the frame that is being read had half characters in it, which were replaced
         self._outbox: list[bytes] = []
@@ -292,7 +291,7 @@ class Peer:
                 self._read_learned = functools.partial(verbatim, self._start, self._end)
                 self._start, self._end = 0, None
             else:
-                self._read_learned = passed if method.params is Raw else codec.decoder(method.params).decode
+                self._read_learned = passed if method.params is Raw else codec.reader(method.params)
 
     def _receive_call(self, id: RequestId, name: str, raw: Raw) -> Event | None:
         method = self._requests.get(name)
@@ -325,13 +324,12 @@ class Peer:
             raise Overloaded(f"more than {self._max_owed} requests in flight")
         return method
 
-    def _read_params(self, raw: Raw, method: Method) -> Any:
-        if (read := self._readers.get(method.params)) is None:
-            if method.params is Raw or method.params is Verbatim:
-                return EMPTY if raw == NULL else passed(bytes(raw))
-            read = self._readers[method.params] = codec.decoder(method.params).decode
+    @staticmethod
+    def _read_params(raw: Raw, method: Method) -> Any:
+        if method.params is Raw or method.params is Verbatim:
+            return EMPTY if raw == NULL else passed(bytes(raw))
         try:
-            return read(raw)
+            return codec.reader(method.params)(raw)
         except codec.Invalid:
             return codec.decode_params(Raw(older.mended(bytes(raw), method.params)), method.params)
 
@@ -373,10 +371,8 @@ class Peer:
         if has_error and message.error != NULL:
             return Reply(id, error=_failure(method, message))
         try:
-            if (read := self._readers.get(method.result)) is None:
-                read = self._readers[method.result] = older.result_reader(method.result)
             try:
-                return Reply(id, read(message.result))
+                return Reply(id, older.result_reader(method.result)(message.result))
             except codec.Invalid:
                 return Reply(id, codec.decode_result(message.result, method.result))
         except codec.Invalid as exc:
