@@ -546,7 +546,7 @@ def test_a_hostile_frame_takes_neither_much_time_nor_much_memory(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A megabyte each, against limits for sixteen: what is made of a frame stays below a few times its size."""
-    monkeypatch.setattr(codec, "_MAX_ITEMS", 60_000)
+    monkeypatch.setattr(framing, "_MAX_ITEMS", 60_000)
     monkeypatch.setattr(codec, "MAX_LISTED", 6_000)
     subject, started = peer(), time.thread_time()
     tracemalloc.start()

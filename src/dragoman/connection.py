@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from typing import Any
 
 from .belonging import Home
@@ -29,6 +29,7 @@ from .errors import (
 )
 from .foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
 from .framing import Oversize
+from .incoming import IncomingRequest, answering, being_answered
 from .rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
 from .schema.base import RequestId
 from .transports import HIGH_WATER, Transport
@@ -43,27 +44,6 @@ GRACE = 0.5  # seconds for answers in the works after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 NOISY = 1000  # lines that are no message before the user is warned
 IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
-
-
-class IncomingRequest:
-    """A request of the peer, which a task of its own answers."""
-
-    __slots__ = ("afterwards", "connection", "key", "size", "task")
-
-    def __init__(self, connection: "Connection", key: int, size: int) -> None:
-        self.connection, self.key, self.size = connection, key, size  # bytes
-        self.task: asyncio.Task[None] | None = None
-        self.afterwards: list[Callable[[], None]] | None = None  # what is done once it is answered
-
-
-# The request being answered: in its task, and in every task that one starts.
-_answering: ContextVar[IncomingRequest] = ContextVar("answering")
-
-
-def being_answered() -> IncomingRequest | None:
-    """The request that is answered by this task, or by one that has started it; None where none is."""
-    found = _answering.get(None)
-    return found if found and found.key in found.connection._incoming else None
 
 
 class Connection:
@@ -86,7 +66,7 @@ class Connection:
         self._ending = Cleanup(self._wind_down)
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
-        self._incoming: dict[int, IncomingRequest] = {}  # their calls that are being answered, by their keys
+        self.incoming: dict[int, IncomingRequest] = {}  # their calls that are being answered, by their keys
         self.passing: dict[int, Callable[[], None]] = {}  # their calls that are passed on, and what cancels each
         self._given: asyncio.Event | None = None  # the last of them has been answered; while that is waited for
         self._in_works = 0  # bytes of those that are being answered
@@ -328,7 +308,7 @@ class Connection:
             case Call():
                 (event.method.accept or self.begin)(event)
             case Cancel():
-                if event.key in self._incoming:  # not at once: cancelled before it began it would answer nothing
+                if event.key in self.incoming:  # not at once: cancelled before it began it would answer nothing
                     self._loop.call_soon(self.interrupt, event.key)
                 elif cancel := self.passing.get(event.key):
                     cancel()
@@ -357,12 +337,12 @@ class Connection:
         if self._choked:
             self.peer.fail(call.key, Overloaded("the answers to earlier requests have not been read"))
             return False
-        if self._in_works + size > IN_WORKS and self._incoming:
+        if self._in_works + size > IN_WORKS and self.incoming:
             limit = IN_WORKS // 1024 // 1024
             self.peer.fail(call.key, Overloaded(f"more than {limit} MiB of requests are being answered"))
             return False
         self.newest = key
-        self._incoming[key] = request = IncomingRequest(self, key, size)
+        self.incoming[key] = request = IncomingRequest(self, key, size)
         self._in_works += size
         # Not in the context of whoever sent it: in one process that may be the other side.
         answer = self._answer(request, call)
@@ -374,7 +354,7 @@ class Connection:
     async def _answer(self, request: IncomingRequest, call: Call) -> None:
         key, peer = call.key, self.peer
         self._begun = key
-        _answering.set(request)
+        answering.set(request)
         try:
             peer.reply(key, await call.method.handler(call.params))  # type: ignore[misc]
         except asyncio.CancelledError:
@@ -387,7 +367,7 @@ class Connection:
             peer.fail(key, InternalError(why, {"errorId": error_id}))
             self._report(call, exc, error_id)  # last: it is answered, whatever becomes of the log
         finally:
-            del self._incoming[key]
+            del self.incoming[key]
             self._in_works -= request.size
             request.task = None  # whose context has the request: they would keep each other
             if request.afterwards:
@@ -411,8 +391,8 @@ class Connection:
         return self._request_here().key
 
     def _request_here(self) -> IncomingRequest:
-        request = _answering.get(None)
-        if request is None or request.connection is not self or request.key not in self._incoming:
+        request = answering.get(None)
+        if request is None or request.connection is not self or request.key not in self.incoming:
             raise LocalProtocolError("no request is being answered here")
         return request
 
@@ -445,7 +425,7 @@ class Connection:
 
     def interrupt(self, key: int) -> None:
         """Cancel the task that answers a request, unless it is being cancelled already."""
-        if (request := self._incoming.get(key)) and request.task:
+        if (request := self.incoming.get(key)) and request.task:
             cancel_once(request.task)
 
     def _ignore(self, noise: Noise) -> None:
@@ -505,7 +485,7 @@ class Connection:
                     await self._given.wait()
             for cancel in list(self.passing.values()):
                 guarded(cancel)
-        if tasks := {request.task for request in self._incoming.values() if request.task}:
+        if tasks := {request.task for request in self.incoming.values() if request.task}:
             await asyncio.wait(tasks, timeout=grace)
             for task in tasks:
                 task.cancel()

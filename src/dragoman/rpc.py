@@ -23,7 +23,6 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct
 
 from . import codec
-from .codec import SHALLOW
 from .dialects import older
 from .envelope import (
     EMPTY,
@@ -59,7 +58,7 @@ from .errors import (
     RpcError,
     brief,
 )
-from .framing import HEAD, Oversize, Unfinished
+from .framing import COUNTABLE, HEAD, SHALLOW, Oversize, TooDeep, Unfinished, check
 from .schema.base import RequestId
 
 CANCEL = "$/cancel_request"
@@ -250,11 +249,11 @@ class Peer:
     def receive(self, frame: bytes | Oversize) -> Event | None:
         if isinstance(frame, Oversize):
             return self._receive_unreadable(frame, frame.head, InvalidRequest(f"{frame.size} bytes are too many"))
-        if frame.startswith(self._head) and frame.endswith(self._tail) and len(frame) < codec.COUNTABLE:
+        if frame.startswith(self._head) and frame.endswith(self._tail) and len(frame) < COUNTABLE:
             # A known head, one value, a known tail: there is no room for a member that is there twice.
             try:
                 if len(frame) > SHALLOW or not frame.isascii():
-                    codec.check(frame)
+                    check(frame)
                 return Note(self._learned, self._read_learned(frame[self._start : self._end]))
             except Exception:
                 pass  # a closer look tells whose fault it is
@@ -411,7 +410,7 @@ class Peer:
     def _receive_garbage(self, frame: bytes, why: Exception) -> Event | None:
         if not frame.strip():
             return None
-        if not isinstance(why, codec.TooDeep) and (mended := codec.mend(frame)) != frame:
+        if not isinstance(why, TooDeep) and (mended := codec.mend(frame)) != frame:
             self._has_halves = not frame.endswith(mended)  # more than a byte order mark is gone
             try:
                 return self.receive(type(frame)(mended))
