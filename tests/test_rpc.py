@@ -19,7 +19,7 @@ from torture.by_hand import cancel_request, note, request, result
 from torture.channel import Channel, Lifecycle, run_settings
 from torture.nesting import SHORT_STACK, deep, meaning, nest, nested
 
-from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError, codec
+from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError, codec, framing
 from dragoman.framing import HEAD, Oversize
 from dragoman.rpc import Batch, Call, Cancel, Method, Noise, Note, Peer, Reply
 
