@@ -52,7 +52,8 @@ def _number_messages() -> None:
 
 _message_numbers: Iterator[int]
 _number_messages()
-os.register_at_fork(after_in_child=_number_messages)
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_number_messages)
 
 
 class AgentSession:
