@@ -15,7 +15,7 @@ DOINGS = {
     "network_access": "reach {url}",
     "mcp_tool": "call {tool} of {server}",
 }
-OWN_PROGRAM = "log in with the agent's own program, then try again"
+OWN_PROGRAM = "log in with the agent's own program{where}, then try again"
 
 
 def is_worth_a_line(seconds: int) -> bool:
@@ -53,15 +53,16 @@ def plain(block: s.ContentBlock) -> str:
 
 def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch) -> str:
     """How to log in: what the agent says, the ways that it offers, and the command to run where one is known."""
+    where = " on the machine where it runs" if agent.url else ""
     lines, told = [f"the agent wants you to log in first{f'; it says: {said}' if said else ''}"], bool(agent.login)
     for method in methods:
         if isinstance(method, s.Raw):
             continue
         command = _login_command(method, agent)
         way = f"{method.name}: {method.description.strip()}" if method.description else method.name
-        lines.append(one_line(f"{way}; run: {shown_command(command)}" if command else way))
+        lines.append(one_line(f"{way}; run{where}: {shown_command(command)}" if command else way))
         told = told or bool(command)
-    lines.append(f"to log in: {agent.login}" if agent.login else "" if told else OWN_PROGRAM)
+    lines.append(f"to log in: {agent.login}" if agent.login else "" if told else OWN_PROGRAM.format(where=where))
     return "\n".join(line for line in lines if line)
 
 
