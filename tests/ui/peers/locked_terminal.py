@@ -11,7 +11,9 @@ WAYS = (
         args=["--login", "two words"],
         env={"MODE": "login"},
     ),
-    s.AuthMethodAgent(id="old", name="The older way", meta={"terminal-auth": {"command": "agent", "args": ["login"]}}),
+    s.AuthMethodAgent(
+        id="old", name="The older way", meta={"terminal-auth": {"command": "agent", "args": ["login"]}}
+    ),
     s.AuthMethodAgent(id="odd", name="", meta={"terminal-auth": {"command": 1}}),
 )
 
