@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from dragoman import RpcError, connect, serve_on
+from dragoman.coder import Coder
 from dragoman.dialects import detect, proper_name
 from dragoman.testing import RecordingClient, Testy, raw
 from dragoman.testing.pairing import RawWire
@@ -120,6 +121,29 @@ async def test_a_client_of_the_draft_is_served_by_any_agent():
         opened = (await wire.request("session/new", {"workingDirectory": "/"}))["result"]
         prompt = {"sessionId": opened["sessionId"], "content": [{"type": "text", "text": "hello"}]}
         assert (await wire.request("session/prompt", prompt))["result"]["stopReason"] == "end_turn"
+
+
+async def test_a_client_of_the_jetbrains_guide_is_told_the_tools_with_their_schemas():
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Coder, theirs, dialect="jetbrains"))
+    wire = RawWire(ours)
+    result = (await wire.initialize())["result"]
+    tools = {tool["name"]: tool for tool in result["capabilities"]["tools"]}
+    assert {"read_file", "edit_file", "run_command", "search"} <= set(tools)
+    assert all(tool["description"] and tool["inputSchema"]["type"] == "object" for tool in tools.values())
+    assert tools["read_file"]["inputSchema"]["required"] == ["path"]
+    assert "_meta" not in result["agentCapabilities"]
+    await wire.hang_up()
+    await serving
+
+
+async def test_a_client_of_version_1_is_sent_no_list_of_tools():
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Coder, theirs))
+    wire = RawWire(ours)
+    assert "tools" not in (await wire.initialize())["result"]["agentCapabilities"]["_meta"]["dragoman"]
+    await wire.hang_up()
+    await serving
 
 
 async def test_a_client_can_be_served_in_a_dialect_nobody_could_have_told():
