@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from dragoman import RpcError, connect, serve_on
+from dragoman import Agent, AuthRequired, RpcError, connect, serve_on
+from dragoman import schema as s
 from dragoman.coder import Coder
 from dragoman.dialects import detect, proper_name
 from dragoman.testing import RecordingClient, Testy, raw
@@ -244,3 +245,39 @@ def test_no_message_whatever_its_shape_is_too_much_for_a_translator(dialect, pee
                 for _, key in translation.wakes:
                     t.woken(key)
                     t.woken(key)
+
+
+class Strict(Agent):
+    auth_methods = (s.AuthMethodAgent(id="key", name="With a key"),)
+
+    async def authenticate(self, params):
+        raise AuthRequired("these credentials are not good")
+
+    async def answer(self, turn): ...
+
+
+@pytest.mark.parametrize("dialect", ["v1", "pharo"])
+async def test_an_agent_hangs_up_after_three_logins_with_wrong_credentials(dialect):
+    wrong = {"apiKey": "wrong"}
+    login = {"credentials": wrong} if dialect == "pharo" else {"_meta": {"credentials": wrong}}
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Strict, theirs, dialect=dialect))
+    wire = RawWire(ours)
+    await wire.initialize()
+    for _ in range(3):
+        assert not serving.done()
+        assert "not good" in (await wire.request("authenticate", {"methodId": "key", **login}))["error"]["message"]
+    async with asyncio.timeout(60):
+        await serving
+
+
+async def test_a_login_without_credentials_may_fail_as_often_as_it_likes():
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Strict, theirs))
+    wire = RawWire(ours)
+    await wire.initialize()
+    for _ in range(5):
+        assert "error" in await wire.request("authenticate", {"methodId": "key"})
+    assert not serving.done()
+    await wire.hang_up()
+    await serving

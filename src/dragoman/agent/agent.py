@@ -23,6 +23,7 @@ from ..rpc import Method
 from ..transports import Transport, claim
 from ..transports.translating import TranslatingTransport
 from .apps import App, check_app, entered, made_by
+from .logins import limited_logins
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 
@@ -108,7 +109,7 @@ class Agent(AgentRole):
         return self.commands
 
     def tool_catalogue(self) -> Sequence[s.JsonObject]:
-        """Your tools (`name`, `description`, `inputSchema`), for clients that want a list of them at `initialize`."""
+        """Your tools (`name`, `description`, `inputSchema`), for clients that want a list at `initialize`."""
         return ()
 
     # The protocol's part
@@ -432,7 +433,9 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
     connection = Connection(TranslatingTransport(transport, "client", dialect))
     try:
         async with made_by(app, RemoteClient(connection)) as agent:
-            connection.answer_with(*entered(agent).answers(AgentRole))
+            requests, notifications = entered(agent).answers(AgentRole)
+            own = isinstance(agent, Agent)  # and no gateway or proxy, which passes logins on
+            connection.answer_with(limited_logins(requests, connection) if own else requests, notifications)
             await connection.run()
     finally:
         await transport.close()

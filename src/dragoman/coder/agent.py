@@ -74,7 +74,9 @@ class Coder(Agent):
         from .toolbox import USUAL, Toolbox
 
         specs = Toolbox(USUAL).specs(DEFAULT)
-        return [{"name": spec.name, "description": spec.description, "inputSchema": spec.parameters} for spec in specs]
+        return [
+            {"name": spec.name, "description": spec.description, "inputSchema": spec.parameters} for spec in specs
+        ]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None

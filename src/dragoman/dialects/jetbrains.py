@@ -7,7 +7,6 @@ from .engine.messages import WholeMessages
 from .engine.shapes import Fields, Pair, Words, carried, carry
 from .engine.translator import Ask, Flow, MethodRow, Peer, Remembered, Surroundings, Tell, Translator
 
-
 MADE_UP = {"+": ["clientCapabilities"]}  # said by a client that said nothing of what it can do
 
 

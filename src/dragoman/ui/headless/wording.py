@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import schema as s
+from ...dialects.engine.shapes import CARRIED
 from ...host.display import shown_command
 from ...host.processes import Launch
 from ..legible import one_line
@@ -49,6 +50,20 @@ def plain(block: s.ContentBlock) -> str:
             return f"[{block.mime_type}]"
         case _:
             return "[content of an unknown kind]"
+
+
+def where(location: s.ToolCallLocation, cwd: str) -> str:
+    """A place in a file as editors and compilers write it, with its range where the agent's dialect has one."""
+    path = location.path.removeprefix(f"{cwd}/") if cwd else location.path
+    by_dialect = (location.meta or {}).get(CARRIED)
+    told = [each for each in by_dialect.values() if isinstance(each, dict)] if isinstance(by_dialect, dict) else []
+    column, last, end = (
+        next((each[name] for each in told if isinstance(each.get(name), int)), None)
+        for name in ("column", "endLine", "endColumn")
+    )
+    first = ":".join(str(part) for part in (path, location.line, column) if part is not None)
+    until = ":".join(str(part) for part in (last, end) if part is not None)
+    return f"{first}-{until}" if until else first
 
 
 def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch) -> str:
