@@ -413,6 +413,20 @@ async def test_a_session_is_opened_in_the_mode_and_with_the_options_that_were_as
         assert ("current_mode_update", {"previousMode": "plan", "currentMode": "plan"}) in client.told
 
 
+async def test_an_option_has_values_of_any_kind():
+    values = ("12", '{"most":[1,null]}')
+    choices = [s.SessionConfigSelectOption(value=value, name=value) for value in values]
+    option = s.SessionConfigSelect(id="limits", name="Limits", current_value="12", options=choices)
+    agent = type("Tuned", (Careful,), {"config_options": (option,)})
+    async with served(agent) as client:
+        id = (await client.call("session/new", {"workingDirectory": "/"}))["sessionId"]
+        for value in ({"most": [1, None]}, 12):
+            wanted = {"sessionId": id, "key": "limits", "value": value}
+            assert (await client.call("session/set_config_option", wanted))["currentValue"] == value
+        wrong = {"sessionId": id, "key": "limits", "value": {"most": 2}}
+        assert (await client.call("session/set_config_option", wrong))["error"]["code"] == -32602
+
+
 async def test_a_session_that_cannot_have_its_mode_is_not_opened():
     async with served(Careful) as client:
         params = {"workingDirectory": "/", "initialMode": "flying"}
