@@ -294,6 +294,24 @@ async def test_modes_and_options_are_what_the_agent_said_they_are(project):
         assert (option.id, option.current_value) == ("autoApprove", True)
 
 
+class Library(RecordingClient):
+    """A client with an MCP server of its own."""
+
+    async def message_mcp(self, params):
+        if params.method == "tools/none":
+            return {"error": {"code": -32601, "message": "there is none"}}
+        return {"result": {"server": params.server_id, "asked": params.method, "with": params.params}}
+
+
+async def test_an_agent_of_the_draft_asks_a_server_in_the_client(project):
+    async with hosted(Library(), project) as (_, agent):
+        request = {"serverName": "hub", "mcpMethod": "tools/call", "mcpParams": {"name": "search"}}
+        answer = await agent.ask_for("_mcp/request", request)
+        assert answer["result"] == {"server": "hub", "asked": "tools/call", "with": {"name": "search"}}
+        answer = await agent.ask_for("_mcp/request", {"serverName": "hub", "mcpMethod": "tools/none"})
+        assert answer["error"]["message"] == "there is none"
+
+
 # A client of the draft and our agents
 
 
