@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from test_golden import STRUCTS, read_goldens
 
 from dragoman import schema as s
 from dragoman.schema.publishing import json_schema
-
-from test_golden import STRUCTS, read_goldens
 
 GOLDENS = {name: messages for name, messages in read_goldens().items() if not name.startswith("v2.")}
 
