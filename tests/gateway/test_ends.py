@@ -219,3 +219,18 @@ async def test_a_plain_client_is_told_how_its_turns_ended_before_the_gateway_goe
         before = plain.frames[: plain.frames.index(answers["runs"])]
         told = [frame["params"]["update"] for frame in before if frame.get("method") == "session/update"]
         assert told[-1].get("status") == "failed"  # the tool call that was under way
+
+
+async def test_why_an_agent_does_not_start_is_for_the_log_and_not_for_the_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = [sys.executable, "-c", "import sys; sys.exit('no module of mine in /srv/secret')"]
+    async with hosting(tmp_path, broken) as house:
+        with pytest.raises(InternalError) as caught:
+            async with house.visit():
+                pass
+    assert caught.value.message == "the agent could not be started; the gateway's log says why"
+    assert caught.value.data == {"kind": "agent_start"}
+    (told,) = [record.message for record in caplog.records if "does not start" in record.message]
+    assert "exited with status 1 before it answered initialize" in told
+    assert "no module of mine in /srv/secret" in told

@@ -6,9 +6,9 @@ from msgspec import Raw
 
 from ... import __version__
 from ... import schema as s
+from ...agent.logins import MAX_FAILURES
 from ...connection import Connection
 from ...errors import RpcError
-from ..access.logins import MAX_FAILURES
 from ..access.principals import PrincipalName
 from ..gateway import Gateway
 from ..log.records import changed, members, optional, session_of, text

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from ... import codec
 from ... import schema as s
-from ...client.connecting import Target
+from ...client.connecting import Target, failed_start
 from ...connection import Connection
 from ...errors import (
     AgentStartError,
@@ -152,6 +152,9 @@ class Upstream:
         except TimeoutError:
             await self.close()
             raise AgentStartError("the agent does not answer initialize") from None
+        except ConnectionClosed as exc:
+            await self.close()
+            raise failed_start(exc) from None
         except BaseException:
             await self.close()
             raise
