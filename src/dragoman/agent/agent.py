@@ -14,6 +14,7 @@ import msgspec
 from .. import __version__, codec
 from .. import schema as s
 from ..connection import Connection
+from ..dialects.declared import OURS, wants_tools
 from ..dialects.older import SET_MODEL, ModelChoice
 from ..errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
 from ..foundation.owning import take
@@ -22,6 +23,7 @@ from ..rpc import Method
 from ..transports import Transport, claim
 from ..transports.translating import TranslatingTransport
 from .apps import App, check_app, entered, made_by
+from .logins import limited_logins
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 
@@ -78,12 +80,6 @@ class Agent(AgentRole):
                 raise TypeError(f"an agent is made for each client: give the class, {name}, and not {name}()")
             return super().__new__(cls)
 
-        def __getattr__(self, name: str) -> Any:
-            told = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if "_arriving" not in vars(self):
-                told = f"{type(self).__name__}.__init__ must call super().__init__(client) first"
-            raise AttributeError(told, name=name, obj=self)
-
     async def __aenter__(self) -> Self:
         """Runs when a client connects; override for what the agent needs."""
         return self
@@ -106,9 +102,15 @@ class Agent(AgentRole):
         """The slash commands of a session that was just opened: told as soon as the client knows its id."""
         return self.commands
 
+    def tool_catalogue(self) -> Sequence[s.JsonObject]:
+        """Your tools (`name`, `description`, `inputSchema`), for clients that want a list at `initialize`."""
+        return ()
+
     # The protocol's part
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        if not hasattr(self, "_arriving"):
+            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__(client) first")
         self.client.offers = params.client_capabilities
         self.client_info = params.client_info
         login = params.client_capabilities.auth.terminal
@@ -158,12 +160,13 @@ class Agent(AgentRole):
         )
 
     def _declared(self) -> s.JsonObject | None:
-        """Modes and config options, which some dialects want to know before there is a session."""
-        if not self.modes and not self.config_options:
-            return None
+        """Modes, config options and tools, which some dialects want to know before there is a session."""
         modes = [msgspec.to_builtins(mode) for mode in self.modes]
         options = [option.id for option in self.config_options if not isinstance(option, s.Raw)]
-        return {"dragoman": {"modes": modes, "configOptions": options}}
+        told: dict[str, Any] = {"modes": modes, "configOptions": options} if modes or options else {}
+        if wants_tools(self.client.offers.meta):
+            told["tools"] = list(self.tool_catalogue())
+        return {OURS: told} if told else None
 
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
         session = await self.open_session(new_id("sess"), params)
@@ -426,7 +429,9 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
     connection = Connection(TranslatingTransport(transport, "client", dialect))
     try:
         async with made_by(app, RemoteClient(connection)) as agent:
-            connection.answer_with(*entered(agent).answers(AgentRole))
+            requests, notifications = entered(agent).answers(AgentRole)
+            own = isinstance(agent, Agent)  # and no gateway or proxy, which passes logins on
+            connection.answer_with(limited_logins(requests, connection) if own else requests, notifications)
             await connection.run()
     finally:
         await transport.close()

@@ -112,15 +112,20 @@ async def _disconnect(client: Client, connection: Connection) -> None:
             client.detach()
 
 
+def failed_start(end: ConnectionClosed) -> AgentStartError:
+    """The end of a connection as the reason why an agent did not start, with its last words if it was a process."""
+    if isinstance(end, AgentExited):
+        reason = f"the agent {describe_exit(end.status)} before it answered initialize"
+        return AgentStartError(reason, end.status, end.stderr)
+    return AgentStartError(f"the agent hung up before it answered initialize: {end}")
+
+
 async def _shake_hands(client: Client, transport: Transport, timeout: float | None) -> None:
     try:
         async with asyncio.timeout(timeout):
             await client.initialize()
-    except AgentExited as exc:
-        reason = f"the agent {describe_exit(exc.status)} before it answered initialize"
-        raise AgentStartError(reason, exc.status, exc.stderr) from None
     except ConnectionClosed as exc:
-        raise AgentStartError(f"the agent hung up before it answered initialize: {exc}") from None
+        raise failed_start(exc) from None
     except TimeoutError:
         reason = f"the agent does not start: initialize was not answered in {timeout:g} s"
         raise AgentStartError(reason, stderr=getattr(transport, "stderr", "")) from None

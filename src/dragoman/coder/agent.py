@@ -70,6 +70,14 @@ class Coder(Agent):
         self._talks: dict[str, Conversation] = {}
         self._reviewer: Any = None
 
+    def tool_catalogue(self) -> Sequence[s.JsonObject]:
+        from .toolbox import USUAL, Toolbox
+
+        specs = Toolbox(USUAL).specs(DEFAULT)
+        return [
+            {"name": spec.name, "description": spec.description, "inputSchema": spec.parameters} for spec in specs
+        ]
+
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:

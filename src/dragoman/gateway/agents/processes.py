@@ -91,7 +91,8 @@ class Processes:
             await upstream.start()
         except AgentStartError as exc:
             log.error("the agent %s does not start: %s", agent, exc)
-            raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
+            told = "the agent could not be started; the gateway's log says why"
+            raise InternalError(told, {"kind": "agent_start"}) from None
         finally:
             self._starting -= Counter([principal])  # which forgets those who start none
         self.running.put(principal, served, upstream)

@@ -16,8 +16,8 @@ from msgspec import Raw, Struct
 
 from ... import codec
 from ... import schema as s
-from ...client.connecting import Target
-from ...connection import Connection, IncomingRequest, being_answered
+from ...client.connecting import Target, failed_start
+from ...connection import Connection
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
@@ -30,6 +30,7 @@ from ...host.host import Host
 from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
 from ...host.terminals.sandbox.sandbox import Sandbox
+from ...incoming import IncomingRequest, being_answered
 from ...rpc import Method, Reply
 from ...transports import Transport
 from ...transports.translating import TranslatingTransport
@@ -138,6 +139,9 @@ class Upstream:
         except TimeoutError:
             await self.close()
             raise AgentStartError("the agent does not answer initialize") from None
+        except ConnectionClosed as exc:
+            await self.close()
+            raise failed_start(exc) from None
         except BaseException:
             await self.close()
             raise

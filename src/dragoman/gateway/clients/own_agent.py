@@ -6,10 +6,10 @@ from msgspec import Raw
 
 from ... import __version__
 from ... import schema as s
+from ...agent.logins import MAX_FAILURES
 from ...connection import Connection
 from ...errors import RpcError
 from ..access.introductions import BARE, Introduction
-from ..access.logins import MAX_FAILURES
 from ..access.principals import PrincipalName
 from ..agents.upstream import Upstream
 from ..gateway import Gateway
