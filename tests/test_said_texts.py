@@ -8,9 +8,9 @@ import pytest
 from dragoman import AgentSession, Turn, codec
 from dragoman import schema as s
 from dragoman.agent import turn as turns
-from dragoman.connection import Connection
+from dragoman.connection.connection import Connection
+from dragoman.connection.remotes import RemoteClient
 from dragoman.envelope import Notification
-from dragoman.roles import RemoteClient
 from dragoman.transports import Hear
 
 TEXTS = [

@@ -13,12 +13,13 @@ import msgspec
 
 from .. import __version__, codec
 from .. import schema as s
-from ..connection import Connection
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteClient
 from ..dialects.declared import OURS, wants_tools
 from ..dialects.older import SET_MODEL, ModelChoice
 from ..errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
 from ..foundation.owning import take
-from ..roles import AgentRole, RemoteClient, overrides
+from ..roles import AgentRole, overrides
 from ..rpc import Method
 from ..transports import Transport, claim
 from ..transports.translating import TranslatingTransport

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from .. import schema as s
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..dialects.engine.shapes import CARRIED
 from ..errors import RpcError
 from ..rpc import Method

@@ -12,11 +12,12 @@ from msgspec import Struct
 
 from .. import codec
 from .. import schema as s
+from ..connection.remotes import RemoteClient
 from ..dialects.engine.shapes import MESSAGE_ID
 from ..envelope import Notification, sendable
 from ..errors import ConnectionClosed, LocalProtocolError, NotOffered, brief
 from ..foundation.owning import finish, take
-from ..roles import ClientRole, RemoteClient, methods, offered
+from ..roles import ClientRole, methods, offered
 from .runs import Permission, TerminalRun, ToolRun
 
 MAX_ID = 256  # characters of a message's id

@@ -11,10 +11,11 @@ import msgspec
 from .. import __version__
 from .. import schema as s
 from ..agent.agent import PROTOCOL_VERSION
-from ..connection import Connection
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteAgent
 from ..errors import AgentStartError, Error, InvalidParams, LocalProtocolError, ResourceNotFound, brief
 from ..foundation.owning import cancel_once
-from ..roles import AgentRole, ClientRole, RemoteAgent, checked, methods, offered, overrides
+from ..roles import AgentRole, ClientRole, checked, methods, offered, overrides
 from .inboxes import Inboxes
 from .outgoing import SentTurns
 from .session import Session

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..agent.agent import serve_on
 from ..agent.apps import App, check_app, made_by
-from ..connection import Connection
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteClient
 from ..errors import AgentExited, AgentStartError, ConnectionClosed, brief, describe_exit
 from ..foundation.owning import Held, own, take
-from ..roles import AgentRole, RemoteClient
+from ..roles import AgentRole
 from ..transports import Transport, claim
 from ..transports.memory import MemoryTransport, pipe
 from ..transports.translating import TranslatingTransport

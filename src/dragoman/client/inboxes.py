@@ -4,7 +4,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..errors import Error
 from .inbox import Inbox
 

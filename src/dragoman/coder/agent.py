@@ -13,8 +13,9 @@ from .. import __version__
 from .. import schema as s
 from ..agent.agent import Agent
 from ..agent.turn import AgentSession, Turn, new_id
+from ..connection.remotes import RemoteClient
 from ..errors import AuthRequired, InternalError, InvalidParams, InvalidRequest
-from ..roles import RemoteClient, offered
+from ..roles import offered
 from .model.port import KeyRefused, Model, ModelError
 from .modes import DEFAULT, MODES
 

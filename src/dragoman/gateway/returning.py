@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Raw, Struct
 
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, Overloaded, RpcError
 from ..rpc import Method
 from ..transports.remote.addresses import Persistence

@@ -21,7 +21,7 @@ from typing import Any, Literal, Unpack
 
 from ..client.client import SessionOptions
 from ..client.session import Session
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..errors import Error, RemoteProtocolError
 from ..foundation.places import Path, Place, open_place
 from .audit.chain import seal_path

@@ -7,7 +7,7 @@ from .. import __version__
 from .. import schema as s
 from ..agent.agent import Agent
 from ..agent.turn import Turn
-from ..roles import RemoteClient
+from ..connection.remotes import RemoteClient
 
 if TYPE_CHECKING:
     from .intake import PromptIntake

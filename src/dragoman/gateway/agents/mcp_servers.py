@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from ...connection import Connection
+from ...connection.connection import Connection
 from ...errors import InternalError, McpBackendFailed, McpLimitExceeded, McpServerUnavailable, RpcError
 from ...proxy.relaying import relayed
 from ...rpc import Method, Reply

@@ -17,7 +17,8 @@ from msgspec import Raw, Struct
 from ... import codec
 from ... import schema as s
 from ...client.connecting import Target, failed_start
-from ...connection import Connection
+from ...connection.connection import Connection
+from ...connection.incoming import IncomingRequest, being_answered
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
@@ -30,7 +31,6 @@ from ...host.host import Host
 from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
 from ...host.terminals.sandbox.sandbox import Sandbox
-from ...incoming import IncomingRequest, being_answered
 from ...rpc import Method, Reply
 from ...transports import Transport
 from ...transports.translating import TranslatingTransport

@@ -15,10 +15,11 @@ import msgspec
 from msgspec import Raw
 
 from ... import schema as s
-from ...connection import Connection
+from ...connection.connection import Connection
+from ...connection.remotes import RemoteClient
 from ...errors import ConnectionClosed, Error, InternalError, InvalidParams, MethodNotFound, RpcError
 from ...proxy.relaying import Relayed
-from ...roles import AgentRole, RemoteClient, offered
+from ...roles import AgentRole, offered
 from ...rpc import Method
 from ..access.introductions import BARE, introduced, lends
 from ..access.principals import PrincipalName
@@ -385,7 +386,6 @@ async def serve_client(
     gateway: Gateway, agent: str, principal: str, erred: Callable[[], None], client: RemoteClient
 ) -> AsyncIterator[ClientConnection]:
     """The app each connection is served; `erred` is called for each frame of the client's that is wrong."""
-    assert isinstance(client.wire, Connection)
     client.wire.on_noise = erred
     served = ClientConnection(gateway, agent, PrincipalName(principal), client.wire)
     gateway.metrics.connections.add(1)

@@ -7,7 +7,7 @@ from msgspec import Raw
 from ... import __version__
 from ... import schema as s
 from ...agent.logins import MAX_FAILURES
-from ...connection import Connection
+from ...connection.connection import Connection
 from ...errors import RpcError
 from ..access.introductions import BARE, Introduction
 from ..access.principals import PrincipalName

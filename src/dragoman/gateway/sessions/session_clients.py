@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import Raw
 
-from ...connection import Connection
+from ...connection.connection import Connection
 from ...errors import Error, InternalError, McpServerUnavailable, RpcError
 from ...proxy.relaying import relayed
 from ...rpc import Method

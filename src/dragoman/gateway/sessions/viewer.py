@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw
 
 from ... import schema as s
-from ...connection import Connection
+from ...connection.connection import Connection
 from ...errors import Error
 from ...rpc import Method, Reply
 from ..access.introductions import Introduction

@@ -13,10 +13,8 @@ from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from typing import Any
 
-from .belonging import Home
-from .deadlines import Deadlines
-from .envelope import Notification, sendable
-from .errors import (
+from ..envelope import Notification, sendable
+from ..errors import (
     ConnectionClosed,
     InternalError,
     LocalProtocolError,
@@ -27,12 +25,14 @@ from .errors import (
     RpcError,
     again,
 )
-from .foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
-from .framing import Oversize
+from ..foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
+from ..framing import Oversize
+from ..rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
+from ..schema.base import RequestId
+from ..transports import HIGH_WATER, Transport
+from .belonging import Home
+from .deadlines import Deadlines
 from .incoming import IncomingRequest, answering, being_answered
-from .rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
-from .schema.base import RequestId
-from .transports import HIGH_WATER, Transport
 
 log = logging.getLogger("dragoman")
 
