@@ -16,7 +16,7 @@ import msgspec
 
 from dragoman import Agent
 from dragoman import schema as s
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.clients.client_connection import serve_client

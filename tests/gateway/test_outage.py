@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman import Agent, connect
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.errors import InternalError, Overloaded, ResourceNotFound
 from dragoman.gateway.attachment import attached
 from dragoman.gateway.web import local_names

@@ -1,10 +1,7 @@
 """What an agent's author sees: subclass Agent, write `answer`, call `serve`."""
 
 import asyncio
-import contextlib
 import functools
-import signal
-import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,18 +10,12 @@ import msgspec
 
 from .. import __version__, codec
 from .. import schema as s
-from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..dialects.declared import OURS, wants_tools
 from ..dialects.older import SET_MODEL, ModelChoice
-from ..errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
-from ..foundation.owning import take
+from ..errors import InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound
 from ..roles import AgentRole, overrides
 from ..rpc import Method
-from ..transports import Transport, claim
-from ..transports.translating import TranslatingTransport
-from .apps import App, check_app, entered, made_by
-from .logins import limited_logins
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 
@@ -412,60 +403,3 @@ def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
             yield from (choice.value for choice in entry.options)
         else:
             yield entry.value
-
-
-async def serve_on(app: App, transport: Transport, *, dialect: str | None = None) -> None:
-    """Offer an agent to whoever is at the other end of a wire, until they hang up.
-
-    Which dialect they speak shows when they greet, unless `dialect` says so beforehand.
-    """
-    check_app(app, "serve_on")
-    if not hasattr(transport, "listen"):
-        raise TypeError(f"serve_on takes an agent class and a transport, and not {brief(repr(transport))}")
-    claim(transport)
-    await take(_serve_on(app, transport, dialect))
-
-
-async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None:
-    connection = Connection(TranslatingTransport(transport, "client", dialect))
-    try:
-        async with made_by(app, RemoteClient(connection)) as agent:
-            requests, notifications = entered(agent).answers(AgentRole)
-            own = isinstance(agent, Agent)  # and no gateway or proxy, which passes logins on
-            connection.answer_with(limited_logins(requests, connection) if own else requests, notifications)
-            await connection.run()
-    finally:
-        await transport.close()
-
-
-def serve(app: App, *, dialect: str | None = None) -> None:
-    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program.
-
-    Exits with a sentence on stderr where either of them is closed.
-    """
-    check_app(app, "serve")
-    if asyncio._get_running_loop() is not None:
-        told = "serve() runs an event loop of its own, and one runs here already"
-        raise RuntimeError(f"{told}: call it outside of `async def`, or use `await serve_on(agent, transport)`")
-    from ..transports.stdio import StdioTransport, claimed_stdio
-
-    async def main(read_fd: int, write_fd: int) -> None:
-        task = asyncio.current_task()
-        assert task
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # not on Unix, not in the main thread
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        transport = StdioTransport()
-        await transport.open(read_fd, write_fd)
-        await serve_on(app, transport, dialect=dialect)
-
-    with contextlib.ExitStack() as claim:
-        try:
-            read_fd, write_fd = claim.enter_context(claimed_stdio())
-        except ConnectionClosed as exc:
-            sys.exit(f"cannot serve: {exc}")
-        try:
-            asyncio.run(main(read_fd, write_fd))
-        except asyncio.CancelledError:
-            pass
-        except KeyboardInterrupt:
-            sys.exit(130)

@@ -254,7 +254,7 @@ class Client(ClientRole):
             raise LocalProtocolError("this client is connected already; make a Client for each connection")
         self.connection, self.agent = connection, RemoteAgent(connection)
         self._inboxes = Inboxes(connection)
-        connection.on_close = self._inboxes.wake
+        connection.when_closed(self._inboxes.wake)
         requests, notifications = self.answers(ClientRole)
         ask = requests["session/request_permission"]
         withdrawable = msgspec.structs.replace(ask, handler=functools.partial(self._ask, ask.handler))  # type: ignore[arg-type]

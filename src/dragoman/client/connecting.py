@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..agent.agent import serve_on
 from ..agent.apps import App, check_app, made_by
+from ..agent.serving import serve_on
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..errors import AgentExited, AgentStartError, ConnectionClosed, brief, describe_exit

@@ -56,7 +56,7 @@ class Connection:
     def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
         self.peer = Peer(quiet=quiet)
         self.closed: Exception | None = None  # why, once it is
-        self.on_close: Callable[[], None] | None = None  # called when everything pending has failed
+        self._when_closed: tuple[Callable[[], None], ...] = ()  # called when everything pending has failed
         self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
         self._transport = transport
         self.home = Home()
@@ -378,6 +378,10 @@ class Connection:
             elif not self._due:
                 self._flush_soon()
 
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """Have something called when the connection is over and everything pending has failed."""
+        self._when_closed += (callback,)
+
     def in_turn(self, step: Callable[[], None]) -> None:
         """Take a step of a notification in its place: behind the beginning of each request that came before it."""
         if self._begun == self.newest:
@@ -458,8 +462,8 @@ class Connection:
             for reply in self.peer.lose(why):
                 lost = Reply(reply.id, error=again(why))  # each raises its own: a traceback only grows
                 guarded(self._dispatch, lost)
-            if self.on_close:
-                guarded(self.on_close)
+            for callback in self._when_closed:
+                guarded(callback)
             await self._end_tasks(grace)
             guarded(self._flush)
         finally:

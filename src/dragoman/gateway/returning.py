@@ -183,14 +183,7 @@ async def ask(connection: Connection, name: str, params: Raw, timeout: float | N
 
 async def _closed(connection: Connection) -> None:
     closed = asyncio.Event()
-    before = connection.on_close
-
-    def note() -> None:
-        if before:
-            before()
-        closed.set()
-
-    connection.on_close = note
+    connection.when_closed(closed.set)
     if not connection.closed:
         await closed.wait()
 

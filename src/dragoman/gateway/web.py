@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterator, Collection, MutableMapping
 from typing import Any
 
-from ..agent.agent import serve_on
+from ..agent.serving import serve_on
 from ..transports.remote.addresses import CONNECTION
 from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
 from ..transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse, respond

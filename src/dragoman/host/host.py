@@ -260,15 +260,13 @@ class Host(Lender):
 
     def attach(self, connection: Connection) -> None:
         super().attach(connection)
-        wake, self._over = connection.on_close, asyncio.Event()
+        self._over = asyncio.Event()
 
         def over() -> None:
             self._over.set()
-            if wake:
-                wake()
             self._taking_back = asyncio.create_task(self._take_all_back(), name="taking back")
 
-        connection.on_close = over
+        connection.when_closed(over)
 
     async def ended(self) -> Exception | None:
         """Wait for the end of the connection; gives why, such as `AgentExited` with the agent's last words."""

@@ -6,7 +6,6 @@ one of them alone.  `AgentMessages` has what it says, `Upstream` what it is told
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -160,8 +159,7 @@ class Upstream:
                 agent_name=self._name,
             )
             self.host.attach(self.connection)
-        after = self.connection.on_close
-        self.connection.on_close = functools.partial(self._over, after)
+        self.connection.when_closed(self._over)
         self._messages.attach()
         self._running = owned(self.connection.run(), "agent's process", lambda exc: self.connection.hang_up())
         told = self.introduction.told(self.host.capabilities() if self.host else None)
@@ -356,9 +354,7 @@ class Upstream:
         with contextlib.suppress(Error):
             self.connection.note(Method(name, Raw, is_request=False), params)
 
-    def _over(self, after: Callable[[], None] | None) -> None:
-        if after:
-            after()
+    def _over(self) -> None:
         parties, self.parties = self.parties, {}
         self.parties_lost = len(parties)
         self.servers.over()
