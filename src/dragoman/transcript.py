@@ -125,6 +125,7 @@ class Transcript:
 
     @property
     def tool_calls(self) -> list[ToolCallEntry]:
+        """The tool calls in the order in which they were announced."""
         return list(self._tools.values())
 
     @property
@@ -134,6 +135,7 @@ class Transcript:
 
     @property
     def messages(self) -> list[Message]:
+        """The messages of user and agent, thoughts included, in order."""
         return [entry for entry in self.entries if isinstance(entry, Message)]
 
     def said(self, prompt: Sequence[s.ContentBlock]) -> Message:

@@ -109,6 +109,7 @@ class Agent(AgentRole):
     # The protocol's part
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        """Note what the client offers; answer with the capabilities, the logins and the name of this agent."""
         self.client.offers = params.client_capabilities
         self.client_info = params.client_info
         login = params.client_capabilities.auth.terminal
@@ -166,6 +167,7 @@ class Agent(AgentRole):
         return {"dragoman": {"modes": modes, "configOptions": options}}
 
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+        """Open a session under a new id; override `opened` to set it up."""
         session = await self.open_session(new_id("sess"), params)
         return s.NewSessionResponse(
             session_id=session.id, modes=self.mode_state(session), config_options=self.option_state(session)
@@ -210,14 +212,17 @@ class Agent(AgentRole):
             raise ResourceNotFound("Session not found", {"sessionId": id}) from None
 
     def mode_state(self, session: AgentSession) -> s.SessionModeState | None:
+        """Give the session's modes as responses need them; None if the agent has none."""
         if not self.modes or session.mode is None:
             return None
         return s.SessionModeState(current_mode_id=session.mode, available_modes=self.modes)
 
     def option_state(self, session: AgentSession) -> Sequence[s.SessionConfigOption] | None:
+        """Give the session's options that this client can show; None if there are none."""
         return shown_options(self.client, session.config_options) if session.config_options else None
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        """Cancel the session's turns, wait until they have ended, and forget the session."""
         self.session(params.session_id)
         # At once: what the client sends after this request is about a session that is closed, or loaded again.
         del self.sessions[params.session_id]
@@ -229,6 +234,7 @@ class Agent(AgentRole):
         return s.CloseSessionResponse()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        """Switch to one of `modes`; refuses any other with `InvalidParams`."""
         session = self.session(params.session_id)
         if not self.modes:
             raise MethodNotFound("this agent has no modes")
@@ -238,6 +244,7 @@ class Agent(AgentRole):
         return s.SetSessionModeResponse()
 
     async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        """Set an option of `config_options`; refuses values it does not offer with `InvalidParams`."""
         session = self.session(params.session_id)
         session.config_options = [
             with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option
@@ -260,6 +267,7 @@ class Agent(AgentRole):
         return {}
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        """Give the requests and notifications this agent answers, each with its handler."""
         requests, notifications = super().answers(role)
         requests = {**requests, SET_MODEL: Method(SET_MODEL, ModelChoice, Any, True, handler=self._set_model)}
         for name in {"session/load", "session/resume"} & set(requests):
@@ -298,6 +306,7 @@ class Agent(AgentRole):
             _leave(self._arriving, params.session_id, arrived, running)
 
     async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
+        """Run a turn: wait for earlier prompts of the session, call `answer`, and give the stop reason."""
         session = self.session(params.session_id)
         for block in params.prompt:
             if type(block) is not s.TextContent:
@@ -323,6 +332,7 @@ class Agent(AgentRole):
             _leave(self._queues, session.id, queue, running)
 
     def cancel(self, params: s.CancelNotification) -> None:
+        """Cancel the turns of a session that were received before this notification."""
         # Not at once: a prompt that came just before has its task, but that may not have begun.
         asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id, self.client.wire.newest)
 

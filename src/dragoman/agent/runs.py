@@ -39,6 +39,7 @@ class ToolRun:
 
     @property
     def id(self) -> str:
+        """The id of the tool call."""
         return self._call.tool_call_id
 
     def described(self) -> s.ToolCallUpdate:

@@ -144,6 +144,7 @@ class Client(ClientRole):
         await self.agent.authenticate(s.AuthenticateRequest(method_id=method_id))
 
     async def logout(self) -> None:
+        """Log out of the agent; raises `NotOffered` if it cannot."""
         await self.agent.logout(s.LogoutRequest())
 
     # What the agent asks
@@ -157,6 +158,7 @@ class Client(ClientRole):
         return refusal(params)
 
     async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
+        """Answer a question of the agent with `fill_form` or `open_url`, whichever it is for."""
         own = type(self)
         if isinstance(params, s.FormElicitation) and own.fill_form is not Client.fill_form:
             content = await self.fill_form(params)

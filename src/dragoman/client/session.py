@@ -88,6 +88,7 @@ class Session:
             self._inbox.readers -= 1
 
     async def set_mode(self, mode_id: str) -> None:
+        """Switch the session to another of its `modes`."""
         await self.client.agent.set_mode(s.SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
         if self.modes:
             self.modes = s.SessionModeState(current_mode_id=mode_id, available_modes=self.modes.available_modes)
@@ -192,9 +193,11 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
         return self.__await__()
 
     def send(self, value: Any) -> Any:
+        """Resume the awaited turn; part of Python's coroutine protocol."""
         return self._steps.send(value)
 
     def throw(self, *exception: Any) -> Any:
+        """Raise an exception inside the awaited turn and cancel it; part of Python's coroutine protocol."""
         try:
             return self._steps.throw(*exception)
         except StopIteration:
@@ -204,6 +207,7 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
             raise
 
     def close(self) -> None:
+        """Stop awaiting and cancel the turn; part of Python's coroutine protocol."""
         self._steps.close()
         self._cancel()
 

@@ -47,6 +47,7 @@ class Proxy(AgentRole, ClientRole):
         return self._to_agent if id(method) in _TO_AGENT else self._to_client
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        """Give what this proxy answers for one side: its own methods, and everything else passed on."""
         requests, notifications = super().answers(role)
         lane, back = self._to_agent, self._to_client
         if role is ClientRole:

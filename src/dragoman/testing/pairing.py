@@ -60,6 +60,7 @@ class RawWire:
         self._transport.hold()
 
     def resume(self) -> None:
+        """Read from the wire again after `pause`."""
         self._transport.resume()
 
     @property
@@ -68,6 +69,7 @@ class RawWire:
         return self._transport.queued
 
     async def hang_up(self) -> None:
+        """Close the wire."""
         await self._transport.close()
 
     async def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
@@ -105,6 +107,7 @@ class RawWire:
         return self._last_id
 
     def tell(self, method: str, params: Any = None) -> None:
+        """Send a notification."""
         self.send({"method": method, "params": {} if params is None else params})
 
     async def initialize(self, **params: Any) -> dict[str, Any]:

@@ -106,6 +106,7 @@ class Permissions(Judge):
 
     @property
     def store(self) -> ApprovalStore | None:
+        """Where approvals for longer than a session are stored; None if nowhere."""
         return self._memory.store
 
     # Sessions
