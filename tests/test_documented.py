@@ -57,11 +57,13 @@ def without_docstring(cls: type) -> Iterator[str]:
             yield f"{cls.__qualname__}.{name}"
 
 
-@pytest.mark.parametrize("package", packages())
+@pytest.mark.parametrize("package", list(packages()))
 def test_every_public_name_has_a_docstring_of_its_own(package: str) -> None:
     assert not sorted(set(undocumented(package)))
 
 
 def test_the_packages_that_are_looked_at_are_all_there() -> None:
     """A package that loses its `__all__` does not leave the check unseen."""
-    assert {"dragoman", "dragoman.schema", "dragoman.schema.v2", "dragoman.host", "dragoman.store"} <= set(packages())
+    assert {"dragoman", "dragoman.schema", "dragoman.schema.v2", "dragoman.host", "dragoman.store"} <= set(
+        packages()
+    )

@@ -136,6 +136,7 @@ class BlockingSession:
 
     @property
     def id(self) -> str:
+        """The id that the agent gave the session."""
         return self.asynchronous.id
 
     def prompt(self, prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]") -> "BlockingPrompt":
@@ -159,6 +160,7 @@ class BlockingSession:
         return self._loop.call(read())
 
     def set_mode(self, mode_id: str) -> None:
+        """Switch the session to another of its modes."""
         self._loop.call(self.asynchronous.set_mode(mode_id))
 
     def set_config_option(self, config_id: str, value: str | bool) -> Sequence[s.SessionConfigOption]:
