@@ -26,7 +26,7 @@ docs: .venv/dev
 	$(BIN)/mkdocs build --strict
 	@echo "open build/site/index.html"
 
-pictures: .venv/run
+pictures: .venv/dev
 	$(BIN)/python scripts/pictures
 
 packages: .venv/dev
