@@ -103,23 +103,23 @@ class BlockingClient:
         return self._loop.call(coroutine)
 
     def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> "BlockingSession":
-        """Start a conversation in a directory."""
+        """Open a new session in a directory."""
         return BlockingSession(self._loop, self.run(self.asynchronous.new_session(cwd, **options)))
 
     def load_session(
         self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]
     ) -> "BlockingSession":
-        """Bring a conversation back; its history is in the session's `backlog()`."""
+        """Open a stored session; its history is in `session.backlog()`."""
         return BlockingSession(self._loop, self.run(self.asynchronous.load_session(session_id, cwd, **options)))
 
     def resume_session(
         self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]
     ) -> "BlockingSession":
-        """Go on with a conversation without having its history sent again."""
+        """Open a stored session without receiving its history."""
         return BlockingSession(self._loop, self.run(self.asynchronous.resume_session(session_id, cwd, **options)))
 
     def list_sessions(self, cwd: Path | None = None) -> list[s.SessionInfo]:
-        """All conversations the agent knows."""
+        """List the agent's stored sessions."""
         return self.run(self.asynchronous.list_sessions(cwd))
 
     def authenticate(self, method_id: str) -> None:
@@ -152,7 +152,7 @@ class BlockingSession:
         self._loop.soon(self.asynchronous.cancel)
 
     def backlog(self) -> "list[s.SessionUpdate]":
-        """What has arrived and nobody has read, without waiting for more."""
+        """Give the unread updates that have arrived, without waiting for more."""
 
         async def read() -> "list[s.SessionUpdate]":
             return list(self.asynchronous.backlog())

@@ -44,7 +44,7 @@ DECLARED: Mapping[str, Any] = {
 
 
 class Agent(AgentRole):
-    """An agent for one client.  Write `answer`; whatever else you override is advertised by itself."""
+    """An agent for one client.  Write `answer`; the agent advertises every other method you override."""
 
     info: ClassVar[s.Implementation | None] = None
     accepts: ClassVar[Collection[str]] = ()  # of ACCEPTABLE: what clients may send besides the baseline
@@ -96,14 +96,14 @@ class Agent(AgentRole):
     # The author's part
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
-        """Answer a prompt; what is returned is the stop reason, nothing means the turn simply ended."""
+        """Answer a prompt.  Return the stop reason, or nothing for `end_turn`."""
         raise MethodNotFound("this agent does not answer prompts")
 
     async def opened(self, session: AgentSession) -> None:
-        """A session was made or brought back; runs before the client hears of it."""
+        """Set up a session that was created, loaded, resumed or forked; runs before the client gets its id."""
 
     def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
-        """The slash commands of a session that was just opened: told as soon as the client knows its id."""
+        """Give the slash commands of a session that was just opened; they are sent once the client knows its id."""
         return self.commands
 
     # The protocol's part
@@ -121,7 +121,7 @@ class Agent(AgentRole):
         )
 
     def capabilities(self) -> s.AgentCapabilities:
-        """What is advertised: what was overridden and what `accepts` names."""
+        """Give the capabilities to advertise: the overridden methods and what `accepts` names."""
 
         def has(name: str) -> bool:
             return overrides(type(self), name)
@@ -178,7 +178,7 @@ class Agent(AgentRole):
         id: str,
         params: s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
     ) -> AgentSession:
-        """Check what a client asks for and make the session; for those who write `load_session` and its kin."""
+        """Check the params and open the session; call it from your own `load_session` or `resume_session`."""
         self._check(params)
         session = AgentSession(
             self.client,
@@ -205,7 +205,7 @@ class Agent(AgentRole):
         return session
 
     def session(self, id: str) -> AgentSession:
-        """A live session, or the error that says there is none."""
+        """Give an open session; raises `ResourceNotFound` if there is none of this id."""
         try:
             return self.sessions[id]
         except KeyError:
@@ -421,9 +421,9 @@ def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
 
 
 async def serve_on(app: App, transport: Transport, *, dialect: str | None = None) -> None:
-    """Offer an agent to whoever is at the other end of a wire, until they hang up.
+    """Serve an agent over a transport until the client disconnects.
 
-    Which dialect they speak shows when they greet, unless `dialect` says so beforehand.
+    The client's dialect is detected from its `initialize` request unless `dialect` names it.
     """
     check_app(app, "serve_on")
     if not hasattr(transport, "listen"):
@@ -443,9 +443,9 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
 
 
 def serve(app: App, *, dialect: str | None = None) -> None:
-    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program.
+    """Serve an agent over stdin and stdout until the client disconnects; any editor can start such a program.
 
-    Exits with a sentence on stderr where either of them is closed.
+    Exits with a message on stderr if stdin or stdout is closed.
     """
     check_app(app, "serve")
     if asyncio._get_running_loop() is not None:

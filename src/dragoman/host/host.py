@@ -45,7 +45,7 @@ log = logging.getLogger("dragoman")
 
 
 class Host(Lender):
-    """Lends an agent a workspace, commands and the user's consent; nothing is done that was not permitted.
+    """A client that lends an agent files and terminals, and does only what was permitted.
 
     `preset` and `rules` (by default the user's file) say what is allowed without asking; a workspace's own file is
     read besides.  `asker` puts a question to the user and gives the id of the option they chose; without one nobody
