@@ -83,7 +83,7 @@ async def test_an_agent_in_the_docs_answers_also_when_it_is_refused_or_a_command
 ) -> None:
     """Its turn ends by a stop reason, never by an error of its own."""
     monkeypatch.chdir(tmp_path)  # where the client's terminals are
-    files = {name: "  tea = (\n" if broken else "  tea = 1\n" for name in ("a.py", "notes.txt")}
+    files = dict.fromkeys(("a.py", "notes.txt"), "  tea = (\n" if broken else "  tea = 1\n")
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "agent.py").write_text(code)

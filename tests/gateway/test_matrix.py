@@ -1,4 +1,4 @@
-"""What commands and agents in sandboxes, and an agent outside, can each do: docs/concepts/security.md has the table."""
+"""What commands and agents in sandboxes, and an agent outside, can do; docs/concepts/security.md has the table."""
 
 import asyncio
 import json
