@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test programs lint types bench torture clean
+.PHONY: run test programs lint types docs pictures packages bench torture clean
 
 run: .venv/run
 	$(BIN)/dragoman demo
@@ -21,6 +21,16 @@ lint: .venv/dev
 
 types: .venv/dev
 	$(BIN)/mypy
+
+docs: .venv/dev
+	$(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html"
+
+pictures: .venv/dev
+	$(BIN)/python scripts/pictures
+
+packages: .venv/dev
+	PYTHON=$(BIN)/python scripts/packages
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py

@@ -42,7 +42,7 @@ class Counting(Client):
 @asynccontextmanager
 async def started(level: str, path: str) -> AsyncIterator[Counting]:
     async with connect([sys.executable, str(AGENT), level, path], Counting()) as client:
-        yield client  # type: ignore[misc]
+        yield client
 
 
 async def sample(level: str, streamed: int, prompts: int) -> dict[str, float]:

@@ -20,6 +20,7 @@ LAYERS = (
     {"envelope"},
     {"dialects"},
     {"rpc", "transcript", "transports"},
+    {"signatures"},
     {"roles"},
     {"connection"},
     {"agent", "client", "proxy"},
@@ -28,7 +29,7 @@ LAYERS = (
     {"cli"},
     {"__main__"},
 )
-SIDES = 9  # the layer whose members may know each other
+SIDES = 10  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 LATE = {
     "coder": {"reviewer"},  # which checks its edits, and answers when there is no model

@@ -40,5 +40,5 @@ def test_nothing_is_said_where_everything_is_there(tmp_path: Path) -> None:
 
 
 def test_the_guide_names_the_same_programs() -> None:
-    page = (SCRIPT.parent.parent / "docs" / "robustness.md").read_text()
+    page = (SCRIPT.parent.parent / "docs" / "concepts" / "robustness.md").read_text()
     assert all(f"| `{package}` |" in page for package in DRIVEN.values())

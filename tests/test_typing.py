@@ -13,7 +13,8 @@ pytest.importorskip("mypy")
 USES = """
 import msgspec
 
-from dragoman import Agent, Turn, connect
+from dragoman import Agent, Client, Turn, connect
+from dragoman.host import Host
 from dragoman.testing import Echo, RecordingClient
 from dragoman.transports.remote.server.asgi import endpoint
 
@@ -31,6 +32,12 @@ class Mine(Agent):
 
 
 async def main() -> None:
+    async with connect(Echo, Host(audit=False), start_timeout=5.0) as host:
+        reveal_type(host)  # -> Host
+    async with connect("an-agent", cwd="/") as plain:
+        reveal_type(plain)  # -> Client
+    connect(Echo, Host(), start_timout=5.0)  # ! No overload
+    connect(Echo, Host)  # ! No overload
     client = RecordingClient()
     async with connect(Echo, client):
         reveal_type(client.agent.offers)  # -> AgentCapabilities

@@ -103,23 +103,23 @@ class BlockingClient:
         return self._loop.call(coroutine)
 
     def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> "BlockingSession":
-        """Start a conversation in a directory."""
+        """Open a new session in a directory."""
         return BlockingSession(self._loop, self.run(self.asynchronous.new_session(cwd, **options)))
 
     def load_session(
         self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]
     ) -> "BlockingSession":
-        """Bring a conversation back; its history is in the session's `backlog()`."""
+        """Open a stored session; its history is in `session.backlog()`."""
         return BlockingSession(self._loop, self.run(self.asynchronous.load_session(session_id, cwd, **options)))
 
     def resume_session(
         self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]
     ) -> "BlockingSession":
-        """Go on with a conversation without having its history sent again."""
+        """Open a stored session without receiving its history."""
         return BlockingSession(self._loop, self.run(self.asynchronous.resume_session(session_id, cwd, **options)))
 
     def list_sessions(self, cwd: Path | None = None) -> list[s.SessionInfo]:
-        """All conversations the agent knows."""
+        """List the agent's stored sessions."""
         return self.run(self.asynchronous.list_sessions(cwd))
 
     def authenticate(self, method_id: str) -> None:
@@ -136,6 +136,7 @@ class BlockingSession:
 
     @property
     def id(self) -> str:
+        """The id that the agent gave the session."""
         return self.asynchronous.id
 
     def prompt(self, prompt: "str | s.ContentBlock | Sequence[s.ContentBlock]") -> "BlockingPrompt":
@@ -151,7 +152,7 @@ class BlockingSession:
         self._loop.soon(self.asynchronous.cancel)
 
     def backlog(self) -> "list[s.SessionUpdate]":
-        """What has arrived and nobody has read, without waiting for more."""
+        """Give the unread updates that have arrived, without waiting for more."""
 
         async def read() -> "list[s.SessionUpdate]":
             return list(self.asynchronous.backlog())
@@ -159,6 +160,7 @@ class BlockingSession:
         return self._loop.call(read())
 
     def set_mode(self, mode_id: str) -> None:
+        """Switch the session to another of its modes."""
         self._loop.call(self.asynchronous.set_mode(mode_id))
 
     def set_config_option(self, config_id: str, value: str | bool) -> Sequence[s.SessionConfigOption]:

@@ -81,54 +81,80 @@ class RpcError(Error):
 
 
 class ParseError(RpcError):
+    """The peer received bytes that are not JSON."""
+
     code, default_message = -32700, "Parse error"
 
 
 class InvalidRequest(RpcError):
+    """The request is not allowed in this form or at this time."""
+
     code, default_message = -32600, "Invalid request"
 
 
 class MethodNotFound(RpcError):
+    """The peer has no such method."""
+
     code, default_message = -32601, "Method not found"
 
 
 class InvalidParams(RpcError):
+    """The params do not fit the method, or name something that does not exist."""
+
     code, default_message = -32602, "Invalid params"
 
 
 class InternalError(RpcError):
+    """The peer failed while it worked on the request."""
+
     code, default_message = -32603, "Internal error"
 
 
 class RequestCancelled(RpcError):
+    """The request was cancelled by its sender before it was done."""
+
     code, default_message = -32800, "Request cancelled"
 
 
 class AuthRequired(RpcError):
+    """The user has to log in first (`authenticate`)."""
+
     code, default_message = -32000, "Authentication required"
 
 
 class Overloaded(RpcError):
+    """The peer has too much to do, or a limit is reached; try again later."""
+
     code, default_message = -32001, "Too many requests in flight"
 
 
 class ResourceNotFound(RpcError):
+    """The session, file or other resource does not exist."""
+
     code, default_message = -32002, "Resource not found"
 
 
 class UnsupportedVersion(RpcError):
+    """The peers have no protocol version in common; `data` lists those the peer has."""
+
     code, default_message = -32022, "Unsupported protocol version"
 
 
 class McpLimitExceeded(RpcError):
+    """An MCP server in the client has too many open requests."""
+
     code, default_message = -33000, "MCP request limit exceeded"
 
 
 class McpServerUnavailable(RpcError):
+    """An MCP server in the client cannot be reached."""
+
     code, default_message = -33001, "MCP server unavailable"
 
 
 class McpBackendFailed(RpcError):
+    """An MCP server in the client failed during the request."""
+
     code, default_message = -33002, "MCP backend failed"
 
 

@@ -5,120 +5,28 @@ hold up what comes after it.  A method that is not overridden is forwarded to wh
 `Role` nowhere ("method not found"), for a `Remote` over the wire, for a proxy to the next in the chain.
 """
 
-import functools
-import inspect
-import typing
-from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import Any, TypeVar
-
-import msgspec
 
 from . import codec
 from . import schema as s
-from .definitions import check_definition
-from .errors import MethodNotFound
 from .rpc import Method
 from .schema.mcp_connection import AnyMcpNotification, AnyMcpRequest
+from .signatures import Role, extension, methods, offered, overrides, rpc
 
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = [
+    "AgentRole",
+    "ClientRole",
+    "checked",
+    "extension",
+    "methods",
+    "offered",
+    "overrides",
+]
+
 T = TypeVar("T")
 
 QUICK, SLOW = 10.0, 60.0  # seconds; what is a question to a person has no limit
-READABLE = "Use a msgspec.Struct, a dataclass, a TypedDict, dict or Any"
 ASKING = 600.0  # what a careful client asks its user about before it does it
-
-
-def rpc(
-    name: str, *, gate: str = "", unstable: bool = False, timeout: float | None = None, opens: bool = False
-) -> Callable[[F], F]:
-    """Give a signature its name on the wire; the body that is not there forwards."""
-
-    def mark(stub: F) -> F:
-        types, is_request = stub.__annotations__, inspect.iscoroutinefunction(stub)
-        result = types["return"] if is_request else None
-        method = Method(name, types["params"], result, is_request, opens, gate, timeout, unstable)
-        if is_request:
-
-            async def request(self: Role, params: Any) -> Any:
-                return await self._request(method, params)
-
-            return _marked(request, stub, method)
-
-        def notification(self: Role, params: Any) -> None:
-            self._notify(method, params)
-
-        return _marked(notification, stub, method)
-
-    return mark
-
-
-def _marked(forwarder: Any, stub: F, method: Method) -> F:
-    forwarder.forwards = method
-    functools.update_wrapper(forwarder, stub)
-    return forwarder  # type: ignore[no-any-return]
-
-
-def extension(name: str) -> Callable[[F], F]:
-    """Make a method of an `Agent` or `Client` answer an extension of the protocol: `@extension("_acme/ping")`."""
-    if not isinstance(name, str):
-        raise TypeError('extension takes the name of a method of the protocol: write @extension("_name")')
-    if not name.startswith("_"):
-        raise ValueError(f"an extension's name starts with an underscore: {name!r}")
-
-    def mark(function: F) -> F:
-        body = inspect.currentframe().f_back  # type: ignore[union-attr]  # of the class that is being defined
-        params = _taken(function, name, {**body.f_back.f_locals, **body.f_locals})  # type: ignore[union-attr]
-        if inspect.isasyncgenfunction(function):
-            raise TypeError(f"@extension({name!r}) on {function.__qualname__} must not yield: it is awaited")
-        function.extends = Method(name, params, Any, inspect.iscoroutinefunction(function))  # type: ignore[attr-defined]
-        return function
-
-    return mark
-
-
-def _taken(function: Callable[..., Any], name: str, scope: Mapping[str, Any]) -> Any:
-    """The type of an extension's params: found out where the class is defined, for nobody could be told later."""
-    where = f"@extension({name!r}) on {function.__qualname__}"
-    try:
-        signature = inspect.signature(function)
-        signature.bind("self", "params")
-        taken = list(signature.parameters.values())[1]
-        annotated = SimpleNamespace(__annotations__={taken.name: taken.annotation})
-        types = typing.get_type_hints(annotated, function.__globals__, scope, include_extras=True)
-    except IndexError:
-        return Any  # it takes whatever it is given
-    except NameError as exc:
-        raise TypeError(f"{where}: the type of its parameter is not known here: {exc}") from None
-    except TypeError as exc:
-        raise TypeError(f"{where} is called with self and the params: {exc}") from None
-    if taken.annotation is taken.empty:
-        return Any
-    try:
-        return codec.readable(types[taken.name])
-    except TypeError as exc:
-        raise TypeError(f"{where}: its parameter {taken.name!r} cannot be read: {exc}. {READABLE}") from None
-
-
-class Role:
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        check_definition(cls)
-
-    async def _request(self, method: Method, params: Any) -> Any:
-        raise MethodNotFound(data={"method": method.name})
-
-    def _notify(self, method: Method, params: Any) -> None:
-        """A notification nobody handles is ignored, as the protocol asks."""
-
-    def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
-        """The requests and notifications of a role this object answers, each with its handler."""
-        own = type(self)
-        found = [(method, name) for name, method in methods(role).items() if overrides(own, name)]
-        found += [(getattr(own, name).extends, name) for name in _extensions(own)]
-        bound = [msgspec.structs.replace(method, handler=getattr(self, name)) for method, name in found]
-        requests = {method.name: method for method in bound if method.is_request}
-        return requests, {method.name: method for method in bound if not method.is_request}
 
 
 class AgentRole(Role):
@@ -127,158 +35,252 @@ class AgentRole(Role):
     # Handshake and authentication
 
     @rpc("initialize", opens=True)  # whoever starts an agent knows how long that may take
-    async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse: ...
+    async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        """Agree on a protocol version and exchange capabilities; the first request of every connection."""
+
     @rpc("authenticate")
-    async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse: ...
+    async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
+        """Log in with one of the `auth_methods` that the agent listed in its `initialize` response."""
+
     @rpc("logout", gate="auth.logout")
-    async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse: ...
+    async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
+        """End the login; the agent asks for `authenticate` again where it needs one."""
+
     @rpc("auth/status", gate="auth.status", unstable=True)
-    async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse: ...
+    async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
+        """Report whether the user is logged in, and with which accounts."""
 
     # Sessions
 
     @rpc("session/new")
-    async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse: ...
+    async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+        """Open a new session in a directory, with the MCP servers it may use; the response has its id."""
+
     @rpc("session/load", gate="load_session")
-    async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse: ...
+    async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
+        """Open a stored session and send its whole history as updates before the response."""
+
     @rpc("session/resume", gate="session_capabilities.resume")
-    async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse: ...
+    async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
+        """Open a stored session without sending its history again."""
+
     @rpc("session/fork", gate="session_capabilities.fork", unstable=True)
-    async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse: ...
+    async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
+        """Open a new session that starts with the history of another one."""
+
     @rpc("session/list", gate="session_capabilities.list")
-    async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse: ...
+    async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+        """List stored sessions, one page at a time; `next_cursor` asks for the following page."""
+
     @rpc("session/delete", gate="session_capabilities.delete")
-    async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse: ...
+    async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
+        """Delete a stored session and its history for good."""
+
     @rpc("session/close", gate="session_capabilities.close")
-    async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse: ...
+    async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        """Cancel the session's turns and free what it holds; a stored session can be loaded again."""
+
     @rpc("session/archive", gate="session_capabilities.archive", unstable=True)
-    async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse: ...
+    async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:
+        """Take a session out of the default list and keep its history."""
+
     @rpc("session/unarchive", gate="session_capabilities.archive", unstable=True)
-    async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse: ...
+    async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse:
+        """Put an archived session back into the default list."""
+
     @rpc("session/status", gate="session_capabilities.status", unstable=True)
-    async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse: ...
+    async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse:
+        """Report whether a session is open or only stored; this changes nothing."""
+
     @rpc("session/set_title", gate="session_capabilities.title", unstable=True)
-    async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse: ...
+    async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
+        """Give a session a title; the response has the title as the agent stored it."""
+
     @rpc("session/set_mode")
-    async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse: ...
+    async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        """Switch a session to another of its modes."""
+
     @rpc("session/set_config_option")
-    async def set_config_option(
-        self, params: s.SetSessionConfigOptionRequest
-    ) -> s.SetSessionConfigOptionResponse: ...
+    async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        """Set one option of a session; the response has all options, because one may change others."""
 
     # Prompts
 
     @rpc("session/prompt")
-    async def prompt(self, params: s.PromptRequest) -> s.PromptResponse: ...
+    async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
+        """Give the agent a prompt and run a turn; the response comes when the turn is over and says why it
+        stopped.
+        """
+
     @rpc("session/cancel")
-    def cancel(self, params: s.CancelNotification) -> None: ...
+    def cancel(self, params: s.CancelNotification) -> None:
+        """Stop the running turn of a session; its prompt is then answered with `cancelled`."""
 
     # Model providers
 
     @rpc("providers/list", gate="providers", unstable=True)
-    async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse: ...
+    async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
+        """List the model providers that the client may configure."""
+
     @rpc("providers/set", gate="providers", unstable=True)
-    async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse: ...
+    async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse:
+        """Point a model provider at an endpoint; this replaces its earlier configuration."""
+
     @rpc("providers/disable", gate="providers", unstable=True)
-    async def disable_provider(self, params: s.DisableProviderRequest) -> s.DisableProviderResponse: ...
+    async def disable_provider(self, params: s.DisableProviderRequest) -> s.DisableProviderResponse:
+        """Stop using a model provider that is not required."""
 
     # MCP over ACP; in its first generation requests went both ways
 
     @rpc("mcp/message", unstable=True)
-    def mcp_notification(self, params: AnyMcpNotification) -> None: ...
+    def mcp_notification(self, params: AnyMcpNotification) -> None:
+        """Deliver a notification of an MCP server that runs in the client."""
+
     @rpc("mcp/message", unstable=True)
-    async def mcp_request(self, params: s.ConnectionMcpRequest) -> Any: ...
+    async def mcp_request(self, params: s.ConnectionMcpRequest) -> Any:
+        """Deliver a request of an MCP server that runs in the client (first generation of MCP over ACP)."""
 
     # Next edit suggestions, frozen
 
     @rpc("nes/start", gate="nes", unstable=True)
-    async def start_nes(self, params: s.StartNesRequest) -> s.StartNesResponse: ...
+    async def start_nes(self, params: s.StartNesRequest) -> s.StartNesResponse:
+        """Open a session for next edit suggestions."""
+
     @rpc("nes/suggest", gate="nes", unstable=True)
-    async def suggest_nes(self, params: s.SuggestNesRequest) -> s.SuggestNesResponse: ...
+    async def suggest_nes(self, params: s.SuggestNesRequest) -> s.SuggestNesResponse:
+        """Ask for suggestions at a position of a document."""
+
     @rpc("nes/accept", gate="nes", unstable=True)
-    def accept_nes(self, params: s.AcceptNesNotification) -> None: ...
+    def accept_nes(self, params: s.AcceptNesNotification) -> None:
+        """Report that the user took a suggestion."""
+
     @rpc("nes/reject", gate="nes", unstable=True)
-    def reject_nes(self, params: s.RejectNesNotification) -> None: ...
+    def reject_nes(self, params: s.RejectNesNotification) -> None:
+        """Report that the user did not take a suggestion, and why."""
+
     @rpc("nes/close", gate="nes", unstable=True)
-    async def close_nes(self, params: s.CloseNesRequest) -> s.CloseNesResponse: ...
+    async def close_nes(self, params: s.CloseNesRequest) -> s.CloseNesResponse:
+        """End a session for next edit suggestions."""
+
     @rpc("document/didOpen", gate="nes.events.document.did_open", unstable=True)
-    def did_open_document(self, params: s.DidOpenDocumentNotification) -> None: ...
+    def did_open_document(self, params: s.DidOpenDocumentNotification) -> None:
+        """Report that a document was opened, with its text."""
+
     @rpc("document/didChange", gate="nes.events.document.did_change", unstable=True)
-    def did_change_document(self, params: s.DidChangeDocumentNotification) -> None: ...
+    def did_change_document(self, params: s.DidChangeDocumentNotification) -> None:
+        """Report changes of an open document."""
+
     @rpc("document/didClose", gate="nes.events.document.did_close", unstable=True)
-    def did_close_document(self, params: s.DidCloseDocumentNotification) -> None: ...
+    def did_close_document(self, params: s.DidCloseDocumentNotification) -> None:
+        """Report that a document was closed."""
+
     @rpc("document/didSave", gate="nes.events.document.did_save", unstable=True)
-    def did_save_document(self, params: s.DidSaveDocumentNotification) -> None: ...
+    def did_save_document(self, params: s.DidSaveDocumentNotification) -> None:
+        """Report that a document was saved."""
+
     @rpc("document/didFocus", gate="nes.events.document.did_focus", unstable=True)
-    def did_focus_document(self, params: s.DidFocusDocumentNotification) -> None: ...
+    def did_focus_document(self, params: s.DidFocusDocumentNotification) -> None:
+        """Report that the user moved to a document, with the cursor and the visible lines."""
 
     # Proxy chains: what a conductor asks of a proxy
 
     @rpc("proxy/initialize", opens=True, timeout=SLOW, unstable=True)
-    async def initialize_proxy(self, params: s.InitializeRequest) -> s.InitializeResponse: ...
+    async def initialize_proxy(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        """Do the handshake with a component that stands between a client and its successor."""
+
     @rpc("proxy/successor", unstable=True)
-    async def request_from_successor(self, params: s.ProxySuccessorRequest) -> Any: ...
+    async def request_from_successor(self, params: s.ProxySuccessorRequest) -> Any:
+        """Deliver a request that the proxy's successor sent; the response goes back to the successor."""
+
     @rpc("proxy/successor", unstable=True)
-    def notification_from_successor(self, params: s.ProxySuccessorNotification) -> None: ...
+    def notification_from_successor(self, params: s.ProxySuccessorNotification) -> None:
+        """Deliver a notification that the proxy's successor sent."""
 
 
 class ClientRole(Role):
     """What a client answers."""
 
     @rpc("session/update")
-    def update(self, params: s.SessionNotification) -> None: ...
+    def update(self, params: s.SessionNotification) -> None:
+        """Report progress of a session: text, thoughts, plans, tool calls, modes, usage and more."""
+
     @rpc("session/request_permission")
-    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse: ...
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        """Ask the user before a tool call runs; the response names the chosen option, or `cancelled`."""
 
     # Files
 
     @rpc("fs/read_text_file", gate="fs.read_text_file", timeout=ASKING)
-    async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse: ...
+    async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+        """Read a text file as the client has it, unsaved changes included."""
+
     @rpc("fs/write_text_file", gate="fs.write_text_file", timeout=ASKING)
-    async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse: ...
+    async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+        """Write a text file through the client, which creates it if it is missing."""
 
     # Terminals
 
     @rpc("terminal/create", gate="terminal", timeout=ASKING)
-    async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse: ...
+    async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
+        """Start a command in the client; the response has the terminal's id at once."""
+
     @rpc("terminal/output", gate="terminal", timeout=QUICK)
-    async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse: ...
+    async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        """Give the output so far and, once the command has ended, its exit status; this does not wait."""
+
     @rpc("terminal/wait_for_exit", gate="terminal")
-    async def wait_for_terminal_exit(
-        self, params: s.WaitForTerminalExitRequest
-    ) -> s.WaitForTerminalExitResponse: ...
+    async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
+        """Wait until the command ends; the response has its exit code or signal."""
+
     @rpc("terminal/kill", gate="terminal", timeout=QUICK)
-    async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse: ...
+    async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
+        """End the command; the terminal and its output stay until it is released."""
+
     @rpc("terminal/release", gate="terminal", timeout=QUICK)
-    async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse: ...
+    async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse:
+        """End the command if it still runs, and free the terminal; its id is invalid afterwards."""
 
     # Questions to the user
 
     @rpc("elicitation/create", gate="elicitation")
-    async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse: ...
+    async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
+        """Ask the user to fill in a form or to visit a page."""
+
     @rpc("elicitation/complete", gate="elicitation.url")
-    def complete_elicitation(self, params: s.CompleteElicitationNotification) -> None: ...
+    def complete_elicitation(self, params: s.CompleteElicitationNotification) -> None:
+        """Report that the user has finished what a page asked for."""
 
     @rpc("auth/status_update", unstable=True)
-    def auth_status_changed(self, params: s.AuthStatusUpdateNotification) -> None: ...
+    def auth_status_changed(self, params: s.AuthStatusUpdateNotification) -> None:
+        """Report that the login changed; carries the whole new status."""
 
     # MCP over ACP, in both of its generations
 
     @rpc("mcp/message", unstable=True)
-    async def message_mcp(self, params: AnyMcpRequest) -> Any: ...
+    async def message_mcp(self, params: AnyMcpRequest) -> Any:
+        """Send a request to an MCP server that runs in the client; the response has the server's answer."""
+
     @rpc("mcp/message", unstable=True)
-    def notify_mcp(self, params: s.ConnectionMcpNotification) -> None: ...
+    def notify_mcp(self, params: s.ConnectionMcpNotification) -> None:
+        """Send a notification to an MCP server that runs in the client (first generation of MCP over ACP)."""
+
     @rpc("mcp/connect", unstable=True)
-    async def connect_mcp(self, params: s.ConnectMcpRequest) -> s.ConnectMcpResponse: ...
+    async def connect_mcp(self, params: s.ConnectMcpRequest) -> s.ConnectMcpResponse:
+        """Open a connection to an MCP server that runs in the client (first generation of MCP over ACP)."""
+
     @rpc("mcp/disconnect", unstable=True)
-    async def disconnect_mcp(self, params: s.DisconnectMcpRequest) -> s.DisconnectMcpResponse: ...
+    async def disconnect_mcp(self, params: s.DisconnectMcpRequest) -> s.DisconnectMcpResponse:
+        """Close such a connection (first generation of MCP over ACP)."""
 
     # Proxy chains: what a proxy asks of its conductor
 
     @rpc("proxy/successor", unstable=True)
-    async def request_to_successor(self, params: s.ProxySuccessorRequest) -> Any: ...
+    async def request_to_successor(self, params: s.ProxySuccessorRequest) -> Any:
+        """Have the conductor send a request to the proxy's successor; the response comes back."""
+
     @rpc("proxy/successor", unstable=True)
-    def notification_to_successor(self, params: s.ProxySuccessorNotification) -> None: ...
+    def notification_to_successor(self, params: s.ProxySuccessorNotification) -> None:
+        """Have the conductor send a notification to the proxy's successor."""
 
 
 def checked(method: Method, params: T) -> T:
@@ -286,26 +288,3 @@ def checked(method: Method, params: T) -> T:
     if wrong := codec.unsendable(params, method.params):
         raise TypeError(f"this {method.name} cannot be sent: {wrong}")
     return params
-
-
-def offered(capabilities: Any, path: str) -> bool:
-    """Whether a capability is there: true, or an object; false, null and missing all mean no."""
-    value = capabilities
-    for name in path.split("."):
-        value = getattr(value, name, None)
-    return value is not None and value is not False
-
-
-def methods(role: type[Any]) -> dict[str, Method]:
-    """The methods of a role by their Python names, read off the signatures above."""
-    found = {name: getattr(function, "forwards", None) for name, function in vars(role).items()}
-    return {name: method for name, method in found.items() if method}
-
-
-def overrides(handler: type, name: str) -> bool:
-    """Whether a class answers a method itself instead of forwarding it."""
-    return not hasattr(getattr(handler, name), "forwards")
-
-
-def _extensions(handler: type) -> tuple[str, ...]:
-    return tuple(name for name in dir(handler) if hasattr(getattr(handler, name, None), "extends"))

@@ -105,7 +105,7 @@ E = TypeVar("E", ToolCallEntry, Compaction, Subagent, SessionNote)
 
 
 class Transcript:
-    """A conversation so far: the entries that scroll by, and the session's state."""
+    """A session folded from its updates: the entries a screen shows, and the session's state."""
 
     def __init__(self, events: "Iterable[s.SessionUpdate | s.PromptResponse]" = ()) -> None:
         self.entries: list[Entry] = []
@@ -125,25 +125,27 @@ class Transcript:
 
     @property
     def tool_calls(self) -> list[ToolCallEntry]:
+        """The tool calls in the order in which they were announced."""
         return list(self._tools.values())
 
     @property
     def plan(self) -> PlanEntries | None:
-        """The plan last touched, if it was not removed."""
+        """The plan that changed last, unless it was removed."""
         return next((plan for plan in reversed(self._plans.values()) if plan.plan is not None), None)
 
     @property
     def messages(self) -> list[Message]:
+        """The messages of user and agent, thoughts included, in order."""
         return [entry for entry in self.entries if isinstance(entry, Message)]
 
     def said(self, prompt: Sequence[s.ContentBlock]) -> Message:
-        """The user said this, here; should the agent echo it, the echo takes its place."""
+        """Add a prompt of the user; an echo of it by the agent replaces this entry."""
         message = Message("user", blocks=list(prompt), is_local=True)
         self.entries.append(message)
         return message
 
     def apply(self, event: "s.SessionUpdate | s.PromptResponse") -> Entry | None:
-        """Fold one event in; the entry it touched, None when it touched none."""
+        """Apply one event; returns the entry that changed, or None."""
         match event:
             case s.AgentMessageChunk():
                 return self._chunk("agent", event)

@@ -8,7 +8,7 @@ from dragoman.dialects import NAMES, translator
 
 from .line import Line, caller_of
 
-GUIDE = Path(__file__).parents[2] / "docs" / "dialects.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "concepts" / "dialects.md"
 TEXT = {"type": "text", "text": "x"}
 TWICE = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
 SERVER = {"name": "n", "command": "/c", "args": [], "env": []}

@@ -1,4 +1,4 @@
-"""What commands and agents in sandboxes, and an agent outside, can each do: docs/security.md has the table."""
+"""What commands and agents in sandboxes, and an agent outside, can do; docs/concepts/security.md has the table."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.skipif(not os.path.exists("/usr/bin/python3"), reason="the system has no Python"),
 ]
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "security.md"
 COLUMNS = ("a command in a sandbox", "an isolated agent", "an agent in a sandbox", "an agent outside")
 # Each attempt is an expression of a program that runs in each of these places; it succeeds, or raises.
 ATTEMPTS = {
@@ -195,7 +195,7 @@ async def test_the_table_of_the_security_page_is_what_happens(
     ways = (in_a_sandbox, in_isolation, in_an_agent_s_sandbox, outside)
     columns = [await way(tmp_path / str(number)) for number, way in enumerate(ways)]
     found = table(*columns)
-    assert found in PAGE.read_text(), f"docs/security.md has to have this table:\n{found}"
+    assert found in PAGE.read_text(), f"docs/concepts/security.md has to have this table:\n{found}"
 
 
 @pytest.mark.timeout(900)

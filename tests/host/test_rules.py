@@ -443,6 +443,6 @@ def test_a_mistake_in_the_third_rule_names_the_third_rule(load):
 
 
 def test_the_rules_of_the_documentation_are_rules(load):
-    page = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "permissions.md").read_text()
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert len(load(text).rules) == 6

@@ -1,4 +1,4 @@
-"""Mistakes that authors make, and what they are told: the rows of docs/mistakes.md."""
+"""Mistakes that authors make, and what they are told: the rows of docs/reference/mistakes.md."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Whoever makes a mistake is told so where it was made, in the words docs/mistakes.md has."""
+"""Whoever makes a mistake is told so where it was made, in the words docs/reference/mistakes.md has."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from dragoman.testing import Echo, RecordingClient, Testy
 
 from .table import CHAPTERS, CLASSES, CONNECTING, HANDLERS, TURNS, WITHOUT_REMOTE, Mistake
 
-PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mistakes.md"
 NAMES: dict[str, object] = {
     "Agent": Agent,
     "Client": Client,
@@ -152,7 +152,7 @@ def test_whoever_lacks_the_remote_extra_is_told_what_to_install() -> None:
 
 
 def page() -> str:
-    """docs/mistakes.md as the tables have it."""
+    """docs/reference/mistakes.md as the tables have it."""
     lines = ["# Mistakes, and what you are told", ""]
     lines += ["Each row is run by the tests: the program on the left gets the message on the right.", ""]
     for chapter, mistakes in CHAPTERS.items():

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-# `larger` is as docs/remote.md has it.
+# `larger` is as docs/guide/remote.md has it.
 MODULE = """
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import endpoint

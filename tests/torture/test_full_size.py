@@ -1,6 +1,6 @@
 """The experiments as large as they were meant: `make torture` runs them and prints their figures.
 
-The seed of a run is the number in its name; each prints what it measured, for docs/robustness.md.
+The seed of a run is the number in its name; each prints what it measured, for docs/concepts/robustness.md.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`--json`: everything that happens, one line each, as docs/run.md describes it."""
+"""`--json`: everything that happens, one line each, as docs/programs/run.md describes it."""
 
 import json
 from pathlib import Path

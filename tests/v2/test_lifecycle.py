@@ -32,7 +32,7 @@ def answers(messages: list[Message]) -> list[Message]:
 
 
 def test_what_is_lost_is_written_down() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "v2.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "concepts" / "v2.md").read_text()
     assert [row for row in V2.losses if row not in page] == []
 
 

@@ -38,7 +38,7 @@ DECLARED: Mapping[str, Any] = {
 
 
 class Agent(AgentRole):
-    """An agent for one client.  Write `answer`; whatever else you override is advertised by itself."""
+    """An agent for one client.  Write `answer`; the agent advertises every other method you override."""
 
     info: ClassVar[s.Implementation | None] = None
     accepts: ClassVar[Collection[str]] = ()  # of ACCEPTABLE: what clients may send besides the baseline
@@ -84,14 +84,14 @@ class Agent(AgentRole):
     # The author's part
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
-        """Answer a prompt; what is returned is the stop reason, nothing means the turn simply ended."""
+        """Answer a prompt.  Return the stop reason, or nothing for `end_turn`."""
         raise MethodNotFound("this agent does not answer prompts")
 
     async def opened(self, session: AgentSession) -> None:
-        """A session was made or brought back; runs before the client hears of it."""
+        """Set up a session that was created, loaded, resumed or forked; runs before the client gets its id."""
 
     def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
-        """The slash commands of a session that was just opened: told as soon as the client knows its id."""
+        """Give the slash commands of a session that was just opened; they are sent once the client knows its id."""
         return self.commands
 
     def tool_catalogue(self) -> Sequence[s.JsonObject]:
@@ -101,6 +101,7 @@ class Agent(AgentRole):
     # The protocol's part
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        """Note what the client offers; answer with the capabilities, the logins and the name of this agent."""
         if not hasattr(self, "_arriving"):
             raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__(client) first")
         self.client.offers = params.client_capabilities
@@ -114,7 +115,7 @@ class Agent(AgentRole):
         )
 
     def capabilities(self) -> s.AgentCapabilities:
-        """What is advertised: what was overridden and what `accepts` names."""
+        """Give the capabilities to advertise: the overridden methods and what `accepts` names."""
 
         def has(name: str) -> bool:
             return overrides(type(self), name)
@@ -161,6 +162,7 @@ class Agent(AgentRole):
         return {OURS: told} if told else None
 
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+        """Open a session under a new id; override `opened` to set it up."""
         session = await self.open_session(new_id("sess"), params)
         return s.NewSessionResponse(
             session_id=session.id, modes=self.mode_state(session), config_options=self.option_state(session)
@@ -171,7 +173,7 @@ class Agent(AgentRole):
         id: str,
         params: s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest,
     ) -> AgentSession:
-        """Check what a client asks for and make the session; for those who write `load_session` and its kin."""
+        """Check the params and open the session; call it from your own `load_session` or `resume_session`."""
         self._check(params)
         session = AgentSession(
             self.client,
@@ -198,21 +200,24 @@ class Agent(AgentRole):
         return session
 
     def session(self, id: str) -> AgentSession:
-        """A live session, or the error that says there is none."""
+        """Give an open session; raises `ResourceNotFound` if there is none of this id."""
         try:
             return self.sessions[id]
         except KeyError:
             raise ResourceNotFound("Session not found", {"sessionId": id}) from None
 
     def mode_state(self, session: AgentSession) -> s.SessionModeState | None:
+        """Give the session's modes as responses need them; None if the agent has none."""
         if not self.modes or session.mode is None:
             return None
         return s.SessionModeState(current_mode_id=session.mode, available_modes=self.modes)
 
     def option_state(self, session: AgentSession) -> Sequence[s.SessionConfigOption] | None:
+        """Give the session's options that this client can show; None if there are none."""
         return shown_options(self.client, session.config_options) if session.config_options else None
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        """Cancel the session's turns, wait until they have ended, and forget the session."""
         self.session(params.session_id)
         # At once: what the client sends after this request is about a session that is closed, or loaded again.
         del self.sessions[params.session_id]
@@ -224,6 +229,7 @@ class Agent(AgentRole):
         return s.CloseSessionResponse()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        """Switch to one of `modes`; refuses any other with `InvalidParams`."""
         session = self.session(params.session_id)
         if not self.modes:
             raise MethodNotFound("this agent has no modes")
@@ -233,6 +239,7 @@ class Agent(AgentRole):
         return s.SetSessionModeResponse()
 
     async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        """Set an option of `config_options`; refuses values it does not offer with `InvalidParams`."""
         session = self.session(params.session_id)
         session.config_options = [
             with_value(option, params.value) if getattr(option, "id", None) == params.config_id else option
@@ -255,6 +262,7 @@ class Agent(AgentRole):
         return {}
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        """Give the requests and notifications this agent answers, each with its handler."""
         requests, notifications = super().answers(role)
         requests = {**requests, SET_MODEL: Method(SET_MODEL, ModelChoice, Any, True, handler=self._set_model)}
         for name in {"session/load", "session/resume"} & set(requests):
@@ -293,6 +301,7 @@ class Agent(AgentRole):
             _leave(self._arriving, params.session_id, arrived, running)
 
     async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
+        """Run a turn: wait for earlier prompts of the session, call `answer`, and give the stop reason."""
         session = self.session(params.session_id)
         for block in params.prompt:
             if type(block) is not s.TextContent:
@@ -318,6 +327,7 @@ class Agent(AgentRole):
             _leave(self._queues, session.id, queue, running)
 
     def cancel(self, params: s.CancelNotification) -> None:
+        """Cancel the turns of a session that were received before this notification."""
         # Not at once: a prompt that came just before has its task, but that may not have begun.
         asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id, self.client.wire.newest)
 

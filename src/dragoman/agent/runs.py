@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Permission(Struct, frozen=True):
-    """What the user decided; true when it allows.  No option means cancelled, which allows nothing."""
+    """The user's decision; true if it allows.  `option` is None if the question was cancelled."""
 
     option: s.PermissionOption | None
 
@@ -28,7 +28,7 @@ class Permission(Struct, frozen=True):
 
 
 class ToolRun:
-    """A tool at work, as the client sees it: pending, in progress once it does something, then its outcome."""
+    """A tool call as the client sees it: pending, then in progress, then completed or failed."""
 
     def __init__(self, turn: "Turn", call: s.ToolCall) -> None:
         self._turn = turn
@@ -39,6 +39,7 @@ class ToolRun:
 
     @property
     def id(self) -> str:
+        """The id of the tool call."""
         return self._call.tool_call_id
 
     def described(self) -> s.ToolCallUpdate:
@@ -56,7 +57,7 @@ class ToolRun:
         )
 
     async def start(self) -> None:
-        """Show that the tool is running; everything it shows does so by itself."""
+        """Mark the call as in progress."""
         if self._status == "pending":
             await self.update(status="in_progress")
 
@@ -112,13 +113,13 @@ class ToolRun:
         )
 
     def fail(self, why: str) -> None:
-        """Have the call end as failed, without ending the turn."""
+        """Let the call end as failed when its block ends; the turn goes on."""
         if not isinstance(why, str):
             raise TypeError(f"fail() takes the reason as a text, and not {brief(repr(why))}")
         self._failure = why
 
     async def decided(self, permission: Permission) -> None:
-        """The user was asked: go on, or end as refused."""
+        """Apply the user's decision: start the call, or let it fail."""
         if permission:
             await self.start()
         else:
@@ -159,11 +160,11 @@ class TerminalRun:
         self._released = False
 
     async def output(self) -> s.TerminalOutputResponse:
-        """What it has printed so far, and how it ended if it did."""
+        """Give the output so far and, once the command has ended, its exit status."""
         return await self._client.terminal_output(s.TerminalOutputRequest(**self._ids))
 
     async def wait(self, timeout: float | None = None) -> s.WaitForTerminalExitResponse:
-        """How it ended; one that takes longer than `timeout` seconds is killed first."""
+        """Wait for the exit status; after `timeout` seconds the command is killed."""
         request = s.WaitForTerminalExitRequest(**self._ids)
         try:
             async with asyncio.timeout(timeout):
@@ -177,7 +178,7 @@ class TerminalRun:
         await self._client.kill_terminal(s.KillTerminalRequest(**self._ids))
 
     async def release(self) -> None:
-        """Let go of the terminal, and of the command if it still runs."""
+        """Release the terminal and end the command if it still runs."""
         if not self._released:
             self._released = True
             await self._client.release_terminal(s.ReleaseTerminalRequest(**self._ids))

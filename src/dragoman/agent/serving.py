@@ -18,9 +18,9 @@ from .logins import limited_logins
 
 
 async def serve_on(app: App, transport: Transport, *, dialect: str | None = None) -> None:
-    """Offer an agent to whoever is at the other end of a wire, until they hang up.
+    """Serve an agent over a transport until the client disconnects.
 
-    Which dialect they speak shows when they greet, unless `dialect` says so beforehand.
+    The client's dialect is detected from its `initialize` request unless `dialect` names it.
     """
     check_app(app, "serve_on")
     if not hasattr(transport, "listen"):
@@ -42,9 +42,9 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
 
 
 def serve(app: App, *, dialect: str | None = None) -> None:
-    """Offer an agent over stdin and stdout, until the client hangs up.  Any editor can launch such a program.
+    """Serve an agent over stdin and stdout until the client disconnects; any editor can start such a program.
 
-    Exits with a sentence on stderr where either of them is closed.
+    Exits with a message on stderr if stdin or stdout is closed.
     """
     check_app(app, "serve")
     if asyncio._get_running_loop() is not None:

@@ -58,7 +58,7 @@ if hasattr(os, "register_at_fork"):  # not everywhere
 
 
 class AgentSession:
-    """A conversation as its agent knows it; `state` is the author's own."""
+    """A session on the agent's side; `state` is for the agent author's own data."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class AgentSession:
         raise KeyError(id)
 
     def path(self, path: str | os.PathLike[str]) -> str:
-        """A path as the protocol wants it: absolute, relative ones counted from the session's directory."""
+        """Make a path absolute; a relative one counts from the session's directory."""
         return os.path.normpath(os.path.join(self.cwd, path))
 
     async def update(self, update: s.SessionUpdate) -> None:
@@ -105,12 +105,12 @@ class AgentSession:
             await self.client.room()
 
     async def save(self) -> None:
-        """Have `state`, which must be JSON, stored behind all that was said; without a store it lives as we do."""
+        """Store `state`, which must be JSON, after all updates sent so far; without a store this does nothing."""
         if self.keeper:
             await self.keeper(self)
 
     async def set_mode(self, mode_id: str) -> None:
-        """Change the mode from the agent's side."""
+        """Switch the mode and tell the client."""
         self.mode = mode_id
         await self.update(s.CurrentModeUpdate(current_mode_id=mode_id))
 
@@ -132,7 +132,7 @@ class AgentSession:
         await self.update(s.UsageUpdate(used=used, size=size, cost=cost))
 
     async def notice(self, title: str, description: str | None = None, severity: s.NoticeSeverity = "info") -> bool:
-        """Show the user a passing remark; false when the client cannot."""
+        """Show the user a short notice; false if the client cannot show one."""
         if not offered(self.client.offers, "session.notices"):
             return False
         await self.update(s.Notice(severity=severity, title=title, description=description))
@@ -157,7 +157,7 @@ class Turn:
 
     @property
     def message_id(self) -> str | None:
-        """The id under which the client knows this prompt, and wants it told again; None where it has said none."""
+        """The client's id for this prompt, to be used again in a replay; None if it gave none."""
         given = (self.meta or {}).get(MESSAGE_ID)
         return given if isinstance(given, str) and 0 < len(given) <= MAX_ID else None
 
@@ -176,7 +176,7 @@ class Turn:
         await self.session.update(update)
 
     async def say(self, content: str | s.ContentBlock) -> None:
-        """Say something to the user; what follows without a pause is the same message.
+        """Send text or a content block to the user; consecutive calls extend one message.
 
         A text too long for one update is sent in several.
         """
@@ -184,7 +184,7 @@ class Turn:
             await self._speak_on(s.AgentMessageChunk, content)
 
     async def think(self, content: str | s.ContentBlock) -> None:
-        """Think aloud."""
+        """Send a thought."""
         if self._speak(s.AgentThoughtChunk, content) or self.client.wire.is_full:
             await self._speak_on(s.AgentThoughtChunk, content)
 
@@ -225,7 +225,7 @@ class Turn:
                 await self.client.room()
 
     async def plan(self, *entries: str | s.PlanEntry) -> None:
-        """Show the whole plan as it is now; a bare string is a step not yet begun."""
+        """Show the whole plan, which replaces the last one; a string is a pending step."""
         for entry in entries:
             if not isinstance(entry, str | s.PlanEntry):
                 raise TypeError(f"plan() takes its steps one by one, plan('a', 'b'), and not {brief(repr(entry))}")
@@ -267,7 +267,7 @@ class Turn:
     async def ask(
         self, call: ToolRun | s.ToolCallUpdate, options: Sequence[s.PermissionOption] = ALLOW_OR_NOT
     ) -> Permission:
-        """Ask the user whether a tool may run; the answer is true only for a chosen option that allows."""
+        """Ask the user whether a tool may run; the result is true only if the user chose an option that allows."""
         subject = call.described() if isinstance(call, ToolRun) else call
         response = await self.client.request_permission(
             s.RequestPermissionRequest(session_id=self.session.id, tool_call=subject, options=options)
@@ -333,7 +333,7 @@ class Turn:
     async def elicit(
         self, message: str, form: s.ElicitationSchema, *, tool_call_id: str | None = None
     ) -> Mapping[str, s.ElicitationContentValue] | None:
-        """Have the user fill in a form; None when they would not."""
+        """Ask the user to fill in a form; None if they decline."""
         request = s.FormElicitation(
             message=message, session_id=self.session.id, tool_call_id=tool_call_id, requested_schema=form
         )
@@ -342,7 +342,7 @@ class Turn:
         return response.content or {} if isinstance(response, s.ElicitationAcceptAction) else None
 
     async def elicit_url(self, message: str, url: str, *, id: str | None = None) -> bool:
-        """Ask the user to visit a page; true when they agreed, which is not yet that they are done."""
+        """Ask the user to visit a page; true if they agreed, before they are done there."""
         request = s.UrlElicitation(
             message=message, session_id=self.session.id, url=url, elicitation_id=id or new_id("ask")
         )

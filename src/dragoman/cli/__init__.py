@@ -45,20 +45,26 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
         return super().add_parser(name, **options)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; gives its exit code."""
-    parser = _Parser(
+def parser() -> argparse.ArgumentParser:
+    """Every command and option; the reference of the command line is made from it."""
+    found = _Parser(
         prog="dragoman", description="The complete Agent Client Protocol (ACP): run, drive and host coding agents."
     )
-    parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    found.add_argument("--version", action="version", version=f"dragoman {__version__}")
+    commands = found.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; gives its exit code."""
+    options = parser()
     _open_closed_streams()
     install()
-    arguments = parser.parse_args(argv)
+    arguments = options.parse_args(argv)
     if not hasattr(arguments, "command"):
-        parser.print_help()
+        options.print_help()
         return 0
     try:
         return int(arguments.command(arguments) or 0)

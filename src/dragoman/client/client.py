@@ -44,10 +44,10 @@ UNCONNECTED: Any = _Unconnected()
 
 
 class Client(ClientRole):
-    """Drives an agent and answers what it asks.
+    """Drives an agent and answers its requests.
 
-    Lends the agent nothing by itself: permissions are refused, and there are no files, no terminals, no forms.
-    Whatever a subclass overrides is advertised.  `fill_form` and `open_url` are the two ways to ask the user.
+    A plain client lends nothing: it refuses permissions and has no files, terminals or forms.  A subclass
+    advertises the methods it overrides.  `fill_form` and `open_url` ask the user.
     """
 
     info: ClassVar[s.Implementation | None] = None
@@ -66,13 +66,13 @@ class Client(ClientRole):
 
     @property
     def closed(self) -> Exception | None:
-        """Why the connection is gone; None while it is not."""
+        """Why the connection was closed; None while it is open."""
         return self.connection.closed
 
     # Sessions
 
     async def new_session(self, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]) -> Session:
-        """Start a conversation in a directory."""
+        """Open a new session in a directory."""
         request = s.NewSessionRequest(**_placed(cwd, options))
         with self._inboxes.opening():
             response = await self.connection.call(NEW, checked(NEW, request), self._close_unwanted)
@@ -81,7 +81,7 @@ class Client(ClientRole):
     async def load_session(
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
-        """Bring a conversation back; its whole history is in the session's `backlog`."""
+        """Open a stored session; its whole history is in `session.backlog()`."""
         request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, options))
         with self._inboxes.loading(session_id):
             return self._session(session_id, await self.agent.load_session(request))
@@ -89,14 +89,14 @@ class Client(ClientRole):
     async def resume_session(
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
-        """Go on with a conversation without having its history told again."""
+        """Open a stored session without receiving its history."""
         request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, options))
         return self._session(session_id, await self.agent.resume_session(request))
 
     async def fork_session(
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
-        """A new conversation that starts out knowing what another one knows."""
+        """Open a new session with the history of another one."""
         request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, options))
         with self._inboxes.opening():
             self.agent.must_offer(FORK)
@@ -106,7 +106,7 @@ class Client(ClientRole):
     async def list_sessions(
         self, cwd: str | os.PathLike[str] | None = None, archived: str | None = None
     ) -> list[s.SessionInfo]:
-        """All conversations the agent knows, from all pages."""
+        """List the agent's stored sessions, from all pages."""
         directory = None if cwd is None else absolute(cwd)
         found: list[s.SessionInfo] = []
         cursor = None
@@ -119,9 +119,9 @@ class Client(ClientRole):
         return found
 
     async def close_session(self, session_id: str) -> None:
-        """End a conversation; one the agent does not know is ended already.
+        """Close a session; an unknown one is not an error.
 
-        Whatever the agent answers, its updates are not kept here any longer.
+        Its updates are not kept any longer, whatever the agent answers.
         """
         try:
             await self.agent.close_session(s.CloseSessionRequest(session_id=session_id))
@@ -131,7 +131,7 @@ class Client(ClientRole):
             self._inboxes.forget(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """Have a conversation forgotten; one the agent does not know is forgotten already."""
+        """Delete a stored session; an unknown one is not an error."""
         try:
             await self.agent.delete_session(s.DeleteSessionRequest(session_id=session_id))
         except ResourceNotFound:
@@ -140,29 +140,31 @@ class Client(ClientRole):
             self._inboxes.forget(session_id)
 
     def session(self, session_id: str) -> Session:
-        """A session known by its id alone, such as a subagent's."""
+        """Give a session by its id, such as a subagent's."""
         return Session(self, session_id, self._inboxes.know(session_id))
 
     # Authentication
 
     async def authenticate(self, method_id: str) -> None:
-        """Log in with one of `auth_methods` that the agent carries out itself."""
+        """Log in with one of the agent's `auth_methods`."""
         await self.agent.authenticate(s.AuthenticateRequest(method_id=method_id))
 
     async def logout(self) -> None:
+        """Log out of the agent; raises `NotOffered` if it cannot."""
         await self.agent.logout(s.LogoutRequest())
 
     # What the agent asks
 
     def update(self, params: s.SessionNotification) -> None:
-        """An update arrived; here it waits for whoever reads the session."""
+        """Keep an update until the session's reader takes it; an override calls `super().update(params)`."""
         self._inboxes[params.session_id].put(params.update, self.connection.frame)  # type: ignore[arg-type]
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        """Nobody is there to ask, so the answer is no."""
+        """Refuse; override it to ask the user."""
         return refusal(params)
 
     async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
+        """Answer a question of the agent with `fill_form` or `open_url`, whichever it is for."""
         own = type(self)
         if isinstance(params, s.FormElicitation) and own.fill_form is not Client.fill_form:
             content = await self.fill_form(params)
@@ -172,22 +174,22 @@ class Client(ClientRole):
         raise InvalidParams("this client cannot ask in that mode")
 
     async def fill_form(self, form: s.FormElicitation) -> Mapping[str, s.ElicitationContentValue] | None:
-        """Have the user fill in a form; None when they decline."""
+        """Ask the user to fill in a form; return None if they decline."""
         raise InvalidParams("this client shows no forms")
 
     async def open_url(self, question: s.UrlElicitation) -> bool:
-        """Have the user agree to open a page; never open it unasked."""
+        """Ask the user whether to open a page, and open it only then; return whether they agreed."""
         raise InvalidParams("this client opens no pages")
 
     def begin_turn(self, session_id: str) -> None:
-        """A prompt is about to be sent; here that changes nothing."""
+        """Called before a prompt is sent; does nothing by default."""
 
     def is_cancelled(self, session_id: str) -> bool:
-        """Whether a turn of a session was cancelled and is not answered yet: nothing may be asked in it."""
+        """Whether a turn of a session was cancelled and is not answered yet; the user must not be asked in it."""
         return self.turns.is_cancelled(session_id)
 
     def withdraw_questions(self, session_id: str) -> None:
-        """Answer every open permission request of a session `cancelled`; what its handler says then is too late."""
+        """Answer every open permission request of a session `cancelled`; later answers have no effect."""
         for key, task in self._questions.get(session_id, {}).items():
             self.connection.answer_early(key, CANCELLED)
             cancel_once(task)
@@ -195,7 +197,7 @@ class Client(ClientRole):
     # The handshake
 
     def capabilities(self) -> s.ClientCapabilities:
-        """What is advertised: what was overridden, and every kind of update a `Transcript` can fold."""
+        """Give the capabilities to advertise: the overridden methods and all updates a `Transcript` shows."""
         own = type(self)
 
         def has(*names: str) -> bool:
@@ -231,7 +233,7 @@ class Client(ClientRole):
         )
 
     async def initialize(self) -> None:
-        """Shake hands; `connect` does it."""
+        """Do the handshake; `connect` calls it."""
         response = await self.agent.initialize(
             s.InitializeRequest(
                 protocol_version=PROTOCOL_VERSION,
@@ -247,7 +249,7 @@ class Client(ClientRole):
         self.agent_info, self.auth_methods = response.agent_info, response.auth_methods
 
     def attach(self, connection: Connection) -> None:
-        """Answer what comes over a connection, and drive the agent at its other end."""
+        """Start to use a connection; `connect` calls it."""
         if not hasattr(self, "turns"):
             raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
         if self.connection is not UNCONNECTED and not self.closed:
@@ -290,10 +292,10 @@ class Client(ClientRole):
             self.connection.submit(CLOSE, request, lambda _: None)
 
     async def take_back(self) -> None:
-        """The connection is over: take back what was lent; here nothing was."""
+        """Take back everything lent, after the connection was closed; a plain client lends nothing."""
 
     def detach(self) -> None:
-        """The connection is over: let go of what nobody has read."""
+        """Drop unread updates, after the connection was closed."""
         self._inboxes.close()
 
 

@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar, Unpack, overload
 
 from ..agent.apps import App, check_app, made_by
 from ..agent.serving import serve_on
@@ -31,6 +31,31 @@ USED = "use `async with connect(…) as client:`"
 TARGETS = "a command, a URL, a transport or an agent class"
 
 
+C = TypeVar("C", bound=Client)
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The keywords of `connect`, for its overloads."""
+
+    cwd: str | os.PathLike[str] | None
+    env: Mapping[str, str] | None
+    inherit_env: bool
+    headers: Mapping[str, str] | None
+    on_stderr: Callable[[bytes], None] | None
+    dialect: str | None
+    start_timeout: float | None
+
+
+@overload
+def connect(
+    target: Target, client: None = None, **options: Unpack[ConnectOptions]
+) -> AbstractAsyncContextManager[Client]: ...
+@overload
+def connect(target: Target, client: C, **options: Unpack[ConnectOptions]) -> AbstractAsyncContextManager[C]: ...
+@overload
+def connect(
+    target: Target, client: Client | None, **options: Unpack[ConnectOptions]
+) -> AbstractAsyncContextManager[Client]: ...
 def connect(
     target: Target,
     client: Client | None = None,
@@ -43,13 +68,15 @@ def connect(
     dialect: str | None = None,
     start_timeout: float | None = START_TIMEOUT,
 ) -> AbstractAsyncContextManager[Client]:
-    """Reach an agent and shake hands: a command, a URL, a transport, or an agent class in this process.
+    """Connect to an agent: a command, a URL, a transport, or an agent class in this process.
 
-    A command runs in `cwd`, with the variables of `env` added to this process's, or alone where `inherit_env` is
-    false; `on_stderr` is called with what it writes to stderr.  A server is sent the `headers`.
-    Which dialect it speaks shows in its answer, unless `dialect` says so beforehand.
-    It has `start_timeout` seconds to answer `initialize`, or as long as it takes with None.
-    Leaving the block hangs up; an agent that was started here is ended with it.
+    `async with connect(…) as client:` gives the client that was passed, or a plain `Client`.  Leaving the block
+    disconnects, and ends an agent process that was started here.
+
+    A command runs in `cwd` with the variables of `env` added to those of this process, or with these alone if
+    `inherit_env` is false; `on_stderr` is called with the bytes it writes to stderr.  `headers` go to a server.
+    The dialect is detected from the agent's answer unless `dialect` names it.  The agent has `start_timeout`
+    seconds to answer `initialize`; None waits without a limit.  Raises `AgentStartError` if it does not.
     """
     if client is not None and not isinstance(client, Client):
         shown = f"a class: write {client.__name__}()" if isinstance(client, type) else brief(repr(client))

@@ -44,7 +44,7 @@ class Session:
 
     @property
     def dialect(self) -> str:
-        """What the agent speaks on the wire; `v1` is not translated."""
+        """The agent's dialect; `v1` is not translated."""
         return self.client.dialect
 
     def prompt(
@@ -70,7 +70,7 @@ class Session:
         self.client.withdraw_questions(self.id)
 
     def backlog(self) -> "Iterator[s.SessionUpdate]":
-        """What has arrived and nobody has read, without waiting for more."""
+        """Give the unread updates that have arrived, without waiting for more."""
         while (item := self._inbox.pop_any()) is not None:
             yield item
 
@@ -88,12 +88,13 @@ class Session:
             self._inbox.readers -= 1
 
     async def set_mode(self, mode_id: str) -> None:
+        """Switch the session to another of its `modes`."""
         await self.client.agent.set_mode(s.SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
         if self.modes:
             self.modes = s.SessionModeState(current_mode_id=mode_id, available_modes=self.modes.available_modes)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[s.SessionConfigOption]:
-        """Set one option; gives all of them as they are now, for one may change another."""
+        """Set one option; returns all options, because one may change others."""
         request = s.SetSessionConfigOptionRequest(
             session_id=self.id,
             config_id=config_id,
@@ -114,20 +115,20 @@ class Session:
         return self.config_options
 
     async def set_title(self, title: str) -> str:
-        """Name the session; gives the name as the agent stored it."""
+        """Set the title; returns it as the agent stored it."""
         request = s.SetSessionTitleRequest(session_id=self.id, title=title)
         return (await self.client.agent.set_title(request)).title
 
     async def fork(self, cwd: str | os.PathLike[str] = ".", **options: "Unpack[SessionOptions]") -> "Session":
-        """A new session that starts out knowing what this one knows."""
+        """Open a new session with the history of this one."""
         return await self.client.fork_session(self.id, cwd, **options)
 
     async def close(self) -> None:
-        """End the conversation; the agent may keep it for later."""
+        """Close the session; the agent may keep it stored."""
         await self.client.close_session(self.id)
 
     async def delete(self) -> None:
-        """Have the agent forget the conversation for good."""
+        """Delete the session and its history."""
         await self.client.delete_session(self.id)
 
 
@@ -148,7 +149,7 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
 
     @property
     def response(self) -> s.PromptResponse:
-        """The response, once there is one; raises what the agent answered instead."""
+        """The response, once there is one; raises the error if the agent answered with one."""
         if (reply := self._turn.reply) is None:
             raise Error("the turn is not over")
         if reply.error:
@@ -192,9 +193,11 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
         return self.__await__()
 
     def send(self, value: Any) -> Any:
+        """Resume the awaited turn; part of Python's coroutine protocol."""
         return self._steps.send(value)
 
     def throw(self, *exception: Any) -> Any:
+        """Raise an exception inside the awaited turn and cancel it; part of Python's coroutine protocol."""
         try:
             return self._steps.throw(*exception)
         except StopIteration:
@@ -204,6 +207,7 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
             raise
 
     def close(self) -> None:
+        """Stop awaiting and cancel the turn; part of Python's coroutine protocol."""
         self._steps.close()
         self._cancel()
 

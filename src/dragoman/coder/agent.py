@@ -106,6 +106,7 @@ class Coder(Agent):
     # Who the user is to the providers
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        """Answer as every agent does; the login by key is listed only if the client can open its page."""
         response = await super().initialize(params)
         if offered(params.client_capabilities, "elicitation.url"):
             return response
@@ -113,6 +114,7 @@ class Coder(Agent):
         return replace(response, auth_methods=methods)
 
     async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
+        """Store a model provider's key, or look again for models after a login in a terminal."""
         if params.method_id not in {method.id for method in self.auth_methods}:
             raise InvalidParams(f"there is no way to log in called {params.method_id!r}")
         if params.method_id == "key":
@@ -124,6 +126,7 @@ class Coder(Agent):
         return s.AuthenticateResponse()
 
     async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
+        """Delete the stored keys and forget the models found with them."""
         from .model.login import store_keys
 
         store_keys({})
@@ -156,6 +159,7 @@ class Coder(Agent):
     # Sessions
 
     async def opened(self, session: AgentSession) -> None:
+        """Load the rules, skills, instructions and MCP servers of a session and choose its model."""
         from ..host.permissions import Rules, RulesError, user_file, workspace_file
         from .conversation import Conversation
         from .options import options
@@ -177,11 +181,13 @@ class Coder(Agent):
         self._talks[session.id] = talk
 
     def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
+        """The coder's own slash commands and one for each skill."""
         from .slash import commands
 
         return commands(self._talks[session.id].skills)
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        """Close a session with its MCP servers and running commands."""
         response = await super().close_session(params)
         await self._let_go(params.session_id)
         return response
@@ -191,6 +197,7 @@ class Coder(Agent):
             await talk.close()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        """Switch the mode and report it as the config option `mode`, too."""
         from .conversation import with_option
 
         response = await super().set_mode(params)
@@ -199,6 +206,7 @@ class Coder(Agent):
         return response
 
     async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        """Set the model, the mode or another option, and store the choice with the session."""
         response = await super().set_config_option(params)
         session, talk = self.session(params.session_id), self._talks[params.session_id]
         if params.config_id == "mode":
@@ -231,6 +239,7 @@ class Coder(Agent):
     # Turns
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
+        """Run a slash command, or let the model work until it has answered."""
         from .context.titles import from_words
 
         talk = self._talks[turn.session.id]

@@ -5,8 +5,9 @@ from typing import Any, TypeVar, overload
 from .. import codec
 from .. import schema as s
 from ..errors import NotOffered
-from ..roles import READABLE, AgentRole, ClientRole, Role, checked, offered
+from ..roles import AgentRole, ClientRole, checked
 from ..rpc import Method
+from ..signatures import READABLE, Role, offered
 from .connection import Connection
 
 T = TypeVar("T")

@@ -45,7 +45,7 @@ log = logging.getLogger("dragoman")
 
 
 class Host(Lender):
-    """Lends an agent a workspace, commands and the user's consent; nothing is done that was not permitted.
+    """A client that lends an agent files and terminals, and does only what was permitted.
 
     `preset` and `rules` (by default the user's file) say what is allowed without asking; a workspace's own file is
     read besides.  `asker` puts a question to the user and gives the id of the option they chose; without one nobody
@@ -119,23 +119,27 @@ class Host(Lender):
     # Sessions
 
     async def new_session(self, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        """Open a session and lend it `cwd` and the additional directories."""
         with _opened(cwd, options) as places, self._offer(places) as loan:
             session = await super().new_session(cwd, **options)
             self._lend_new(session.id, loan)
         return session
 
     async def fork_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        """Fork a session and lend the new one `cwd` and the additional directories."""
         with _opened(cwd, options) as places, self._offer(places) as loan:
             session = await super().fork_session(session_id, cwd, **options)
             self._lend_new(session.id, loan)
         return session
 
     async def load_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        """Lend the directories, then load the session; if that fails, nothing stays lent."""
         with _opened(cwd, options) as places:
             async with self._lent(session_id, places):
                 return await super().load_session(session_id, cwd, **options)
 
     async def resume_session(self, session_id: str, cwd: Path = ".", **options: Unpack[SessionOptions]) -> Session:
+        """Lend the directories, then resume the session; if that fails, nothing stays lent."""
         with _opened(cwd, options) as places:
             async with self._lent(session_id, places):
                 return await super().resume_session(session_id, cwd, **options)
@@ -151,10 +155,12 @@ class Host(Lender):
             pass
 
     async def close_session(self, session_id: str) -> None:
+        """End the session's commands, close it, and take back all that was lent to it."""
         async with self.reclaiming(session_id):
             await super().close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
+        """End the session's commands, delete it, and take back all that was lent to it."""
         async with self.reclaiming(session_id):
             await super().delete_session(session_id)
 
@@ -163,9 +169,11 @@ class Host(Lender):
         return self._loan(session_id).rules
 
     def begin_turn(self, session_id: str) -> None:
+        """Start a turn: what the user denied for the rest of the last one may be asked again."""
         self.permissions.begin_turn(session_id)
 
     def withdraw_questions(self, session_id: str) -> None:
+        """Answer the session's open questions `cancelled`."""
         self.permissions.cancel(session_id)
 
     async def _ask_unless_cancelled(self, asker: Asker, question: Question) -> str | None:
@@ -259,6 +267,7 @@ class Host(Lender):
     # The connection
 
     def attach(self, connection: Connection) -> None:
+        """Start to serve a connection; when it closes, everything lent is taken back."""
         super().attach(connection)
         self._over = asyncio.Event()
 

@@ -63,6 +63,7 @@ class Lender(Client):
     # Permission
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        """Answer the agent's own question by rules, preset and user."""
         loan = self._loan(params.session_id)
         return await loan.answer(loan.calls.completed(params))
 
@@ -78,6 +79,7 @@ class Lender(Client):
         return await loan.answered(loan.calls.completed(params), response)
 
     def update(self, params: s.SessionNotification) -> None:
+        """Pass an update on to the session, after noting the tool call it is about."""
         self.note_call(params)
         super().update(params)
 
@@ -90,6 +92,7 @@ class Lender(Client):
     # Files
 
     async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+        """Read a file of the session's directories, if that is permitted."""
         try:
             response = await self._in_files(Workspace.read_text_file, params)
         except ResourceNotFound as exc:
@@ -100,36 +103,44 @@ class Lender(Client):
         return response
 
     async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+        """Write a file of the session's directories, if that is permitted."""
         return await self._in_files(Workspace.write_text_file, params)
 
     @extension("_dragoman/fs/read_text_file")
     async def read_file(self, params: x.ReadFileRequest) -> x.ReadFileResponse:
+        """Read a text file with a given encoding and range of lines."""
         response = await self._in_files(Workspace.read_file, params)
         check_fits(response.content, params.path)
         return response
 
     @extension("_dragoman/fs/write_text_file")
     async def write_file(self, params: x.WriteFileRequest) -> x.WriteFileResponse:
+        """Write a text file with a given encoding, under the given conditions."""
         return await self._in_files(Workspace.write_file, params)
 
     @extension("_dragoman/fs/read_binary_file")
     async def read_binary_file(self, params: x.ReadBinaryRequest) -> x.ReadBinaryResponse:
+        """Read a part of any file, as base64."""
         return await self._in_files(Workspace.read_binary_file, params)
 
     @extension("_dragoman/fs/write_binary_file")
     async def write_binary_file(self, params: x.WriteBinaryRequest) -> x.WriteFileResponse:
+        """Write a file whose content is given as base64."""
         return await self._in_files(Workspace.write_binary_file, params)
 
     @extension("_dragoman/fs/list_directory")
     async def list_directory(self, params: x.ListDirectoryRequest) -> x.ListDirectoryResponse:
+        """List names, types and sizes of a directory."""
         return await self._in_files(Workspace.list_directory, params)
 
     @extension("_dragoman/fs/create_directory")
     async def create_directory(self, params: x.CreateDirectoryRequest) -> x.CreateDirectoryResponse:
+        """Create a directory and those above it."""
         return await self._in_files(Workspace.create_directory, params)
 
     @extension("_dragoman/fs/apply_edits")
     async def apply_edits(self, params: x.ApplyEditsRequest) -> x.ApplyEditsResponse:
+        """Change several files, all or none."""
         return await self._in_files(Workspace.apply_edits, params)
 
     async def _in_files(self, method: Callable[[Workspace, Any, Permit], Awaitable[T]], params: Any) -> T:
@@ -169,6 +180,7 @@ class Lender(Client):
 
     @extension("_dragoman/fs/unwatch")
     async def unwatch(self, params: x.UnwatchRequest) -> x.UnwatchResponse:
+        """End a watch."""
         return x.UnwatchResponse(ended=await self._loan(params.session_id).watches.end(params.watch_id))
 
     async def _watch(self, loan: Loan, id: str, params: x.WatchRequest, begun: "asyncio.Future[None]") -> None:
@@ -191,27 +203,33 @@ class Lender(Client):
     # Terminals
 
     async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
+        """Start a command in the session's directories, if that is permitted."""
         terminal = await self._run(params)
         return s.CreateTerminalResponse(terminal_id=terminal.id)
 
     async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        """Give a command's output so far, and its exit status once it has ended."""
         return fitting(self._terminal(params).output())
 
     async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
+        """Wait until a command has ended."""
         status = await self._terminal(params).wait() or s.TerminalExitStatus()
         return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
+        """End a command and all that it started."""
         await self._terminal(params).kill()
         return s.KillTerminalResponse()
 
     async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse:
+        """End a command and forget its output."""
         self._loan(params.session_id)
         await self.terminals.release(params.session_id, params.terminal_id)
         return s.ReleaseTerminalResponse()
 
     @extension("_dragoman/terminal/create")
     async def create_terminal_with(self, params: t.CreateRequest) -> t.CreateResponse:
+        """Start a command with a timeout, interactively or with pushed output."""
         size = None if params.size is None else checked_size(params.size.columns, params.size.rows)
         timeout = None if params.timeout is None else params.timeout / 1000
         terminal = await self._run(params, size=size, timeout=timeout, apart=params.push and size is None)
@@ -237,6 +255,7 @@ class Lender(Client):
 
     @extension("_dragoman/terminal/kill")
     async def kill_with(self, params: t.KillRequest) -> t.KillResponse:
+        """Send a command a signal, or kill it at once."""
         terminal = self._terminal(params)
         runs = terminal.status is None
         await terminal.kill(params.signal, force=params.force)
@@ -244,11 +263,13 @@ class Lender(Client):
 
     @extension("_dragoman/terminal/input")
     async def type_into(self, params: t.InputRequest) -> t.Nothing:
+        """Type text into an interactive terminal."""
         await self._terminal(params).input(params.text)
         return t.Nothing()
 
     @extension("_dragoman/terminal/resize")
     async def resize(self, params: t.ResizeRequest) -> t.Nothing:
+        """Change the size of an interactive terminal."""
         self._terminal(params).resize(params.columns, params.rows)
         return t.Nothing()
 

@@ -28,7 +28,7 @@ _TO_AGENT = frozenset(map(id, methods(AgentRole).values()))
 
 
 class Proxy(AgentRole, ClientRole):
-    """Passes everything on, both ways and in order; override what you want to see or change."""
+    """Passes every message on, in both directions and in order; override methods to see or change messages."""
 
     def __init__(self, upstream: Connection, downstream: Connection) -> None:
         self.client, self.agent = RemoteClient(upstream), RemoteAgent(downstream)
@@ -48,6 +48,7 @@ class Proxy(AgentRole, ClientRole):
         return self._to_agent if id(method) in _TO_AGENT else self._to_client
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+        """Give what this proxy answers for one side: its own methods, and everything else passed on."""
         requests, notifications = super().answers(role)
         lane, back = self._to_agent, self._to_client
         if role is ClientRole:
@@ -112,7 +113,7 @@ def _tell_in_turn(lane: Lane, handler: Callable[[Any], None] | None, params: Any
 
 
 def compose(*chain: "type[Proxy] | Target") -> App:
-    """Proxies, outermost first, and at the end the agent they stand before: an app like any other."""
+    """Put proxies, outermost first, before an agent; `connect` and `serve` take the result."""
     *proxies, target = chain or (None,)
     app: Any = target
     for each in proxies:

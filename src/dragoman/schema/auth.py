@@ -36,19 +36,21 @@ else:
 
 
 class AuthenticateRequest(Model, kw_only=True):
+    """Logs in with one of the methods the agent listed."""
+
     method_id: AuthMethodId
 
 
 class AuthenticateResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class LogoutRequest(Model):
-    """Nothing to ask for."""
+    """A request without parameters."""
 
 
 class LogoutResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class AuthAccount(Model, kw_only=True):
@@ -62,10 +64,12 @@ class AuthAccount(Model, kw_only=True):
 
 
 class AuthStatusRequest(Model):
-    """Nothing to ask for."""
+    """A request without parameters."""
 
 
 class AuthStatusResponse(Model, kw_only=True):
+    """Whether the user is logged in, and the accounts."""
+
     state: AuthState
     accounts: Sequence[AuthAccount] = []
 

@@ -106,6 +106,7 @@ class Shape(metaclass=_ShapeMeta):
 
     @classmethod
     def arm(cls, value: object) -> type[Struct]:
+        """Give the type that a decoded JSON value belongs to."""
         if not isinstance(value, Mapping):
             return cls._bare
         tag = value.get(cls._tag) if cls._tag else None

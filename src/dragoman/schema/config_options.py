@@ -15,12 +15,16 @@ SessionConfigOptionCategory = Literal["mode", "model", "model_config", "thought_
 
 
 class SessionConfigSelectOption(Model, kw_only=True):
+    """A value to choose and its label."""
+
     value: SessionConfigValueId
     name: str
     description: str | None = None
 
 
 class SessionConfigSelectGroup(Model, kw_only=True):
+    """Values to choose from, under a heading."""
+
     group: SessionConfigGroupId
     name: str
     options: Lenient[Sequence[SessionConfigSelectOption]]
@@ -47,11 +51,15 @@ class _Described(Model, kw_only=True):
 
 
 class SessionConfigSelect(_Described, tag_field="type", tag="select", kw_only=True):
+    """An option of a session with several values to choose from."""
+
     current_value: SessionConfigValueId
     options: SessionConfigSelectOptions
 
 
 class SessionConfigBoolean(_Described, tag_field="type", tag="boolean", kw_only=True):
+    """A switch of a session."""
+
     current_value: bool
 
 

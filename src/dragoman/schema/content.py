@@ -17,6 +17,8 @@ class Annotations(Model, kw_only=True):
 
 
 class TextContent(Model, tag_field="type", tag="text", kw_only=True):
+    """Text, usually Markdown."""
+
     text: str
     annotations: Annotations | None = None
 
@@ -51,6 +53,8 @@ class ResourceLink(Model, tag_field="type", tag="resource_link", kw_only=True):
 
 
 class TextResourceContents(Model, kw_only=True):
+    """The text of a resource."""
+
     uri: str
     text: str
     mime_type: str | None = None

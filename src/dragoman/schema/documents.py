@@ -14,16 +14,22 @@ TextDocumentSyncKind = Literal["full", "incremental"]
 
 
 class Position(Model, kw_only=True):
+    """A place in a document; both numbers count from 0."""
+
     line: UInt32
     character: UInt32
 
 
 class Range(Model, kw_only=True):
+    """A part of a document, from `start` up to but without `end`."""
+
     start: Position
     end: Position
 
 
 class DidOpenDocumentNotification(Model, kw_only=True):
+    """A document was opened."""
+
     session_id: SessionId
     uri: str
     language_id: str
@@ -39,6 +45,8 @@ class TextDocumentContentChangeEvent(Model, kw_only=True):
 
 
 class DidChangeDocumentNotification(Model, kw_only=True):
+    """An open document changed."""
+
     session_id: SessionId
     uri: str
     version: Int64
@@ -46,16 +54,22 @@ class DidChangeDocumentNotification(Model, kw_only=True):
 
 
 class DidCloseDocumentNotification(Model, kw_only=True):
+    """A document was closed."""
+
     session_id: SessionId
     uri: str
 
 
 class DidSaveDocumentNotification(Model, kw_only=True):
+    """A document was saved."""
+
     session_id: SessionId
     uri: str
 
 
 class DidFocusDocumentNotification(Model, kw_only=True):
+    """The user moved to a document."""
+
     session_id: SessionId
     uri: str
     version: Int64

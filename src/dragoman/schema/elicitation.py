@@ -41,6 +41,8 @@ class StringPropertySchema(Model, tag_field="type", tag="string", kw_only=True):
 
 
 class NumberPropertySchema(Model, tag_field="type", tag="number", kw_only=True):
+    """A field for a number."""
+
     title: str | None = None
     description: str | None = None
     minimum: Exact[float | None] = None
@@ -49,6 +51,8 @@ class NumberPropertySchema(Model, tag_field="type", tag="number", kw_only=True):
 
 
 class IntegerPropertySchema(Model, tag_field="type", tag="integer", kw_only=True):
+    """A field for a whole number."""
+
     title: str | None = None
     description: str | None = None
     minimum: Exact[Int64 | None] = None
@@ -57,16 +61,22 @@ class IntegerPropertySchema(Model, tag_field="type", tag="integer", kw_only=True
 
 
 class BooleanPropertySchema(Model, tag_field="type", tag="boolean", kw_only=True):
+    """A field that is on or off."""
+
     title: str | None = None
     description: str | None = None
     default: bool | None = None
 
 
 class StringMultiSelectItems(Model, tag_field="type", tag="string", kw_only=True):
+    """Choices whose values are also their labels."""
+
     enum: Sequence[str]
 
 
 class TitledMultiSelectItems(Model, kw_only=True):
+    """Choices with a label each."""
+
     any_of: Sequence[EnumOption]
 
 
@@ -142,6 +152,8 @@ class _Elicitation(Model, kw_only=True):
 
 
 class FormElicitation(_Elicitation, tag_field="mode", tag="form", kw_only=True):
+    """Asks the user to fill in a form."""
+
     requested_schema: ElicitationSchema
 
 

@@ -16,6 +16,8 @@ class ReadTextFileRequest(Model, kw_only=True):
 
 
 class ReadTextFileResponse(Model, kw_only=True):
+    """The text that was read."""
+
     content: str
 
 
@@ -30,4 +32,4 @@ class WriteTextFileRequest(Model, kw_only=True):
 
 
 class WriteTextFileResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""

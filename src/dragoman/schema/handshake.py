@@ -36,6 +36,8 @@ class BooleanConfigOptionCapabilities(Model):
 
 
 class SessionConfigOptionsCapabilities(Model, kw_only=True):
+    """The kinds of config option the client can show besides choices."""
+
     boolean: BooleanConfigOptionCapabilities | None = None
 
 
@@ -48,6 +50,8 @@ class NoticeCapabilities(Bare):
 
 
 class ClientSessionCapabilities(Model, kw_only=True):
+    """What the client can show of a session: switches, notices, compaction."""
+
     config_options: SessionConfigOptionsCapabilities | None = None
     notices: NoticeCapabilities | None = None
     compaction: CompactionCapabilities | None = None
@@ -83,6 +87,8 @@ class SubagentCapabilities(Model):
 
 
 class ClientCapabilities(Model, kw_only=True):
+    """Everything a client lends; what is missing must not be asked of it."""
+
     fs: FileSystemCapabilities = FileSystemCapabilities()
     terminal: bool = False
     session: ClientSessionCapabilities | None = None
@@ -163,6 +169,8 @@ class SessionSystemPromptOverrideCapabilities(Model):
 
 
 class SessionSystemPromptModeCapabilities(Model, kw_only=True):
+    """What a system prompt may do besides being appended."""
+
     override: SessionSystemPromptOverrideCapabilities | None = None
 
 
@@ -173,6 +181,8 @@ class SessionSystemPromptCapabilities(Model, kw_only=True):
 
 
 class SessionCapabilities(Model, kw_only=True):
+    """The session methods the agent answers besides `session/new`; None means it does not."""
+
     list: SessionListCapabilities | None = None
     delete: SessionDeleteCapabilities | None = None
     resume: SessionResumeCapabilities | None = None
@@ -194,6 +204,8 @@ class AuthStatusCapabilities(Model):
 
 
 class AgentAuthCapabilities(Model, kw_only=True):
+    """What the agent offers for logins: `logout` and the status."""
+
     logout: LogoutCapabilities | None = None
     status: AuthStatusCapabilities | None = None
 
@@ -203,6 +215,8 @@ class ProvidersCapabilities(Model):
 
 
 class AgentCapabilities(Model, kw_only=True):
+    """Everything an agent offers; what is missing must not be asked of it."""
+
     load_session: bool = False
     prompt_capabilities: PromptCapabilities = PromptCapabilities()
     mcp_capabilities: McpCapabilities = McpCapabilities()

@@ -13,6 +13,8 @@ McpRequestId = str
 
 
 class HttpHeader(Model, kw_only=True):
+    """A header of HTTP requests to an MCP server."""
+
     name: str
     value: str
 
@@ -27,12 +29,16 @@ class McpServerStdio(Model, kw_only=True):
 
 
 class McpServerHttp(Model, tag_field="type", tag="http", kw_only=True):
+    """A server reached over streamable HTTP."""
+
     name: str
     url: str
     headers: Nullable[Sequence[HttpHeader]]
 
 
 class McpServerSse(Model, tag_field="type", tag="sse", kw_only=True):
+    """A server reached over HTTP with server-sent events, MCP's older transport."""
+
     name: str
     url: str
     headers: Nullable[Sequence[HttpHeader]]
@@ -72,6 +78,8 @@ class MessageMcpNotification(Model, kw_only=True):
 
 
 class McpError(Bare, kw_only=True):
+    """The error with which an MCP server answered."""
+
     code: Int32
     message: str
     data: Any = UNSET

@@ -9,29 +9,39 @@ McpConnectionId = str
 
 
 class ConnectMcpRequest(Model, kw_only=True):
+    """Opens a connection to one of the client's MCP servers."""
+
     server_id: McpServerAcpId
 
 
 class ConnectMcpResponse(Model, kw_only=True):
+    """The id of the connection."""
+
     connection_id: McpConnectionId
 
 
 class DisconnectMcpRequest(Model, kw_only=True):
+    """Closes such a connection."""
+
     connection_id: McpConnectionId
 
 
 class DisconnectMcpResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 # The schema calls these three MessageMcp..., the names the second generation took over.
 class ConnectionMcpRequest(Model, kw_only=True):
+    """An MCP request over such a connection."""
+
     connection_id: McpConnectionId
     method: str
     params: Exact[JsonObject | None] = None
 
 
 class ConnectionMcpNotification(Model, kw_only=True):
+    """An MCP notification over such a connection."""
+
     connection_id: McpConnectionId
     method: str
     params: JsonObject | None = None

@@ -59,6 +59,8 @@ class NesDocumentDidFocusCapabilities(Model):
 
 
 class NesDocumentEventCapabilities(Model, kw_only=True):
+    """The document events the agent wants to receive."""
+
     did_open: NesDocumentDidOpenCapabilities | None = None
     did_change: NesDocumentDidChangeCapabilities | None = None
     did_close: NesDocumentDidCloseCapabilities | None = None
@@ -67,10 +69,14 @@ class NesDocumentEventCapabilities(Model, kw_only=True):
 
 
 class NesEventCapabilities(Model, kw_only=True):
+    """The events the agent wants to receive."""
+
     document: NesDocumentEventCapabilities | None = None
 
 
 class NesRecentFilesCapabilities(Model, kw_only=True):
+    """Asks for recently used files, at most `max_count` of them."""
+
     max_count: UInt32 | None = None
 
 
@@ -79,10 +85,14 @@ class NesRelatedSnippetsCapabilities(Model):
 
 
 class NesEditHistoryCapabilities(Model, kw_only=True):
+    """Asks for recent edits, at most `max_count` of them."""
+
     max_count: UInt32 | None = None
 
 
 class NesUserActionsCapabilities(Model, kw_only=True):
+    """Asks for recent user actions, at most `max_count` of them."""
+
     max_count: UInt32 | None = None
 
 
@@ -95,6 +105,8 @@ class NesDiagnosticsCapabilities(Model):
 
 
 class NesContextCapabilities(Model, kw_only=True):
+    """The kinds of context the agent wants with each request for suggestions."""
+
     recent_files: NesRecentFilesCapabilities | None = None
     related_snippets: NesRelatedSnippetsCapabilities | None = None
     edit_history: NesEditHistoryCapabilities | None = None
@@ -114,60 +126,80 @@ class NesCapabilities(Model, kw_only=True):
 
 
 class WorkspaceFolder(Model, kw_only=True):
+    """A folder of the workspace."""
+
     uri: str
     name: str
 
 
 class NesRepository(Model, kw_only=True):
+    """The repository of the workspace, as its host knows it."""
+
     name: str
     owner: str
     remote_url: str
 
 
 class StartNesRequest(Model, kw_only=True):
+    """Opens a session for next edit suggestions in a workspace."""
+
     workspace_uri: str | None = None
     workspace_folders: Exact[Sequence[WorkspaceFolder] | None] = None
     repository: NesRepository | None = None
 
 
 class StartNesResponse(Model, kw_only=True):
+    """The id of the session for next edit suggestions."""
+
     session_id: SessionId
 
 
 class CloseNesRequest(Model, kw_only=True):
+    """Ends a session for next edit suggestions."""
+
     session_id: SessionId
 
 
 class CloseNesResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 # ── what the agent is told ────────────────────────────────────────────────────────────────────────
 
 
 class NesRecentFile(Model, kw_only=True):
+    """A recently used file and its text."""
+
     uri: str
     language_id: str
     text: str
 
 
 class NesExcerpt(Model, kw_only=True):
+    """Some lines of a file."""
+
     start_line: UInt32
     end_line: UInt32
     text: str
 
 
 class NesRelatedSnippet(Model, kw_only=True):
+    """Excerpts of a file that are related to the position."""
+
     uri: str
     excerpts: Sequence[NesExcerpt]
 
 
 class NesEditHistoryEntry(Model, kw_only=True):
+    """A recent edit of a document, as a diff."""
+
     uri: str
     diff: str
 
 
 class NesUserAction(Model, kw_only=True):
+    """Something the user did in the editor, and when."""
+
     action: str
     uri: str
     position: Position
@@ -175,6 +207,8 @@ class NesUserAction(Model, kw_only=True):
 
 
 class NesOpenFile(Model, kw_only=True):
+    """A file open in the editor."""
+
     uri: str
     language_id: str
     visible_range: Range | None = None
@@ -182,6 +216,8 @@ class NesOpenFile(Model, kw_only=True):
 
 
 class NesDiagnostic(Model, kw_only=True):
+    """A problem the editor shows in a document."""
+
     uri: str
     range: Range
     severity: NesDiagnosticSeverity
@@ -189,6 +225,8 @@ class NesDiagnostic(Model, kw_only=True):
 
 
 class NesSuggestContext(Model, kw_only=True):
+    """The context the agent asked for in its capabilities."""
+
     recent_files: Exact[Sequence[NesRecentFile] | None] = None
     related_snippets: Exact[Sequence[NesRelatedSnippet] | None] = None
     edit_history: Exact[Sequence[NesEditHistoryEntry] | None] = None
@@ -198,6 +236,8 @@ class NesSuggestContext(Model, kw_only=True):
 
 
 class SuggestNesRequest(Model, kw_only=True):
+    """Asks for suggestions at a position of a document."""
+
     session_id: SessionId
     uri: str
     version: Int64
@@ -211,11 +251,15 @@ class SuggestNesRequest(Model, kw_only=True):
 
 
 class NesTextEdit(Model, kw_only=True):
+    """New text for a range of a document."""
+
     range: Range
     new_text: str
 
 
 class NesEditSuggestion(Model, tag_field="kind", tag="edit", kw_only=True):
+    """Suggests edits of one document, and where the cursor goes afterwards."""
+
     id: NesSuggestionId
     uri: str
     edits: Sequence[NesTextEdit]
@@ -231,6 +275,8 @@ class NesJumpSuggestion(Model, tag_field="kind", tag="jump", kw_only=True):
 
 
 class NesRenameSuggestion(Model, tag_field="kind", tag="rename", kw_only=True):
+    """Suggests a new name for the symbol at a position."""
+
     id: NesSuggestionId
     uri: str
     position: Position
@@ -238,6 +284,8 @@ class NesRenameSuggestion(Model, tag_field="kind", tag="rename", kw_only=True):
 
 
 class NesSearchAndReplaceSuggestion(Model, tag_field="kind", tag="searchAndReplace", kw_only=True):
+    """Suggests replacing a text or a pattern throughout a document."""
+
     id: NesSuggestionId
     uri: str
     search: str
@@ -249,15 +297,21 @@ NesSuggestion = NesEditSuggestion | NesJumpSuggestion | NesRenameSuggestion | Ne
 
 
 class SuggestNesResponse(Model, kw_only=True):
+    """The suggestions, best first."""
+
     suggestions: Sequence[NesSuggestion]
 
 
 class AcceptNesNotification(Model, kw_only=True):
+    """The user took a suggestion."""
+
     session_id: SessionId
     id: NesSuggestionId
 
 
 class RejectNesNotification(Model, kw_only=True):
+    """The user did not take a suggestion."""
+
     session_id: SessionId
     id: NesSuggestionId
     reason: NesRejectReason | None = None

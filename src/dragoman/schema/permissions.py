@@ -12,12 +12,16 @@ PermissionOptionKind = Literal["allow_once", "allow_always", "reject_once", "rej
 
 
 class PermissionOption(Model, kw_only=True):
+    """One choice of the user: allow or reject, once or always."""
+
     option_id: PermissionOptionId
     name: str
     kind: PermissionOptionKind
 
 
 class RequestPermissionRequest(Model, kw_only=True):
+    """Asks the user about a tool call; the options are the possible answers."""
+
     session_id: SessionId
     tool_call: ToolCallUpdate
     options: Sequence[PermissionOption]
@@ -28,6 +32,8 @@ class CancelledPermissionOutcome(Bare, tag_field="outcome", tag="cancelled"):
 
 
 class SelectedPermissionOutcome(Model, tag_field="outcome", tag="selected", kw_only=True):
+    """The user chose the option of this id."""
+
     option_id: PermissionOptionId
 
 
@@ -36,4 +42,6 @@ RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcom
 
 
 class RequestPermissionResponse(Model, kw_only=True):
+    """What the user chose, or that the question was cancelled."""
+
     outcome: RequestPermissionOutcome

@@ -11,6 +11,8 @@ PlanEntryStatus = Literal["pending", "in_progress", "completed"]
 
 
 class PlanEntry(Model, kw_only=True):
+    """One step of a plan."""
+
     content: str
     priority: PlanEntryPriority
     status: PlanEntryStatus
@@ -23,6 +25,8 @@ class Plan(Model, tag_field="sessionUpdate", tag="plan", kw_only=True):
 
 
 class PlanItems(Model, tag_field="type", tag="items", kw_only=True):
+    """A plan as a list of steps."""
+
     plan_id: PlanId
     entries: Lenient[Sequence[PlanEntry]]
 
@@ -35,6 +39,8 @@ class PlanFile(Model, tag_field="type", tag="file", kw_only=True):
 
 
 class PlanMarkdown(Model, tag_field="type", tag="markdown", kw_only=True):
+    """A plan as Markdown text."""
+
     plan_id: PlanId
     content: str
 
@@ -49,4 +55,6 @@ class PlanUpdate(Model, tag_field="sessionUpdate", tag="plan_update", kw_only=Tr
 
 
 class PlanRemoved(Model, tag_field="sessionUpdate", tag="plan_removed", kw_only=True):
+    """The plan of that id is withdrawn."""
+
     plan_id: PlanId

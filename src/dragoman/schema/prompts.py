@@ -29,6 +29,8 @@ class Usage(Model, kw_only=True):
 
 
 class PromptResponse(Model, kw_only=True):
+    """Why the turn stopped, and what it used."""
+
     stop_reason: StopReason | str  # any string: a new reason must not cost the user the turn
     usage: Usage | None = None
 

@@ -26,10 +26,12 @@ class ProviderInfo(Model, kw_only=True):
 
 
 class ListProvidersRequest(Model):
-    """Nothing to ask for."""
+    """A request without parameters."""
 
 
 class ListProvidersResponse(Model, kw_only=True):
+    """The model providers the client may configure."""
+
     providers: Sequence[ProviderInfo]
 
 
@@ -43,12 +45,14 @@ class SetProviderRequest(Model, kw_only=True):
 
 
 class SetProviderResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class DisableProviderRequest(Model, kw_only=True):
+    """Stops the use of a model provider."""
+
     provider_id: ProviderId
 
 
 class DisableProviderResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""

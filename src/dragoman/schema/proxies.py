@@ -17,6 +17,8 @@ class ProxySuccessorRequest(Model, kw_only=True):
 
 
 class ProxySuccessorNotification(Model, kw_only=True):
+    """A notification to a proxy's successor, or from it."""
+
     method: str
     params: Any = UNSET
 

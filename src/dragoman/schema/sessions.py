@@ -23,12 +23,16 @@ class SystemPrompt(Model, kw_only=True):
 
 
 class SessionMode(Model, kw_only=True):
+    """A way for the agent to work, such as asking or coding."""
+
     id: SessionModeId
     name: str
     description: str | None = None
 
 
 class SessionModeState(Model, kw_only=True):
+    """The modes of a session and the one in force."""
+
     current_mode_id: SessionModeId
     available_modes: Lenient[Sequence[SessionMode]]
 
@@ -43,6 +47,8 @@ class NewSessionRequest(Model, kw_only=True):
 
 
 class NewSessionResponse(Model, kw_only=True):
+    """The new session's id, modes and options."""
+
     session_id: SessionId
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
@@ -59,6 +65,8 @@ class LoadSessionRequest(Model, kw_only=True):
 
 
 class LoadSessionResponse(Model, kw_only=True):
+    """The loaded session's modes and options."""
+
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
 
@@ -74,6 +82,8 @@ class ResumeSessionRequest(Model, kw_only=True):
 
 
 class ResumeSessionResponse(Model, kw_only=True):
+    """The resumed session's modes and options."""
+
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
 
@@ -89,6 +99,8 @@ class ForkSessionRequest(Model, kw_only=True):
 
 
 class ForkSessionResponse(Model, kw_only=True):
+    """The new session's id, modes and options.  Unstable."""
+
     session_id: SessionId
     modes: SessionModeState | None = None
     config_options: Sequence[SessionConfigOption] | None = None
@@ -103,6 +115,8 @@ class ListSessionsRequest(Model, kw_only=True):
 
 
 class SessionInfo(Model, kw_only=True):
+    """A stored session as `session/list` shows it."""
+
     session_id: SessionId
     cwd: str
     additional_directories: Sequence[str] = []
@@ -112,16 +126,20 @@ class SessionInfo(Model, kw_only=True):
 
 
 class ListSessionsResponse(Model, kw_only=True):
+    """One page of stored sessions; no `next_cursor` means it is the last."""
+
     sessions: Lenient[Sequence[SessionInfo]]
     next_cursor: str | None = None
 
 
 class DeleteSessionRequest(Model, kw_only=True):
+    """Deletes a stored session."""
+
     session_id: SessionId
 
 
 class DeleteSessionResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class CloseSessionRequest(Model, kw_only=True):
@@ -131,7 +149,7 @@ class CloseSessionRequest(Model, kw_only=True):
 
 
 class CloseSessionResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class ArchiveSessionRequest(Model, kw_only=True):
@@ -141,15 +159,17 @@ class ArchiveSessionRequest(Model, kw_only=True):
 
 
 class ArchiveSessionResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class UnarchiveSessionRequest(Model, kw_only=True):
+    """Puts an archived session back into the default list.  Unstable."""
+
     session_id: SessionId
 
 
 class UnarchiveSessionResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class SessionStatusRequest(Model, kw_only=True):
@@ -159,10 +179,14 @@ class SessionStatusRequest(Model, kw_only=True):
 
 
 class SessionStatusResponse(Model, kw_only=True):
+    """Whether a session is open or only stored.  Unstable."""
+
     status: SessionStatus
 
 
 class SetSessionTitleRequest(Model, kw_only=True):
+    """Gives a session a title.  Unstable."""
+
     session_id: SessionId
     title: str
 
@@ -174,9 +198,11 @@ class SetSessionTitleResponse(Model, kw_only=True):
 
 
 class SetSessionModeRequest(Model, kw_only=True):
+    """Switches a session to another mode."""
+
     session_id: SessionId
     mode_id: SessionModeId
 
 
 class SetSessionModeResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""

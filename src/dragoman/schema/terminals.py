@@ -9,6 +9,8 @@ TerminalId = str
 
 
 class EnvVariable(Model, kw_only=True):
+    """An environment variable."""
+
     name: str
     value: str
 
@@ -25,6 +27,8 @@ class CreateTerminalRequest(Model, kw_only=True):
 
 
 class CreateTerminalResponse(Model, kw_only=True):
+    """The id of the new terminal."""
+
     terminal_id: TerminalId
 
 
@@ -51,11 +55,15 @@ class TerminalOutputResponse(Model, kw_only=True):
 
 
 class WaitForTerminalExitRequest(Model, kw_only=True):
+    """Waits until the command of a terminal ends."""
+
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class WaitForTerminalExitResponse(Model, kw_only=True):
+    """How the command ended: an exit code, or a signal."""
+
     exit_code: UInt32 | None = None
     signal: str | None = None
 
@@ -68,7 +76,7 @@ class KillTerminalRequest(Model, kw_only=True):
 
 
 class KillTerminalResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class ReleaseTerminalRequest(Model, kw_only=True):
@@ -79,4 +87,4 @@ class ReleaseTerminalRequest(Model, kw_only=True):
 
 
 class ReleaseTerminalResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""

@@ -57,10 +57,14 @@ class AvailableCommand(Model, kw_only=True):
 
 
 class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update", kw_only=True):
+    """All slash commands of the session as they are now."""
+
     available_commands: Lenient[Sequence[AvailableCommand]]
 
 
 class CurrentModeUpdate(Model, tag_field="sessionUpdate", tag="current_mode_update", kw_only=True):
+    """The agent switched the session's mode."""
+
     current_mode_id: SessionModeId
 
 
@@ -141,5 +145,7 @@ SessionUpdate = (
 
 
 class SessionNotification(Model, kw_only=True):
+    """One update of a session."""
+
     session_id: SessionId
     update: SessionUpdate

@@ -58,9 +58,9 @@ def durable(agent: type[A], store: Store | str | None, *, name: str | None = Non
 @overload
 def durable(*, store: Store | str | None = None, name: str | None = None) -> Callable[[type[A]], type[A]]: ...
 def durable(agent: Any = None, store: Store | str | None = None, *, name: str | None = None) -> Any:
-    """The same agent with sessions that survive: `serve(durable(MyAgent))`, or `@durable` above the class.
+    """Make an agent class that stores its sessions: `serve(durable(MyAgent))`, or `@durable` above the class.
 
-    What the agent answers itself stays its own.  `name` tells its sessions from those of other agents in the store.
+    Methods that the agent has stay its own.  `name` tells its sessions from those of other agents in the store.
     """
     if agent is None:
         return functools.partial(durable, store=store, name=name)

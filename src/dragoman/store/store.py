@@ -84,6 +84,7 @@ class Store:
             raise SessionExpired(id)
 
     def is_expired(self, head: Head) -> bool:
+        """Whether a session is older than the store's `max_age`."""
         return self._max_age is not None and now() - head.updated > self._max_age.total_seconds() * 1000
 
     async def read(self, id: str, last: int) -> "AsyncGenerator[list[bytes] | Damage, None]":

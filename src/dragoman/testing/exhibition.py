@@ -22,6 +22,7 @@ class Exhibition(Testy):
     __test__ = False
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
+        """Show everything the client can take, unless the prompt is a command of Testy."""
         if turn.text.split(" ", 1)[0].split("\n", 1)[0].removeprefix("/") in VERBS:
             return await super().answer(turn)
         self._touch(turn)

@@ -32,7 +32,7 @@ def pair(app: App, client: Client | None = None) -> AbstractAsyncContextManager[
 
 
 class RawWire:
-    """One end of a wire without a peer: says what it is told to and understands nothing."""
+    """One end of a connection without a protocol: it sends what a test tells it to."""
 
     def __init__(self, transport: Transport) -> None:
         self.greeting: dict[str, Any] = {}  # what a client said of itself when it was welcomed
@@ -60,6 +60,7 @@ class RawWire:
         self._transport.hold()
 
     def resume(self) -> None:
+        """Read again after `hold`."""
         self._transport.resume()
 
     @property
@@ -68,6 +69,7 @@ class RawWire:
         return self._transport.queued
 
     async def hang_up(self) -> None:
+        """Close the wire."""
         await self._transport.close()
 
     async def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
@@ -105,6 +107,7 @@ class RawWire:
         return self._last_id
 
     def tell(self, method: str, params: Any = None) -> None:
+        """Send a notification."""
         self.send({"method": method, "params": {} if params is None else params})
 
     async def initialize(self, **params: Any) -> dict[str, Any]:
@@ -128,14 +131,14 @@ def _answers(message: Mapping[str, Any], id: int | str | None) -> bool:
 
 @asynccontextmanager
 async def raw(target: Target) -> AsyncIterator[RawWire]:
-    """A bare wire to an agent, for a test that speaks as its client; nothing has been said on it yet."""
+    """Open a bare connection to an agent, on which a test speaks as its client; nothing was sent yet."""
     async with reach(target) as transport:
         yield RawWire(transport)
 
 
 @asynccontextmanager
 async def raw_agent(client: Client | None = None, **answer: Any) -> AsyncIterator[tuple[Client, RawWire]]:
-    """A client, and the other end of its wire for a test that speaks as its agent; hands have been shaken.
+    """Give a client and the other end of its connection, on which a test speaks as its agent, after the handshake.
 
     `answer` is added to what `initialize` is answered, such as `agentCapabilities={"loadSession": True}`.
     """

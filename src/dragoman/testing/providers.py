@@ -26,9 +26,11 @@ class WithProviders(Agent):
         self._providers = {provider.provider_id: provider for provider in PROVIDERS}
 
     async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
+        """List the providers and where they point."""
         return s.ListProvidersResponse(providers=list(self._providers.values()))
 
     async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse:
+        """Point a provider at an endpoint."""
         provider = self._providers.get(params.provider_id)
         if provider is None:
             raise InvalidParams(f"there is no provider {params.provider_id!r}")
@@ -39,6 +41,7 @@ class WithProviders(Agent):
         return s.SetProviderResponse()
 
     async def disable_provider(self, params: s.DisableProviderRequest) -> s.DisableProviderResponse:
+        """Disable a provider that is not required."""
         provider = self._providers.get(params.provider_id)
         if provider is not None and provider.required:
             raise InvalidParams(f"the provider {params.provider_id!r} cannot be disabled")

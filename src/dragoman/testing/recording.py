@@ -67,19 +67,23 @@ class RecordingClient(Client):
         self._ids = itertools.count(1)
 
     def capabilities(self) -> s.ClientCapabilities:
+        """Offer everything, logins in a terminal included."""
         return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
 
     def detach(self) -> None:
+        """End all commands when the connection is gone."""
         super().detach()
         for command in self._commands.values():
             command.release()
         self._commands.clear()
 
     def update(self, params: s.SessionNotification) -> None:
+        """Keep the update in `updates` and pass it on to its session."""
         self.updates.append(params)
         super().update(params)
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        """Keep the request and answer it as `permissions` says."""
         self.requests.append(params)
         match self.permissions:
             case "allow":
@@ -98,6 +102,7 @@ class RecordingClient(Client):
     # Files
 
     async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
+        """Read from `files`."""
         self.requests.append(params)
         if params.path not in self.files:
             raise ResourceNotFound(f"Resource not found: {params.path}", {"uri": params.path})
@@ -107,6 +112,7 @@ class RecordingClient(Client):
         return s.ReadTextFileResponse(content="".join(lines[start:end]))
 
     async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+        """Write into `files`."""
         self.requests.append(params)
         self.files[params.path] = params.content
         return s.WriteTextFileResponse()
@@ -114,26 +120,31 @@ class RecordingClient(Client):
     # Terminals
 
     async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
+        """Start the command as a real process."""
         self.requests.append(params)
         id = f"terminal-{next(self._ids)}"
         self._commands[id] = RunningCommand(params)
         return s.CreateTerminalResponse(terminal_id=id)
 
     async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        """Give the output so far."""
         self.requests.append(params)
         return self._command(params.terminal_id).output()
 
     async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
+        """Wait until the command ends."""
         self.requests.append(params)
         status = await self._command(params.terminal_id).wait()
         return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
+        """End the command."""
         self.requests.append(params)
         self._command(params.terminal_id).kill()
         return s.KillTerminalResponse()
 
     async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse:
+        """End the command and forget it."""
         self.requests.append(params)
         self._command(params.terminal_id).release()
         del self._commands[params.terminal_id]
@@ -153,23 +164,28 @@ class RecordingClient(Client):
     # Questions to the user
 
     async def fill_form(self, form: s.FormElicitation) -> Form:
+        """Fill in every form with `form`; None declines."""
         self.requests.append(form)
         return self.form
 
     async def open_url(self, question: s.UrlElicitation) -> bool:
+        """Agree to open a page if `visits` is true."""
         self.requests.append(question)
         return self.visits
 
     def complete_elicitation(self, params: s.CompleteElicitationNotification) -> None:
+        """Keep the notification in `notifications`."""
         self.notifications.append(params)
 
     def auth_status_changed(self, params: s.AuthStatusUpdateNotification) -> None:
+        """Keep the notification in `notifications`."""
         self.notifications.append(params)
 
     # Extensions that Testy knows
 
     @extension("_testy/ping")
     async def ping(self, params: Any) -> Any:
+        """Keep the request and answer with the params."""
         self.requests.append(params)
         return {"pong": params}
 
@@ -181,6 +197,7 @@ class RecordingClient(Client):
 
     @extension("_testy/tock")
     def tock(self, params: Any) -> None:
+        """Keep the notification in `notifications`."""
         self.notifications.append(params)
 
 

@@ -59,6 +59,7 @@ class Echo(Agent):
     """Says every prompt back."""
 
     async def answer(self, turn: Turn) -> None:
+        """Repeat the prompt."""
         await turn.say(turn.text)
 
 
@@ -124,6 +125,7 @@ class Testy(WithProviders):
         self._user: str | None = None
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
+        """Obey the prompt line by line; a line that is no command is repeated."""
         self._touch(turn)
         for line in filter(None, turn.text.split("\n")):
             name, _, rest = line.partition(" ")
@@ -140,6 +142,7 @@ class Testy(WithProviders):
     # Sessions
 
     async def opened(self, session: AgentSession) -> None:
+        """Remember the session; a known one gets its mode, options and state back."""
         if self.needs_login and self._user is None:
             raise AuthRequired()
         if before := self._kept.get(session.id):
@@ -151,6 +154,7 @@ class Testy(WithProviders):
             self._kept[session.id] = RememberedSession(session, deque(maxlen=REMEMBERED), self._clock)
 
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
+        """Open a remembered session and repeat its updates."""
         history = list(self._known(params.session_id).history)
         session = await self.open_session(params.session_id, params)
         for update in history:
@@ -158,11 +162,13 @@ class Testy(WithProviders):
         return s.LoadSessionResponse(modes=self.mode_state(session), config_options=self._options(session))
 
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
+        """Open a remembered session without repeating anything."""
         self._known(params.session_id)
         session = await self.open_session(params.session_id, params)
         return s.ResumeSessionResponse(modes=self.mode_state(session), config_options=self._options(session))
 
     async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
+        """Open a new session with the memory of another."""
         source = self._known(params.session_id)
         session = await self.open_session(new_id("sess"), params)
         session.mode, session.config_options = source.session.mode, source.session.config_options
@@ -173,6 +179,7 @@ class Testy(WithProviders):
         )
 
     async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+        """List remembered sessions, `page_size` at a time, the latest first."""
         wanted = ARCHIVED.get(params.archived or "exclude")
         if wanted is None:
             raise InvalidParams(f"there is no archive filter {params.archived!r}")
@@ -188,25 +195,30 @@ class Testy(WithProviders):
         )
 
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
+        """Close a session and forget it; an unknown one is no error."""
         await self._shut(params.session_id)
         self._kept.pop(params.session_id, None)
         return s.DeleteSessionResponse()
 
     async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:
+        """Close a session and leave it out of the default list."""
         kept = self._known(params.session_id)
         await self._shut(params.session_id)
         kept.archived = True
         return s.ArchiveSessionResponse()
 
     async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse:
+        """Put a session back into the default list."""
         self._known(params.session_id).archived = False
         return s.UnarchiveSessionResponse()
 
     async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse:
+        """Say whether a session is open or only remembered."""
         self._known(params.session_id)
         return s.SessionStatusResponse(status="open" if params.session_id in self.sessions else "saved")
 
     async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
+        """Set a title, with its spaces normalised."""
         title = " ".join(params.title.split())
         if not title:
             raise InvalidParams("a title has to say something")
@@ -216,6 +228,7 @@ class Testy(WithProviders):
     # Authentication
 
     async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
+        """Log in with the method `key`; refuses any other."""
         if params.method_id != "key":
             raise InvalidParams(f"there is no way to log in here called {params.method_id!r}")
         self._user = "tester"
@@ -223,11 +236,13 @@ class Testy(WithProviders):
         return s.AuthenticateResponse()
 
     async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
+        """Log out."""
         self._user = None
         self._tell_status()
         return s.LogoutResponse()
 
     async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
+        """Say whether somebody is logged in."""
         accounts = [s.AuthAccount(label=self._user, active=True)] if self._user else []
         return s.AuthStatusResponse(state="authenticated" if self._user else "unauthenticated", accounts=accounts)
 
@@ -235,6 +250,7 @@ class Testy(WithProviders):
 
     @extension("_testy/ping")
     async def ping(self, params: Any) -> Any:
+        """Answer with the params."""
         return {"pong": params}
 
     @extension("_testy/nest")
@@ -245,6 +261,7 @@ class Testy(WithProviders):
 
     @extension("_testy/tick")
     def tick(self, params: Any) -> None:
+        """Answer a notification with the notification `_testy/tock`."""
         self.client.notify("_testy/tock", params)
 
     # Memory

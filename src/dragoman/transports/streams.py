@@ -143,7 +143,7 @@ class _WatchedPipe(asyncio.BaseProtocol):
 def streams(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, limit: int = MAX_FRAME
 ) -> StreamsTransport:
-    """A wire over two streams, for `connect` and `serve_on`; both are closed with it.
+    """Make a transport of two asyncio streams, for `connect` and `serve_on`; closing it closes both.
 
     A frame is a line of at most `limit` bytes.  Of two pipes only the one that is written to can be closed.
     """

@@ -82,6 +82,7 @@ class ScriptedModel:
         self._ids = itertools.count(1)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
+        """Yield the next step of the script and keep the request in `requests`."""
         if request.purpose == "title":
             yield Finished(ModelReply(self.title))
             return

@@ -34,9 +34,11 @@ class UpdatePlan(Tool):
     steps: Annotated[list[PlanStep], Meta(max_length=50)]
 
     def title(self, place: Workplace) -> str:
+        """Announce the plan's update."""
         return "Update the plan"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Show the user the plan as it is now."""
         entries = [
             s.PlanEntry(content=step.content, status=step.status, priority=step.priority) for step in self.steps
         ]
@@ -53,9 +55,11 @@ class AskUser(Tool):
     choices: Annotated[list[str], Meta(max_length=10, description="Answers to choose from, if there are few.")] = []
 
     def title(self, place: Workplace) -> str:
+        """Quote the question."""
         return self.question
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Ask the user and return the answer."""
         field = s.StringPropertySchema(title="Answer", enum=self.choices or None)
         form = s.ElicitationSchema(properties={"answer": field}, required=["answer"])
         answer = await work.turn.elicit(self.question, form, tool_call_id=work.call.id)
@@ -73,9 +77,11 @@ class ExitPlan(Tool):
     plan: Annotated[str, Meta(min_length=1, description="The whole plan, in Markdown.")]
 
     def title(self, place: Workplace) -> str:
+        """Announce the plan."""
         return "Ready to begin?"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Show the plan and, if the user agrees, switch to a mode that may change files."""
         session = work.place.session
         if session.mode != "plan":
             raise Failed("There is no plan to hand in: the session is not in the mode 'plan'.")
@@ -103,9 +109,11 @@ class Task(Tool):
     task: Annotated[str, Meta(min_length=1, description="What to find out, and what to report.")]
 
     def title(self, place: Workplace) -> str:
+        """Quote the task."""
         return f"Explore: {self.task}"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Have a helper study the project and return its report."""
         if work.helpers is None:
             raise Failed("A helper cannot send another one.")
         found = await work.helpers.explore(self.task)
@@ -124,9 +132,11 @@ class AskAssistant(Tool):
     task: Annotated[str, Meta(min_length=1, description="What to do, and what to report.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the assistant and its task."""
         return f"{self.helper}: {self.task}"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Give the assistant its task and return its report."""
         if work.helpers is None:
             raise Failed("A helper cannot send another one.")
         report = await work.helpers.ask(work.call, self.helper, self.task)
@@ -144,9 +154,11 @@ class UseSkill(Tool):
     skill: Annotated[str, Meta(description="The skill's name.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the skill."""
         return f"Use the skill {self.skill}"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Return the skill's instructions."""
         skill = work.skills.get(self.skill)
         if skill is None:
             raise Failed(f"There is no skill {self.skill!r}; there are: {', '.join(work.skills) or 'none'}.")

@@ -27,9 +27,11 @@ class RunCommand(Tool):
     background: Annotated[bool, Meta(description="Do not wait: for servers and the like.")] = False
 
     def title(self, place: Workplace) -> str:
+        """Quote the command."""
         return f"{self.command} (in {place.shown(place.session.path(self.cwd))})" if self.cwd else self.command
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Run the command after the user agreed and return its output and exit status."""
         operation = work.place.command(self.command, self.cwd)
         if self.background:
             id = await work.place.start(work.turn, work.call, operation)
@@ -55,9 +57,11 @@ class CommandOutput(Tool):
     id: Annotated[str, Meta(description="What run_command called it.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the command that runs in the background."""
         return f"Read the output of {self.id}"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Return what the command has printed so far and whether it still runs."""
         printed = await work.place.printed(self.id)
         status = printed.exit_status
         how = "It still runs." if status is None else _how(CommandEnd("", status.exit_code, status.signal), 0)
@@ -73,9 +77,11 @@ class StopCommand(Tool):
     id: Annotated[str, Meta(description="What run_command called it.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the command."""
         return f"Stop {self.id}"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """End a command that runs in the background."""
         work.place.gate.must_be_able_to_change()
         await work.place.stop(self.id)
         return [TextPart("It is over.")]

@@ -33,9 +33,11 @@ class FetchUrl(Tool):
     url: Annotated[str, Meta(description="An http or https address.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the URL."""
         return f"Fetch {self.url}"
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Fetch a public page after the user agreed and return its text."""
         url = self.url
         for _ in range(MAX_REDIRECTS):
             if _scheme(url) not in SCHEMES:

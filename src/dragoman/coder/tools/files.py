@@ -35,13 +35,16 @@ class ReadFile(Tool):
     limit: Annotated[int, Meta(ge=1, description="How many lines to read at most.")] = MAX_LINES
 
     def title(self, place: Workplace) -> str:
+        """Name the file and the lines."""
         lines = "" if self.offset == 1 else f" (from line {self.offset})"
         return f"Read {place.shown(place.session.path(self.path))}{lines}"
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        """The file and the first line that is read."""
         return [s.ToolCallLocation(path=place.session.path(self.path), line=self.offset)]
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Return the numbered lines of a text, or an image the model can see."""
         path = work.place.session.path(self.path)
         if media := _media_type(path):
             return await self._picture(work, path, media)
@@ -110,12 +113,15 @@ class EditFile(Tool):
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
     def title(self, place: Workplace) -> str:
+        """Name the file."""
         return f"Edit {place.shown(place.session.path(self.path))}"
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        """The file that is edited."""
         return [s.ToolCallLocation(path=place.session.path(self.path))]
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Replace the text after the user agreed; fails unless it occurs as expected."""
         place, path = work.place, work.place.session.path(self.path)
         before = await as_read(work, path)
         try:
@@ -140,12 +146,15 @@ class WriteFile(Tool):
     content: Annotated[str, Meta(description="All that will be in the file.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the file."""
         return f"Write {place.shown(place.session.path(self.path))}"
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        """The file that is written."""
         return [s.ToolCallLocation(path=place.session.path(self.path), line=1)]
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Write the whole file after the user agreed."""
         place, path = work.place, work.place.session.path(self.path)
         before = await place.text(work.turn, path)
         if before and place.seen.get(path) != digest(before):  # of an empty file nothing can be lost

@@ -30,10 +30,12 @@ class ApplyPatch(Tool):
     patch: Annotated[str, Meta(min_length=1, description="The patch.")]
 
     def title(self, place: Workplace) -> str:
+        """Name the files of the patch."""
         names = [place.shown(path) for path in self._paths(place)]
         return f"Patch {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}".rstrip()
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        """The files that the patch changes."""
         return [s.ToolCallLocation(path=path) for path in self._paths(place)]
 
     def _paths(self, place: Workplace) -> list[str]:
@@ -42,6 +44,7 @@ class ApplyPatch(Tool):
         return []
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Apply the whole patch after the user agreed, or none of it."""
         place = work.place
         try:
             patches = read_patch(self.patch)

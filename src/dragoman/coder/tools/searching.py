@@ -37,13 +37,16 @@ class ListFiles(Tool):
     pattern: Annotated[str, Meta(description="A glob for paths below it; ** is any number of directories.")] = ""
 
     def title(self, place: Workplace) -> str:
+        """Name the directory or pattern."""
         where = place.shown(place.session.path(self.path))
         return f"Find {self.pattern} in {where}" if self.pattern else f"List {where}"
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
+        """The directory that is listed."""
         return [s.ToolCallLocation(path=place.session.path(self.path))]
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Return the paths that match, without those that version control ignores."""
         search = _Sought(work, self.path)
         found = await search.found(self.pattern)
         shown = [search.shown(hits.path) for hits in found.hits]
@@ -64,10 +67,12 @@ class Search(Tool):
     ignore_case: bool = False
 
     def title(self, place: Workplace) -> str:
+        """Quote the pattern."""
         where = place.shown(place.session.path(self.path))
         return f"Search {self.pattern!r}" + ("" if where == "." else f" in {where}")
 
     async def run(self, work: Work) -> Sequence[Part]:
+        """Return the lines that match, with their files and numbers."""
         search = _Sought(work, self.path)
         found = await search.found(self.include, self.pattern, self.ignore_case)
         shown = []

@@ -263,9 +263,11 @@ class Translator:
             self.agent_offers = result.get("agentCapabilities") or {}
 
     def error_inward(self, error: Any) -> Any:
+        """Translate an error of the peer into version 1; a dialect overrides this."""
         return error
 
     def error_outward(self, error: Any) -> Any:
+        """Translate an error of version 1 for the peer; a dialect overrides this."""
         return error
 
     # What flows need

@@ -47,6 +47,7 @@ class Redactor:
         return cls(value for value in named if not value.startswith(("/", "~/")) and not value.isdigit())
 
     def text(self, text: str) -> str:
+        """Give a text with its secrets replaced."""
         if self._pattern:
             text = self._pattern.sub(REDACTED, text)
         return without_named(without_looks(text))

@@ -40,6 +40,7 @@ class Handle:
         self.path = path  # where it really is
 
     def close(self) -> None:
+        """Release the open directory; nothing is written."""
         self._entry.close()
 
     def __enter__(self) -> Self:
@@ -80,6 +81,7 @@ class OpenFile(Handle):
         return [fd]
 
     def close(self) -> None:
+        """Close the file."""
         self._descriptors.close()
         super().close()
 
@@ -161,6 +163,8 @@ class OpenFile(Handle):
 
 
 class Written(Struct, frozen=True):
+    """The result of a write: how many bytes, and whether the file is new."""
+
     bytes_written: int
     created: bool
 
@@ -195,6 +199,7 @@ class Target(Handle):
 
     @property
     def exists(self) -> bool:
+        """Whether there is a file to replace."""
         return self._edit.exists
 
     def operation(self, content: str | bytes, *, encoding: str | None = None) -> FileWrite:

@@ -115,6 +115,7 @@ class Workspace:
         return tuple(root.place for root in self._roots.roots[: self._count])
 
     def close(self) -> None:
+        """Close the directories and the journal of changes."""
         self._roots.close()
         self._journal.close()
 
@@ -252,6 +253,7 @@ class Workspace:
         return WriteTextFileResponse()
 
     async def read_file(self, params: x.ReadFileRequest, permit: Permit | None = None) -> x.ReadFileResponse:
+        """Read a text file with a given encoding and range of lines."""
         with self.reading(params.path) as file:
             await _ask(permit, file.operation)
             file.load()
@@ -266,6 +268,7 @@ class Workspace:
         )
 
     async def write_file(self, params: x.WriteFileRequest, permit: Permit | None = None) -> x.WriteFileResponse:
+        """Write a text file with a given encoding, under the given conditions."""
         with self._writing(params) as target:
             written = await _write(target, params.content, params.encoding, permit)
         return x.WriteFileResponse(bytes_written=written.bytes_written, created=written.created)
@@ -273,6 +276,7 @@ class Workspace:
     async def read_binary_file(
         self, params: x.ReadBinaryRequest, permit: Permit | None = None
     ) -> x.ReadBinaryResponse:
+        """Read a part of any file, as base64."""
         with self.reading(params.path) as file:
             await _ask(permit, file.operation)
             data = await asyncio.to_thread(file.read_bytes, params.offset, params.length)
@@ -281,6 +285,7 @@ class Workspace:
     async def write_binary_file(
         self, params: x.WriteBinaryRequest, permit: Permit | None = None
     ) -> x.WriteFileResponse:
+        """Write a file whose content is given as base64."""
         with self._writing(params) as target:
             if permit:
                 await asyncio.to_thread(target.look)
@@ -291,6 +296,7 @@ class Workspace:
     async def list_directory(
         self, params: x.ListDirectoryRequest, permit: Permit | None = None
     ) -> x.ListDirectoryResponse:
+        """List names, types and sizes of a directory."""
         with self.directory(params.path) as directory:
             await _ask(permit, FileRead(path=directory.path))
             limit = () if params.limit is None else (params.limit,)
@@ -300,6 +306,7 @@ class Workspace:
     async def create_directory(
         self, params: x.CreateDirectoryRequest, permit: Permit | None = None
     ) -> x.CreateDirectoryResponse:
+        """Create a directory and those above it."""
         with self.directory(params.path) as directory:
             if directory.exists:
                 return x.CreateDirectoryResponse(created=False)

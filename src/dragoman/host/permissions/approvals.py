@@ -123,6 +123,7 @@ class ApprovalStore:
         return ApprovalQuery(fingerprint, agent, workspace).among(self._trusted().approvals)
 
     def remember(self, approval: Approval) -> None:
+        """Store an approval; expired ones are dropped."""
         with self._changing() as contents:
             now = time.time()
             kept = [a for a in contents.approvals if now < a.expires][-MAX_APPROVALS + 1 :]
@@ -142,6 +143,7 @@ class ApprovalStore:
             self._replace(msgspec.structs.replace(contents, trusted=(*others, Trust(path, digest))))
 
     def trusts(self, path: str, digest: str) -> bool:
+        """Whether the user trusts a workspace's rule file with exactly this content."""
         return Trust(path, digest) in self._trusted().trusted
 
     def distrust(self, path: str) -> None:

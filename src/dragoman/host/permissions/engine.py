@@ -106,6 +106,7 @@ class Permissions(Judge):
 
     @property
     def store(self) -> ApprovalStore | None:
+        """Where approvals for longer than a session are stored; None if nowhere."""
         return self._memory.store
 
     # Sessions
@@ -162,7 +163,7 @@ class Permissions(Judge):
         directories: Sequence[str | os.PathLike[str]] = (),
         detail: str | s.Diff = "",
     ) -> Decision:
-        """Whether the host may do this now; it never raises, and whatever fails is a no.
+        """Decide whether the host may do this now.  It never raises; if anything fails, the answer is no.
 
         `workspace` is the session's directory, `directories` its further ones; `detail` is shown, such as the
         change that an operation makes.

@@ -47,6 +47,7 @@ class Judge:
 
     @property
     def preset(self) -> Preset:
+        """The preset in force; it can be changed at any time."""
         return self._preset
 
     @preset.setter
@@ -60,6 +61,7 @@ class Judge:
         workspace: str | os.PathLike[str] | None,
         directories: Sequence[str | os.PathLike[str]],
     ) -> Situation:
+        """Collect what a decision is based on: real paths, directories, agent and time."""
         roots = tuple(os.path.realpath(path) for path in ([workspace] if workspace else []) + [*directories])
         place = Circumstances(roots[0] if workspace else None, self.agent, time.time())
         names = scrutiny.names(operation)
@@ -90,6 +92,7 @@ class Judge:
         return any(doubt.about in kept for doubt in situation.doubts)
 
     def preset_allows(self, situation: Situation) -> bool:
+        """Whether the preset allows an operation without asking."""
         if not presets.covers(self.preset, situation.operation.kind):
             return False
         if self.preset == "allow-all":

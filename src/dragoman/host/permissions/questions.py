@@ -54,6 +54,7 @@ class Question(Struct, frozen=True, kw_only=True):
         return not is_elided(self.text)
 
     def option(self, id: object) -> Option | None:
+        """Give the option of this id; None if none was offered under it."""
         return next((option for option in self.options if isinstance(id, str) and option.id == id), None)
 
     def repeated(self, count: int) -> "Question":

@@ -140,6 +140,7 @@ class Terminal:
         await keyboard.type(text.encode())
 
     def resize(self, columns: int, rows: int) -> None:
+        """Change the size of an interactive terminal."""
         self._interactive().resize(checked_size(columns, rows))
 
     def _interactive(self) -> "TerminalInput":
@@ -159,6 +160,7 @@ class Terminal:
             self._keyboard = TerminalInput(wiring.keyboard)
 
     def begin(self, child: Child, timeout: float | None) -> None:
+        """Note the process that was started, and when its time is up."""
         self._child = child
         if self.status is not None:  # now that we have closed its ends, too, its streams are at theirs
             self._output.end()
@@ -174,10 +176,12 @@ class Terminal:
             self._terminate()
 
     async def dismissed(self) -> None:
+        """Wait until a dismissed command and its processes are gone."""
         if self._child is not None:
             await self._gone.wait()
 
     def exited(self, code: int) -> None:
+        """Note how the command ended."""
         self._output.end()
         self.status = _status(code, self._sent if self.wrapped and self.wrapped.processes else ())
         if self._keyboard:
@@ -185,6 +189,7 @@ class Terminal:
         self._ended.set()
 
     def gone(self, left: Sequence[int]) -> None:
+        """Note that no process of the command is left, or which could not be ended."""
         for change in self._child.set_aside if self._child else ():
             log.warning("terminal %s: %s", self.id, _told_of(change))
         if left:

@@ -29,16 +29,18 @@ AuthMethod = AuthMethodTerminal | AuthMethodAgent | Raw
 
 
 class LoginAuthRequest(Model, kw_only=True):
+    """Logs in with one of the methods the agent listed."""
+
     method_id: AuthMethodId
 
 
 class LoginAuthResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""
 
 
 class LogoutAuthRequest(Model):
-    """Nothing to ask for."""
+    """A request without parameters."""
 
 
 class LogoutAuthResponse(Model):
-    """Nothing to say."""
+    """An empty response: it is done."""

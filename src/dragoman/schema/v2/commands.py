@@ -26,4 +26,6 @@ AvailableCommand = Command | Raw
 
 
 class AvailableCommandsUpdate(Model, tag_field="sessionUpdate", tag="available_commands_update", kw_only=True):
+    """All slash commands of the session as they are now."""
+
     available_commands: Sifted[Sequence[AvailableCommand]]

@@ -17,6 +17,8 @@ from ..protocol import SessionId
 
 
 class SessionConfigSelectGroup(Model, kw_only=True):
+    """Values to choose from, under a heading."""
+
     group_id: SessionConfigGroupId
     name: str
     options: Lenient[Annotated[Sequence[SessionConfigSelectOption], Meta(min_length=1)]]
@@ -45,11 +47,15 @@ class _Described(Model, kw_only=True):
 
 
 class SessionConfigSelect(_Described, tag_field="type", tag="select", kw_only=True):
+    """An option of a session with several values to choose from."""
+
     current_value: SessionConfigValueId
     options: SessionConfigSelectOptions
 
 
 class SessionConfigBoolean(_Described, tag_field="type", tag="boolean", kw_only=True):
+    """A switch of a session."""
+
     current_value: bool
 
 

@@ -22,6 +22,8 @@ class Annotations(Model, kw_only=True):
 
 
 class TextContent(Model, tag_field="type", tag="text", kw_only=True):
+    """Text, usually Markdown."""
+
     text: str
     annotations: Annotations | None = None
 

@@ -42,10 +42,14 @@ class StringPropertySchema(Model, tag_field="type", tag="string", kw_only=True):
 
 
 class StringMultiSelectItems(Model, tag_field="type", tag="string", kw_only=True):
+    """Choices whose values are also their labels."""
+
     enum: Annotated[Sequence[str], Meta(min_length=1)]
 
 
 class TitledMultiSelectItems(Model, kw_only=True):
+    """Choices with a label each."""
+
     any_of: Annotated[Sequence[EnumOption], Meta(min_length=1)]
 
 
@@ -112,6 +116,8 @@ class _Elicitation(Model, kw_only=True):
 
 
 class FormElicitation(_Elicitation, tag_field="mode", tag="form", kw_only=True):
+    """Asks the user to fill in a form."""
+
     requested_schema: ElicitationSchema
 
 

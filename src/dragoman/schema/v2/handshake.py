@@ -30,10 +30,14 @@ class TerminalAuthCapabilities(Model):
 
 
 class ClientAuthCapabilities(Model, kw_only=True):
+    """How the client can help with logins."""
+
     terminal: TerminalAuthCapabilities | None = None
 
 
 class ClientCapabilities(Model, kw_only=True):
+    """Everything a client offers; what is missing must not be asked of it."""
+
     auth: ClientAuthCapabilities | None = None
     elicitation: ElicitationCapabilities | None = None
 
@@ -104,10 +108,14 @@ class SessionCapabilities(Model, kw_only=True):
 
 
 class AgentAuthCapabilities(Model, kw_only=True):
+    """What the agent offers for logins besides `auth/login` and `auth/logout`."""
+
     status: AuthStatusCapabilities | None = None
 
 
 class AgentCapabilities(Model, kw_only=True):
+    """Everything an agent offers; what is missing must not be asked of it."""
+
     session: SessionCapabilities | None = None
     auth: AgentAuthCapabilities | None = None
     providers: ProvidersCapabilities | None = None

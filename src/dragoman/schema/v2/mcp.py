@@ -18,6 +18,8 @@ class McpServerStdio(Model, tag_field="type", tag="stdio", kw_only=True):
 
 
 class McpServerHttp(Model, tag_field="type", tag="http", kw_only=True):
+    """A server reached over streamable HTTP."""
+
     name: str
     url: str
     headers: Nullable[Sequence[HttpHeader]] = []

@@ -17,16 +17,22 @@ PermissionOptionKind = Literal["allow_once", "allow_always", "reject_once", "rej
 
 
 class PermissionOption(Model, kw_only=True):
+    """One choice of the user: allow or reject, once or always."""
+
     option_id: PermissionOptionId
     name: str
     kind: PermissionOptionKind
 
 
 class ToolCallPermissionSubject(Model, tag_field="type", tag="tool_call", kw_only=True):
+    """The question is about a tool call."""
+
     tool_call: ToolCallUpdate
 
 
 class CommandPermissionSubject(Model, tag_field="type", tag="command", kw_only=True):
+    """The question is about a command."""
+
     command: str
     cwd: AbsolutePath
     tool_call_id: ToolCallId | None = None
@@ -37,6 +43,8 @@ RequestPermissionSubject = ToolCallPermissionSubject | CommandPermissionSubject 
 
 
 class RequestPermissionRequest(Model, kw_only=True):
+    """Asks the user about a tool call, a command or something else; the options are the possible answers."""
+
     session_id: SessionId
     title: str
     options: Annotated[Sequence[PermissionOption], Meta(min_length=1)]
@@ -53,4 +61,6 @@ RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcom
 
 
 class RequestPermissionResponse(Model, kw_only=True):
+    """What the user chose, or that the question was cancelled."""
+
     outcome: RequestPermissionOutcome

@@ -11,12 +11,16 @@ PlanEntryStatus = Literal["pending", "in_progress", "completed", "cancelled"] | 
 
 
 class PlanEntry(Model, kw_only=True):
+    """One step of a plan."""
+
     content: str
     priority: PlanEntryPriority
     status: PlanEntryStatus
 
 
 class PlanItems(Model, tag_field="type", tag="items", kw_only=True):
+    """A plan as a list of steps."""
+
     plan_id: PlanId
     entries: Sifted[Sequence[PlanEntry]]
 

@@ -39,6 +39,8 @@ class NewSessionRequest(Model, kw_only=True):
 
 
 class NewSessionResponse(_Opened, kw_only=True):
+    """The new session's id, options and commands."""
+
     session_id: SessionId
 
 
@@ -75,10 +77,14 @@ class ForkSessionRequest(Model, kw_only=True):
 
 
 class ForkSessionResponse(_Opened, kw_only=True):
+    """The new session's id, options and commands.  Unstable."""
+
     session_id: SessionId
 
 
 class SessionInfo(Model, kw_only=True):
+    """A stored session as `session/list` shows it."""
+
     session_id: SessionId
     cwd: AbsolutePath
     additional_directories: Nullable[Sequence[AbsolutePath]] = []
@@ -88,6 +94,8 @@ class SessionInfo(Model, kw_only=True):
 
 
 class ListSessionsResponse(Model, kw_only=True):
+    """One page of stored sessions; no `next_cursor` means it is the last."""
+
     sessions: Lenient[Sequence[SessionInfo]]
     next_cursor: Exact[SessionListCursor | None] = None
 

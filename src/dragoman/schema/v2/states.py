@@ -12,10 +12,14 @@ from .protocol import Error
 
 
 class BackgroundTerminal(Model, tag_field="type", tag="terminal", kw_only=True):
+    """A terminal that runs in the background."""
+
     terminal_id: TerminalId
 
 
 class BackgroundToolCall(Model, tag_field="type", tag="tool_call", kw_only=True):
+    """A tool call that runs in the background."""
+
     tool_call_id: ToolCallId
 
 

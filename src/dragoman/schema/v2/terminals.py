@@ -14,6 +14,8 @@ class TerminalExitStatus(Model, kw_only=True):
 
 
 class TerminalSize(Model, kw_only=True):
+    """Columns and rows of a terminal."""
+
     cols: Positive16
     rows: Positive16
 

@@ -25,6 +25,8 @@ class ToolCallLocation(Model, kw_only=True):
 
 
 class Content(Model, tag_field="type", tag="content", kw_only=True):
+    """An ordinary content block in a tool call."""
+
     content: ContentBlock
 
 

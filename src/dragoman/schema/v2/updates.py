@@ -122,5 +122,7 @@ SessionUpdate = (
 
 
 class UpdateSessionNotification(Model, kw_only=True):
+    """One update of a session."""
+
     session_id: SessionId
     update: SessionUpdate
