@@ -1,4 +1,4 @@
-"""A client waits for a server that stops as long as docs/remote.md says, by a clock that skips idle time."""
+"""A client waits for a server that stops as long as docs/guide/remote.md says, by a clock that skips idle time."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from .hostile_servers import SOCKETS, Server, StreamServer, chunk, good, sockets
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-PAGE = Path(__file__).parents[2] / "docs" / "remote.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "remote.md"
 ROWS = {what: int(seconds) for what, seconds in re.findall(r"^\| (.+?) +\| (\d+) \|$", PAGE.read_text(), re.M)}
 A_MOMENT = 1.5  # seconds that go by before and after a wait
 PROMPTS = {"a_long_message_that_is_not_read": "x" * 300_000}
