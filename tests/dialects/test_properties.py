@@ -271,6 +271,19 @@ def test_what_is_answered_arrives_or_is_told_to_be_lost(dialect, sender, method)
     holds()
 
 
+def test_an_exit_code_beside_a_signal_that_nobody_knows_is_kept() -> None:
+    tunnel = Tunnel("draft")
+    tunnel.opened()
+    tunnel.say("agent", {"id": 1, "method": "terminal/wait_for_exit", "params": ASKING})
+    (*_, asked) = tunnel.at["client"]
+    tunnel.say("client", {"id": asked["id"], "result": {"exitCode": 128, "signal": "SIGODD"}})
+    (*_, asked) = tunnel.at["client"]
+    if asked.get("method") == "terminal/output":  # what the command printed is asked for when it has ended
+        tunnel.say("client", {"id": asked["id"], "result": {"output": "", "truncated": False}})
+    heard = next(message for message in reversed(tunnel.at["agent"]) if message.get("id") == 1)
+    assert heard["result"] == {"exitCode": 128, "signal": "SIGODD"}
+
+
 ASKING = {
     "sessionId": "s",
     "terminalId": "t",

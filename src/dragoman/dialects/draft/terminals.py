@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from ..engine.shapes import Fields, NamedValues, carried, carry, exit_code, margin
+from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, exit_code, margin
 from ..engine.translator import Ask, Fault, Flow, Pause, Peer, Remembered, StartFlow, Surroundings
 from .updates import DraftUpdates
 
@@ -298,9 +298,9 @@ CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit
 
 
 def _status(result: dict[str, Any]) -> dict[str, Any]:
-    """How a command ended; of one that was killed the exit code is only another word for the signal."""
+    """How a command ended; of one that was killed the exit code is only another word for a signal that we know."""
     code, signal = result.get("exitCode"), result.get("signal")
-    is_made_up = signal is not None and code == exit_code({"signal": signal})
+    is_made_up = isinstance(signal, str) and signal in SIGNALS and code == exit_code({"signal": signal})
     return {"exitCode": None if is_made_up else code, "signal": signal}
 
 
