@@ -396,4 +396,4 @@ def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests above were an ordinary user's")
 def test_agents_of_an_ordinary_user_are_isolated_too() -> None:
-    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake or hard_link")
+    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake or hard_link or by_name")
