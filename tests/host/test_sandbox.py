@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from ordinary import run_as_ordinary_user
 from torture.host_terminals import KINDS, kill_hosts, spawn_and_end
 from torture.repositories import CONTROL, GIT_DIRECTORIES, LINKS, repositories
 from users import as_user
@@ -736,3 +737,10 @@ async def test_a_trial_that_is_called_off_twice_leaves_nothing_behind() -> None:
         checking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await checking
+
+
+@bubblewrap
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests above were an ordinary user's")
+def test_bubblewrap_of_an_ordinary_user_writes_in_the_workspace_alone_too() -> None:
+    run_as_ordinary_user(__file__, "-k", "alone_while")
