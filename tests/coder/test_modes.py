@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from dragoman import schema as s
 from dragoman.coder import Coder, call
+from dragoman.coder.context.instructions import project_instructions
 from dragoman.coder.markdown import fenced
 from dragoman.host.display import COMMAND_LIMIT, is_elided, visible
 from dragoman.testing import pair
@@ -271,6 +273,36 @@ async def test_a_project_cannot_have_secrets_read_as_its_instructions(secret: st
         await session.prompt("Go")
     assert "SECRET=1" not in model.requests[0].instructions
     assert "help-me" not in model.requests[0].instructions
+
+
+SWAPPING = """
+import os, sys
+os.chdir(sys.argv[1])
+os.mkfifo("pipe")
+print(flush=True)
+while True:
+    with open("new", "w") as file:
+        file.write("Be kind.")
+    os.rename("new", "AGENTS.md")
+    os.symlink("../id_rsa", "new")
+    os.rename("new", "AGENTS.md")
+    open("new", "w").close()
+    os.rename("new", "AGENTS.md")
+    os.link("pipe", "new")
+    os.rename("new", "AGENTS.md")
+"""
+
+
+def test_instructions_that_are_swapped_while_they_are_read_give_no_secret_and_hold_nobody_up(project: Path) -> None:
+    (project.parent / "id_rsa").write_text("SECRET=1\n")
+    with subprocess.Popen([sys.executable, "-c", SWAPPING, str(project)], stdout=subprocess.PIPE) as swapping:
+        try:
+            assert swapping.stdout is not None
+            swapping.stdout.readline()
+            seen = {text for _ in range(3000) for _, text in project_instructions(str(project))}
+        finally:
+            swapping.kill()
+    assert seen <= {"Be kind."}
 
 
 @pytest.mark.parametrize("name", [".env", "out/outside.txt", "../outside.txt", ".git/config"])

@@ -241,6 +241,12 @@ async def test_a_pipe_under_the_name_of_a_file_is_not_waited_for(tmp_path: Path)
     assert await told(tmp_path, search()) == ["a:1: needle"]
 
 
+async def test_a_directory_under_the_name_of_a_gitignore_ignores_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").mkdir()
+    written(tmp_path, a="needle\n", sub__b="needle\n")
+    assert await told(tmp_path, search()) == ["a:1: needle\nsub/b:1: needle"]
+
+
 def test_no_glob_and_no_gitignore_takes_long(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*"a" * 40)
     deep.mkdir(parents=True)

@@ -115,13 +115,16 @@ async def hosting(
     agent: Any = Testy,
     *,
     people: tuple[str, ...] = ("ann", "bob"),
+    tokens: Mapping[str, str] | None = None,
     hosted: Mapping[str, Any] | None = None,
     port: int = 0,
     grace: float = GRACE,
     **options: Any,
 ) -> AsyncIterator[House]:
+    """Serve a gateway; one that begins anew in its directory takes the tokens that the people have already."""
     file = directory / "tokens.json"
-    tokens = {who: add_token(file, who, who) for who in people} if not file.exists() else {}
+    if tokens is None:
+        tokens = {who: add_token(file, who, who) for who in people} if not file.exists() else {}
     agents = {"testy": Hosted(target=agent, **{"preset": "allow-all", **(hosted or {})})}
     gateway = Gateway(SqliteEngine(directory), agents, **options)
     admission = Admission(TokenFile(file), refused=lambda why: gateway.metrics.refusals.add(1, why))

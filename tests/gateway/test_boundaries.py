@@ -23,6 +23,7 @@ from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.log.sqlite import SqliteEngine
 from dragoman.host import Host
 from dragoman.host.terminals import Terminals, execution
+from dragoman.host.terminals.sandbox import landlock
 from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 from dragoman.testing import Testy
 
@@ -98,15 +99,21 @@ def test_a_gateway_whose_own_files_lie_inside_is_not_started(
     assert {*home.rglob("*")} == before
 
 
-def test_a_gateway_with_everything_apart_starts(home: Path) -> None:
+@pytest.mark.parametrize("walls", ["--isolate", "--sandbox", None])
+def test_a_gateway_with_everything_apart_starts_and_says_which_walls_are_in_force(
+    home: Path, walls: str | None
+) -> None:
     with tempfile.TemporaryDirectory(prefix="dragoman-") as state:  # a socket's path has to be short
-        options = ["--listen", "127.0.0.1:0", "--agent", "testy", "--state", state, "--visible", sys.prefix]
-        command = [sys.executable, "-m", "dragoman", "serve", *options, *ISOLATED]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as gateway:
-            assert gateway.stdout
+        options = ["--listen", "127.0.0.1:0", "--agent", "testy", "--state", state, *([walls] if walls else ())]
+        options += ["--visible", sys.prefix] if walls == "--isolate" else []
+        command = [sys.executable, "-m", "dragoman", "serve", *options, "--workspace", "work/{principal}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as gateway:
+            assert gateway.stdout and gateway.stderr
             assert gateway.stdout.readline().startswith("ws://")
             gateway.send_signal(signal.SIGTERM)
+            log = gateway.stderr.read()
     assert gateway.returncode == 0
+    assert log.count(landlock.described(landlock.version())) == (walls is not None), log
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,122 @@ async def test_an_isolated_agent_has_a_network_of_its_own_and_a_proxy_to_listed_
     assert told.count(f"127.0.0.1:{port + 1} is not on the list of --network") == is_listed
 
 
+THINGS = (
+    *("shared memory", "a semaphore", "a queue", "a POSIX queue", "POSIX shared memory", "a temporary file"),
+    "an abstract socket",
+)
+WAYS = ("the list of sockets", "a process", "the memory of a process", "a signal")
+# Things that processes of one machine share by name.  Each is made for everybody, so only walls keep others out.
+SHARED = """
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+name, key = sys.argv[2], int(sys.argv[3])
+class Attributes(ctypes.Structure):
+    _fields_ = [(field, ctypes.c_long) for field in ("flags", "most", "size", "now", "a", "b", "c", "d")]
+def listening():
+    wire.bind(chr(0) + name)
+    wire.listen()
+    return wire.fileno()
+def opened(path, flags):
+    os.umask(0)
+    return os.open(path, flags, 0o666)
+def queue(flags):
+    return libc.mq_open(f"/{name}".encode(), os.O_RDWR | flags, 0o666, ctypes.byref(Attributes(0, 1, 64)))
+def seen(path):
+    with open(path, "rb") as file:
+        return name.encode() in file.read()
+def holders():
+    return [int(n) for n in os.listdir("/proc") if n.isdigit() and "hold" in argv_of(n) and name in argv_of(n)]
+def argv_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().split(chr(0))
+    except OSError:
+        return []
+wire = socket.socket(socket.AF_UNIX)
+MADE = {
+    "shared memory": lambda: libc.shmget(key, 64, 0o666 | 0o1000),
+    "a semaphore": lambda: libc.semget(key, 1, 0o666 | 0o1000),
+    "a queue": lambda: libc.msgget(key, 0o666 | 0o1000),
+    "a POSIX queue": lambda: queue(os.O_CREAT),
+    "POSIX shared memory": lambda: opened(f"/dev/shm/{name}", os.O_CREAT | os.O_RDWR),
+    "a temporary file": lambda: opened(f"/tmp/{name}", os.O_CREAT | os.O_RDWR),
+    "an abstract socket": listening,
+}
+REACHED = {
+    "shared memory": lambda: libc.shmget(key, 64, 0) >= 0,
+    "a semaphore": lambda: libc.semget(key, 1, 0) >= 0,
+    "a queue": lambda: libc.msgget(key, 0) >= 0,
+    "a POSIX queue": lambda: queue(0) >= 0,
+    "POSIX shared memory": lambda: opened(f"/dev/shm/{name}", os.O_RDWR) >= 0,
+    "a temporary file": lambda: opened(f"/tmp/{name}", os.O_RDWR) >= 0,
+    "an abstract socket": lambda: wire.connect(chr(0) + name) is None,
+    "the list of sockets": lambda: seen("/proc/net/unix"),
+    "a process": lambda: bool(holders()),
+    "the memory of a process": lambda: any(os.open(f"/proc/{pid}/mem", os.O_RDWR) for pid in holders()),
+    "a signal": lambda: [os.kill(pid, 0) for pid in holders()][0] is None,
+}
+def tried(attempt):
+    try:
+        return attempt()
+    except (OSError, IndexError):
+        return False
+if sys.argv[1] == "hold":
+    made = {what: make() for what, make in MADE.items()}
+    print("made:", [what for what, id in made.items() if id >= 0], flush=True)
+    sys.stdin.read()
+    libc.shmctl(made["shared memory"], 0, 0)
+    libc.semctl(made["a semaphore"], 0, 0)
+    libc.msgctl(made["a queue"], 0, 0)
+    libc.mq_unlink(f"/{name}".encode())
+    os.unlink(f"/dev/shm/{name}")
+    os.unlink(f"/tmp/{name}")
+else:
+    print("reached:", [what for what, attempt in REACHED.items() if tried(attempt)])
+"""
+
+
+async def test_what_processes_share_by_name_is_not_shared_by_people(tmp_path: Path) -> None:
+    """The gateway's machine and Bob's agent have such things: each of them reaches them, and Ann's agent none."""
+    name, key = f"dragoman-{secrets.token_hex(8)}", secrets.randbelow(2**30) + 2
+    for person in ("ann", "bob"):
+        place = tmp_path / "work" / person
+        place.mkdir(parents=True)
+        (place / "shared.py").write_text(SHARED)
+        if os.geteuid() == 0:
+            os.chown(place, *OWNER)
+    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"))
+    agent, hosted = ["/usr/bin/python3", "-c", PROBE], {"isolated": True}
+    hold, reach = (f"/usr/bin/python3 shared.py {what} {name} {key}" for what in ("hold", "reach"))
+    beginning = (
+        f"mkfifo end; sleep 1000 > end 2> log & {hold} < end > held 2>&1 & until [ -s held ]; do :; done; cat held"
+    )
+    machine = ["/usr/bin/python3", "-c", SHARED]
+    with subprocess.Popen(
+        [*machine, "hold", name, str(key)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holding:
+        assert holding.stdin and holding.stdout
+        made = holding.stdout.readline()
+        on_machine = subprocess.check_output([*machine, "reach", name, str(key)], text=True)  # noqa: ASYNC221
+        async with (
+            hosting(tmp_path / "state", agent, hosted=hosted, checks=checks) as house,
+            house.visit("ann") as ann,
+            house.visit("bob") as bob,
+            asyncio.timeout(2 * PATIENCE),
+        ):
+            hers = await ann.new_session(tmp_path / "work" / "ann")
+            his = await bob.new_session(tmp_path / "work" / "bob")
+            held = await run(bob, his, beginning)
+            his_own = await run(bob, his, reach)
+            stolen = await run(ann, hers, reach)
+        holding.stdin.close()
+    assert all(f"'{thing}'" in made and f"'{thing}'" in on_machine for thing in THINGS)
+    # Landlock leaves no queues of POSIX; all else that Bob made he has.
+    assert all(f"'{thing}'" in held and f"'{thing}'" in his_own for thing in THINGS if thing != "a POSIX queue")
+    assert all(f"'{way}'" in his_own and f"'{way}'" in on_machine for way in WAYS)
+    assert "reached: []" in stolen
+
+
 HOLDING = """
 import socket, sys
 held = []
@@ -279,4 +396,4 @@ def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests above were an ordinary user's")
 def test_agents_of_an_ordinary_user_are_isolated_too() -> None:
-    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake or hard_link")
+    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake or hard_link or by_name")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 async def asked_about(watcher: Watcher, session: Session, prompt: str, choose: str) -> bool:
-    """Whether somebody was asked before a prompt was done; they choose the first option of a kind."""
+    """Whether somebody was asked before a prompt was done; they choose an option by its id."""
     running = asyncio.create_task(prompted(session, prompt))
     asking = asyncio.create_task(watcher.asked.get())
     async with asyncio.timeout(PATIENCE):
@@ -23,7 +23,7 @@ async def asked_about(watcher: Watcher, session: Session, prompt: str, choose: s
         was_asked = asking.done()
         if was_asked:
             request, answer = asking.result()
-            answer.set_result(next(o.option_id for o in request.options if o.kind == choose))
+            answer.set_result(next(o.option_id for o in request.options if o.option_id == choose))
         else:
             asking.cancel()
         await running
@@ -34,21 +34,30 @@ async def prompted(session: Session, text: str) -> None:
     await session.prompt(text)
 
 
-async def test_what_one_person_allowed_always_is_asked_of_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lasting", ["allow_session", "allow_workspace", "allow_always"])
+async def test_what_one_person_allowed_for_longer_is_asked_of_another(tmp_path: Path, lasting: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
     hosted = {"preset": "ask", "state": str(tmp_path / "host")}
+    people = ("ann", "bob", "carol")
     async with (
-        hosting(tmp_path, people=("ann", "bob", "carol"), hosted=hosted) as house,
+        hosting(tmp_path, people=people, hosted=hosted) as house,
         house.visit("ann") as ann,
         house.visit("bob") as bob,
     ):
         hers, his = await ann.new_session(work), await bob.new_session(work)
-        assert await asked_about(ann, hers, "run echo hello", "allow_always")
-        assert not await asked_about(ann, hers, "run echo hello", "allow_always")
+        assert await asked_about(ann, hers, "run echo hello", lasting)
+        assert not await asked_about(ann, hers, "run echo hello", lasting)
         assert await asked_about(bob, his, "run echo hello", "allow_once")
         async with house.visit("carol") as carol:  # whose host reads what was remembered only now
             assert await asked_about(carol, await carol.new_session(work), "run echo hello", "allow_once")
+        tokens = house.tokens
+    async with hosting(tmp_path, tokens=tokens, hosted=hosted) as house:  # which has restarted
+        for who in people:
+            async with house.visit(who) as visitor:
+                session = await visitor.new_session(work)
+                is_asked = await asked_about(visitor, session, "run echo hello", "allow_once")
+                assert is_asked is (who != "ann" or lasting == "allow_session")
 
 
 GREETER = """

@@ -6,6 +6,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -284,6 +285,36 @@ def test_a_path_that_came_and_went_before_anybody_looked_has_changed(workspace: 
             os.close(each.fd)
     finally:
         os.close(root)
+
+
+SWAPPING = """
+import os, sys
+os.chdir(sys.argv[1])
+os.mkfifo("pipe")
+held = os.open("pipe", os.O_RDWR)
+print(flush=True)
+while True:
+    open("new", "w").close()
+    os.rename("new", ".envrc")
+    os.link("pipe", "new")
+    os.rename("new", ".envrc")
+"""
+
+
+def test_a_pipe_in_the_place_of_a_file_that_is_looked_at_is_no_failure(workspace: Path) -> None:
+    root = os.open(workspace, os.O_PATH | os.O_DIRECTORY)
+    with subprocess.Popen([sys.executable, "-c", SWAPPING, str(workspace)], stdout=subprocess.PIPE) as swapping:
+        try:
+            assert swapping.stdout is not None
+            swapping.stdout.readline()
+            for _ in range(1000):
+                paths = ProtectedPaths([root], [(str(workspace), [".envrc"])])
+                os.close(paths.fd)
+                for each in paths._roots:
+                    os.close(each.fd)
+        finally:
+            swapping.kill()
+            os.close(root)
 
 
 class Writer(Agent):

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from ordinary import run_as_ordinary_user
 from torture.host_terminals import KINDS, kill_hosts, spawn_and_end
 from torture.repositories import CONTROL, GIT_DIRECTORIES, LINKS, repositories
 from users import as_user
@@ -626,18 +627,22 @@ async def test_one_failure_to_make_the_trial_is_not_the_last_word(
 
 
 @bubblewrap
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts that are made for bubblewrap are root's to make")
+@pytest.mark.parametrize("made", ["a file", "a directory"])
 async def test_bubblewrap_can_write_in_the_workspace_alone_while_it_makes_the_sandbox(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, public_directory: Path
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, public_directory: Path, made: str
 ) -> None:
     """It makes what it mounts on, through links that somebody puts into the workspace meanwhile, too."""
     program, others = public_directory / "bwrap", public_directory / "others"
     others.mkdir(mode=0o777)
     others.chmod(0o777)
-    link = "mv /tmp/0/.git/config /tmp/0/other; rmdir /tmp/0/.git/hooks /tmp/0/.git"
+    (workspace / ".envrc").touch()
+    link = {
+        "a file": f"rm .envrc; ln -s /oldroot{others}/made .envrc",
+        "a directory": f"mv .git/config other; rmdir .git/hooks .git; ln -s /oldroot{others} .git",
+    }[made]
     program.write_text(
-        f'#!/bin/sh\n[ "$1" = --help ] || {{ touch {others}/touched; [ ! -e /tmp/0/file ] ||'
-        f" {{ {link}; ln -s /oldroot{others} /tmp/0/.git; }}; }}\n"
+        f'#!/bin/sh\nif [ "$1" != --help ]; then touch {others}/touched;\n'
+        f"for place in /tmp/0 {workspace}; do [ ! -e $place/file ] || (cd $place && {link}); done; fi\n"
         f'exec {shutil.which("bwrap")} "$@"\n'
     )
     program.chmod(0o755)
@@ -660,7 +665,7 @@ import asyncio, sys
 from dragoman.host.terminals import Sandbox, SandboxUnavailable, Terminals, execution
 
 async def main():
-    async with Terminals(sandbox=Sandbox()) as terminals:
+    async with Terminals(sandbox=Sandbox(hard_links=sys.argv[2])) as terminals:
         try:
             await terminals.create("s", execution("true", cwd=sys.argv[1]))
         except SandboxUnavailable as exc:
@@ -671,18 +676,28 @@ asyncio.run(main())
 
 
 @bubblewrap
-def test_a_git_directory_that_cannot_be_entered_is_named(public_directory: Path) -> None:
+@pytest.mark.parametrize(
+    ("hard_links", "sentence"),
+    [
+        (
+            "break",
+            "{}/.git cannot be looked into for names of files outside: Permission denied; change that, or allow it"
+            ' with hard_links="keep"',
+        ),
+        ("keep", "{}/.git/commondir cannot be protected: Permission denied"),
+    ],
+)
+def test_a_git_directory_that_cannot_be_entered_is_named(
+    public_directory: Path, hard_links: str, sentence: str
+) -> None:
     """As a user: root could enter it."""
     workspace = public_directory / "workspace"
     (workspace / ".git" / "info").mkdir(parents=True)
     (workspace / ".git" / "config").touch()
     (workspace / ".git").chmod(0)
     give_away(workspace)
-    told = as_user(AS_USER, str(workspace), state=public_directory)
-    assert told.splitlines() == [
-        f"commands run in a sandbox only, and {workspace}/.git cannot be looked into for names of files outside: "
-        'Permission denied; change that, or allow it with hard_links="keep"'
-    ]
+    told = as_user(AS_USER, str(workspace), hard_links, state=public_directory)
+    assert told.splitlines() == [f"commands run in a sandbox only, and {sentence.format(workspace)}"]
 
 
 # The filter
@@ -722,3 +737,10 @@ async def test_a_trial_that_is_called_off_twice_leaves_nothing_behind() -> None:
         checking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await checking
+
+
+@bubblewrap
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests above were an ordinary user's")
+def test_bubblewrap_of_an_ordinary_user_writes_in_the_workspace_alone_too() -> None:
+    run_as_ordinary_user(__file__, "-k", "alone_while")

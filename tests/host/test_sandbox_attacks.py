@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import shutil
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ordinary import OWNER, run_as_ordinary_user
 
-from dragoman.host.terminals import Sandbox, Terminals, execution
+from dragoman.host.terminals import Sandbox, SandboxUnavailable, Terminals, execution
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),
@@ -85,7 +87,78 @@ async def test_an_outsider_gets_nowhere(tmp_path: Path) -> None:
     assert terminal.output().output == "[]\n"
 
 
+# What the host, its sandbox and the supervisor read in a workspace, and what else can be there.
+READ = (
+    *(
+        ".dragoman/permissions.toml",
+        ".git",
+        ".git/HEAD",
+        ".git/index",
+        ".git/config",
+        ".git/commondir",
+        ".git/info",
+    ),
+    *(".git/modules", ".gitignore", ".envrc", ".mcp.json", ".vscode", "sub/.git", "bare/HEAD", "file"),
+)
+
+
+def bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.bind(f"/proc/self/fd/{(fd := os.open(path.parent, os.O_PATH))}/{path.name}")
+        os.close(fd)
+
+
+def stretch(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 2**40)
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "a pipe": os.mkfifo,
+    "a socket": bind,
+    "a directory": Path.mkdir,
+    "a file larger than the disk": stretch,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a file that nobody may read": lambda path: path.touch(0),
+    "a directory that nobody may enter": lambda path: path.mkdir(0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_whatever_is_where_files_are_read_a_command_runs_or_is_refused_with_a_sentence(
+    tmp_path: Path, kind: str
+) -> None:
+    sandbox = Sandbox()
+    sandbox._escapes = []  # test_sandbox.py has its trials
+    refused = {}
+    async with Terminals(sandbox=sandbox) as terminals:
+        for number, name in enumerate(READ):
+            path = tmp_path / str(number) / name
+            path.parent.mkdir(parents=True)
+            KINDS[kind](path)
+            if os.geteuid() == 0:
+                for each in (tmp_path / str(number), *(tmp_path / str(number)).rglob("*")):
+                    os.chown(each, *OWNER, follow_symlinks=False)
+            async with asyncio.timeout(PATIENCE):
+                try:
+                    command = execution("echo ran", cwd=str(tmp_path / str(number)))
+                    terminal = await terminals.create("s", command)
+                except SandboxUnavailable as exc:
+                    refused[name] = exc.message
+                else:
+                    await terminal.wait()
+                    assert terminal.output().output == "ran\n", name
+            if kind == "a directory that nobody may enter":
+                path.chmod(0o700)  # for whoever removes it
+    is_link, is_closed = kind.startswith("a link"), kind.endswith("nobody may enter") and os.geteuid() != 0
+    assert bool(refused) is (is_link or is_closed)
+    for name, why in refused.items():
+        sentence = "is a symbolic link, which cannot be protected" if is_link else "Permission denied"
+        assert sentence in why, name
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is run as an ordinary user")
 def test_nor_from_a_sandbox_of_an_ordinary_user() -> None:
-    run_as_ordinary_user(__file__, "-k", "nowhere")
+    run_as_ordinary_user(__file__, "-k", "nowhere or sentence")

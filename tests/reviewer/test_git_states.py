@@ -302,6 +302,11 @@ def with_a_pipe_for_an_index(at: Path) -> Path:
     return at
 
 
+def with_an_index_larger_than_the_disk(at: Path) -> Path:
+    os.truncate(repository(at) / ".git" / "index", 2**40)
+    return at
+
+
 def with_a_pipe_for_a_head(at: Path) -> Path:
     repository(at)
     (at / ".git" / "HEAD").unlink()
@@ -333,6 +338,7 @@ FAILURES = [
     (damaged, "/review diff", "unreadable_repository", "Git cannot read the repository"),
     (damaged, "/review staged", "unreadable_repository", "Git cannot read the repository"),
     (with_a_pipe_for_an_index, "/review diff", "unreadable_repository", "its index is not a file"),
+    (with_an_index_larger_than_the_disk, "/review diff", "unreadable_repository", "larger than 1024 MiB"),
     (with_a_pipe_for_a_head, "/review diff", "unreadable_repository", "neither a branch nor a commit"),
     (with_a_branch_that_leads_nowhere, "/review diff", "unknown_revision", "has no commit 'HEAD'"),
     (incomplete, "/review diff", "unreadable_repository", "Git cannot read the repository"),

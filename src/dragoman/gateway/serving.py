@@ -22,6 +22,7 @@ from ..foundation import directories
 from ..foundation.destinations import PUBLIC_ONLY
 from ..host.isolation.boundaries import Own, Writable, overlap, own_things
 from ..host.processes import Launch
+from ..host.terminals.sandbox import landlock
 from ..transports.remote.server.certificates import reload_certificate
 from .access.admission import Admission, Signed
 from .access.checks import Checks
@@ -117,6 +118,8 @@ async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterato
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
             check_apart(order, gateway.workspaces)
+            if walled(order):
+                log.info("%s", landlock.described(landlock.version()))
             try:
                 from ..transports.remote.server.server import listening
 
@@ -149,14 +152,19 @@ def check_exposure(order: ServeOptions) -> None:
         )
 
 
+def walled(order: ServeOptions) -> list[Hosted]:
+    """The agents that run in sandboxes, or whose commands do."""
+    return [agent for agent in order.agents.values() if agent.sandbox or agent.isolated]
+
+
 def check_apart(order: ServeOptions, workspaces: Workspaces) -> None:
     """Refuse to put anything of the gateway's where sandboxes write or can see it."""
-    walled = [agent for agent in order.agents.values() if agent.sandbox or agent.isolated]
-    if not walled or workspaces.pattern is None:
+    inside = walled(order)
+    if not inside or workspaces.pattern is None:
         return
     files = [order.state, *([order.tokens] if order.tokens else ()), *(order.tls or ())]
     own = own_things(*(Own(os.path.realpath(path), "a file of the gateway", "keep it elsewhere") for path in files))
-    visible = [path for agent in walled for path in agent.visible]
+    visible = [path for agent in inside for path in agent.visible]
     others = Own(workspaces.top, "where everybody's workspace is")
     why = overlap([Writable(workspaces.real_pattern)], (), own) or overlap((), visible, [*own, others])
     if why:

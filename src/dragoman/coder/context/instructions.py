@@ -2,6 +2,7 @@
 
 import os
 import platform
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...foundation.directories import home_directory
+from ...foundation.places import is_beneath, path_of
+from ...host.disk import content, opened
 from ...host.git_directories import directory_of, short_text
 from ...host.protected import protected_by
 from ..modes import MODES
@@ -120,23 +123,29 @@ def _root(cwd: Path) -> Path:
     return next((place for place in (cwd, *cwd.parents) if (place / ".git").exists()), cwd)
 
 
-def _text(path: Path) -> str | None:
+def _text(path: Path, root: Path | None = None) -> str | None:
+    """The text of a file, opened once; none of a pipe or a device, which might never end.
+
+    With a root, none behind a link that leads out of it, or to something protected.
+    """
     try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            return file.read(MAX_FILE).decode(errors="replace")
+        with opened(path, follow=True) as (fd, status):
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            if root is not None and not _is_own(path, root, path_of(fd) or os.path.realpath(path)):
+                return None
+            return content(fd, MAX_FILE).decode(errors="replace")
     except OSError:
         return None
 
 
-def _own_text(path: Path, root: Path) -> str | None:
-    """The text of a file below a directory; none behind a link that leads out of it, or to something protected."""
-    top, real = Path(os.path.realpath(root)), Path(os.path.realpath(path))
-    protection = protected_by(str(real))
-    is_linked = real != top / path.relative_to(root)
-    is_hidden = protection is not None and protection.secret
-    return None if is_linked and (not real.is_relative_to(top) or is_hidden) else _text(path)
+def _is_own(path: Path, root: Path, real: str) -> bool:
+    """Whether what was opened below a directory is the project's."""
+    top = os.path.realpath(root)
+    if real == os.path.join(top, path.relative_to(root)):
+        return True
+    protection = protected_by(real)
+    return is_beneath(real, top) and (protection is None or not protection.secret)
 
 
 # The project's own words
@@ -150,7 +159,7 @@ def project_instructions(cwd: str, directories: Sequence[str] = ()) -> Iterator[
     places = [(place, root) for place in reversed(chain)] + [(Path(place), Path(place)) for place in directories]
     for place, root in dict.fromkeys(places):
         for name in INSTRUCTIONS:
-            if (text := _own_text(place / name, root)) and text.strip():
+            if (text := _text(place / name, root)) and text.strip():
                 yield str(place / name), text.strip()
                 break
 
@@ -187,7 +196,7 @@ def _files(cwd: str, bases: Sequence[str], patterns: Sequence[str]) -> Iterator[
         for base in bases:
             for path in sorted(path for pattern in patterns for path in _listed(place / base, pattern)):
                 # The user's own may be links to anywhere; what a project links to might be a secret of the user's.
-                text = _text(path) if place == home else _own_text(path, root)
+                text = _text(path, None if place == home else root)
                 if text and text.strip():
                     yield path, text, place == home
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from ...host.disk import content, opened
 from . import globs
 
 MAX_RULES = 1024 * 1024  # bytes of a .gitignore that are read
@@ -122,13 +123,10 @@ def _parents(path: str) -> Iterator[str]:
 
 def _text(path: str) -> str:
     try:
-        descriptor = os.open(path, FLAGS)
+        with opened(path) as (fd, status):
+            data = content(fd, MAX_RULES) if stat.S_ISREG(status.st_mode) else b""
     except OSError:
         return ""
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        data = file.read(MAX_RULES)
     return data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
 
 

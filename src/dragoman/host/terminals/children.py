@@ -44,6 +44,7 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     wrappers: int = 0  # processes around the command that signals pass by
     kept: int = 0  # descriptors for the command, from 3 up
     staged: int = 0  # descriptors to be shown under STAGE
+    writable: Sequence[int] = ()  # which of those kept stay writable, when all else is made read-only
     protected: Sequence[tuple[str, Sequence[str]]] = ()  # paths below each root; the roots' descriptors come last
 
 

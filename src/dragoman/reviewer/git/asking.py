@@ -26,6 +26,7 @@ from ...host.git_directories import GitDirectory, find_git_directory, short_text
 from ..linters.commands import MOST_OUTPUT, CommandError, Commands, program_named
 
 TIMEOUT = 30.0  # seconds
+MOST_INDEX = 1024**3  # bytes; millions of files, and no file that says it is larger than the disk
 Kind = Literal["no_repository", "bare_repository", "unknown_revision", "git_missing", "unreadable_repository"]
 
 # Of the repository's own directory, and of the one it shares with other worktrees.
@@ -198,6 +199,8 @@ def _copy(source: str, target: str) -> None:
     with opened(source, follow=True) as (fd, status):
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "its index is not a file")
+        if status.st_size > MOST_INDEX:
+            raise OSError(errno.EFBIG, f"its index is larger than {MOST_INDEX // 2**20} MiB")
         with open(fd, "rb", closefd=False) as file, open(target, "wb") as copy:
             shutil.copyfileobj(file, copy)
     # What was changed in the second in which the index was written has to be compared, and Git knows it by this.

@@ -1,39 +1,51 @@
 """Turns a process into a command: its descriptors, session, limits, mark and program."""
 
 import contextlib
-import ctypes
-import errno
 import fcntl
 import os
 import resource
 import signal
-import stat
-import struct
 import termios
 from typing import Any
 
 from .control_groups import ControlGroup
+from .mounts import Unsealable, seal_around, stage
 from .processes import LINUX, libc, wear
 
 MOST_DESCRIPTORS = 900  # handed to one command
 SET_PARENT_DEATH_SIGNAL = 1
-STAGE = "/tmp"  # covered, for the command alone, by what it is to see of places its user cannot reach
+
+
+UNSEALED = b"\0"  # said by a process that could not become the command with all else read-only
 
 
 def start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, str]:
-    """Fork and execute; gives the process id, and what went wrong if something did."""
+    """Fork and execute; gives the process id, and what went wrong if something did.
+
+    Where only bubblewrap may make namespaces, nothing is read-only to it: it makes its sandbox as it always did.
+    """
+    pid, problem = _start(order, fds, group)
+    if problem == UNSEALED:
+        os.waitpid(pid, 0)
+        pid, problem = _start({**order, "writable": []}, fds, group)
+    return pid, problem.decode(errors="replace")
+
+
+def _start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, bytes]:
     heard, low = os.pipe()
     said = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, len(fds))  # out of the command's way
     os.close(low)
     parent = os.getpid()
     pid = fork_or_none()
     if pid is None:
-        return 0, "there are too many processes"
+        return 0, b"there are too many processes"
     if pid == 0:
         try:
             if group:
                 group.enter()
             become(order, fds, said, parent)
+        except Unsealable:
+            os.write(said, UNSEALED)
         except OSError as exc:
             os.write(said, f"{exc.strerror or exc}".encode()[:1000])
         except BaseException as exc:
@@ -43,7 +55,7 @@ def start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) -> 
     os.close(said)
     problem = os.read(heard, 1000)  # ends when the command's own program runs
     os.close(heard)
-    return pid, problem.decode(errors="replace")
+    return pid, problem
 
 
 def become(order: dict[str, Any], fds: list[int], said: int, parent: int) -> None:
@@ -63,6 +75,8 @@ def become(order: dict[str, Any], fds: list[int], said: int, parent: int) -> Non
     os.fchdir(directory)
     if order["staged"]:
         stage(staged[: order["staged"]])
+    if order["writable"]:
+        seal_around([kept[number] for number in order["writable"]])
     place([*fds[:3], *kept], said)
     argv, env = order["argv"], dict(order["env"])
     for name, most in order["limits"].items():
@@ -87,47 +101,6 @@ def limit(name: str, most: int) -> tuple[int, tuple[int, int]]:
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     # A second between the two: the first is a signal that says what happened.
     return kind, (most, most + 1 if name == "CPU" and hard == resource.RLIM_INFINITY else most)
-
-
-def stage(fds: list[int]) -> None:
-    """Show directories and files as STAGE/0, STAGE/1, ...: to this process alone, by descriptor, not by name.
-
-    For root only, before it becomes a user who may not be able to walk to where they are.  All else becomes
-    read-only to it: bubblewrap makes what it is to mount on, and follows links that somebody else in the workspace
-    puts there meanwhile, out of the workspace too.
-    """
-    clone, recursive, of_fd, from_fd, here = 1, 0x8000, 0x1000, 4, -100
-    open_tree, move_mount, new_namespace, private = 428, 429, 0x20000, 0x4000 | 1 << 18
-    trees = [checked(libc.syscall(open_tree, fd, b"", clone | recursive | of_fd | os.O_CLOEXEC)) for fd in fds]
-    checked(libc.unshare(new_namespace))
-    checked(libc.mount(None, b"/", None, private, None))
-    seal(recursive)
-    checked(libc.mount(b"tmpfs", STAGE.encode(), b"tmpfs", 0, b"mode=755"))
-    for number, (fd, tree) in enumerate(zip(fds, trees, strict=True)):
-        path = f"{STAGE}/{number}"
-        if stat.S_ISDIR(os.fstat(fd).st_mode):
-            os.mkdir(path)
-        else:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
-        checked(libc.syscall(move_mount, tree, b"", here, path.encode(), from_fd))
-
-
-def seal(recursive: int) -> None:
-    """Have all mounts be read-only but /proc, where bubblewrap says who is who inside; from Linux 5.12 on."""
-    mount_setattr, here, read_only = 442, -100, 1
-    for path, flags, on, off in ((b"/", recursive, read_only, 0), (b"/proc", 0, 0, read_only)):
-        wanted = struct.pack("=QQQQ", on, off, 0, 0)
-        result = libc.syscall(mount_setattr, here, path, flags, wanted, ctypes.c_size_t(len(wanted)))
-        if result < 0 and ctypes.get_errno() == errno.ENOSYS:
-            return
-        checked(result)
-
-
-def checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
 
 
 def fork_or_none() -> int | None:

@@ -113,8 +113,11 @@ def _read(root: int) -> tuple[bytes, os.stat_result | None]:
             fd = os.open(INDEX, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=git)
         finally:
             os.close(git)
-        with open(fd, "rb") as file:
+        try:  # a directory is nothing that `open` would close
             status = os.fstat(fd)
             if stat.S_ISREG(status.st_mode):
-                return file.read(_MOST_READ), status
+                with open(fd, "rb", closefd=False) as file:
+                    return file.read(_MOST_READ), status
+        finally:
+            os.close(fd)
     return b"", None

@@ -196,6 +196,8 @@ def _content(name: str, parent: int) -> bytes | None:
 
     try:
         with open(name, "rb", opener=opener) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # by now; a pipe may have nothing to read
+                return None
             content = file.read(MOST_KEPT + 1)
     except OSError:  # it is gone, or a directory by now
         return None

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..children import CommandSpec
-from ..keeper.commands import STAGE, limit
+from ..keeper.commands import limit
+from ..keeper.mounts import STAGE
 from . import landlock
 from .first_program import FirstProgram
 from .landlock import READ, USE, WRITE, PathRule
@@ -49,6 +50,7 @@ class Wrapped:
     processes: int = 0  # around the command
     kept: list[int] = field(default_factory=list)  # descriptors for the command, from 3 up
     staged: list[int] = field(default_factory=list)  # those to be shown under STAGE
+    writable: list[int] = field(default_factory=list)  # positions in `kept` of what can be written
     roots: list[int] = field(default_factory=list)  # in which paths are protected
     protected: list[tuple[str, Sequence[str]]] = field(default_factory=list)  # each root's path, and those paths
 
@@ -62,6 +64,7 @@ class Wrapped:
             wrappers=self.processes,
             kept=len(self.kept),
             staged=len(self.staged),
+            writable=self.writable,
             protected=self.protected,
         )
 
@@ -143,6 +146,8 @@ class MountPlan:
             self.args += [option, f"{STAGE}/{len(self.wrapped.staged)}", path]
             self.wrapped.staged.append(os.dup(fd))
         else:
+            if writable:
+                self.wrapped.writable.append(len(self.wrapped.kept))
             self.args += [f"{option}-fd", self._keep(os.dup(fd)), path]
 
     def link(self, name: str, path: str) -> None:
