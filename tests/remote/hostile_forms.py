@@ -70,10 +70,11 @@ class LogServer(StreamServer):
 
     async def handle(self, request, writer):
         number = int(request.headers.get("idempotency-key", '"0"').strip('"'))
-        if request.method == "POST" and not request.body:  # it says how far it has heard us
-            writer.write(response(status="202 Accepted"))
-        elif number > self.taken + 1:
+        if number > self.taken + 1:
             writer.write(response(status="409 Conflict"))
+        elif request.method == "POST" and not request.body:  # it says how far it has heard us, or fills a place
+            self.taken = max(number, self.taken)
+            writer.write(response(status="202 Accepted"))
         elif number and number <= self.taken:
             writer.write(response(status="202 Accepted"))
             self.say(told("hello"), good(request))
