@@ -238,9 +238,9 @@ async def test_a_server_that_stops_is_waited_for_as_long_as_the_page_says(name):
     (seconds,) = [told for what, told in ROWS.items() if what.startswith(row)]
     with skipped_time() as clock:
         began = clock.now
-        async with asyncio.timeout(LIMIT), listening(make(), scheme) as url:
+        async with listening(make(), scheme) as url:
             try:
-                async with connect(url) as client:
+                async with connect(url) as client, asyncio.timeout(LIMIT):
                     outcome = (await (await client.new_session("/")).prompt(PROMPTS.get(name, "go"))).stop_reason
                     waited = clock.now - began
             except Error:
