@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 import h2.config
 import h2.connection
@@ -9,10 +10,12 @@ import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
-from hyperframe.frame import Frame, GoAwayFrame
 
 from .. import HIGH_WATER, LOW_WATER
 from .limits import EARNED, Allowance
+
+if TYPE_CHECKING:
+    from hyperframe.frame import Frame, GoAwayFrame
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAM_WINDOW = 1024 * 1024  # bytes of one stream on their way
@@ -33,7 +36,7 @@ class LastingConnection(h2.connection.H2Connection):
     h2 takes it for the end of everything: it drops what is to be sent, and breaks off at the next frame.
     """
 
-    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[h2.events.Event]]:
+    def _receive_goaway_frame(self, frame: "GoAwayFrame") -> "tuple[list[Frame], list[h2.events.Event]]":
         event = h2.events.ConnectionTerminated()
         event.last_stream_id = frame.last_stream_id
         return [], [event]
