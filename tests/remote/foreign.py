@@ -1,6 +1,7 @@
 """Servers somebody else wrote: a few lines of plain sockets each, for what ours would never do."""
 
 import asyncio
+import contextlib
 import json
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -68,27 +69,28 @@ async def listening(serve, scheme="http"):
     tasks = set()
 
     async def run(reader, writer):
-        try:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await serve(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.transport.abort()
 
     def accept(reader, writer):
+        def end(task):
+            tasks.discard(task)
+            writer.transport.abort()  # also of a task that was cancelled before it began
+
         task = asyncio.create_task(run(reader, writer))
         tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        task.add_done_callback(end)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     try:
         yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
     finally:
         server.close()
-        for task in list(tasks):
-            task.cancel()
-        if tasks:
+        while tasks:
+            for task in list(tasks):
+                task.cancel()
             await asyncio.wait(tasks)
+            await asyncio.sleep(0)
         await asyncio.sleep(0)
 
 

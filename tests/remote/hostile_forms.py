@@ -6,15 +6,19 @@ with a log is sent a message again that was not taken (`SENT_AGAIN`), and takes 
 
 import asyncio
 import contextlib
+import functools
+import struct
 
 import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
+import h2.settings
 import h11
 
+from .attacks import frame
 from .foreign import GREETING, Request, answer, response, result_of, told
-from .hostile_servers import POSTS, STREAMS, Server, StreamServer, chunk, events, good
+from .hostile_servers import ASKED, POSTS, STREAMS, Server, StreamServer, chunk, chunked, events, good
 
 PROMISED = {
     "no content",
@@ -40,7 +44,11 @@ SENT_AGAIN = {
     "busy_at_first",
 } | {name for name in POSTS if name.startswith("cut")}
 
+HTTP2 = {}  # by name: what answers a prompt over HTTP/2 alone, and the outcome without a log
 NOT_OVER_HTTP2 = {"a header of a mebibyte"}  # to pack it takes the server minutes
+
+
+RST_STREAM, GOAWAY = 3, 7  # kinds of frames
 
 
 class EventsServer(StreamServer):
@@ -70,10 +78,11 @@ class LogServer(StreamServer):
 
     async def handle(self, request, writer):
         number = int(request.headers.get("idempotency-key", '"0"').strip('"'))
-        if request.method == "POST" and not request.body:  # it says how far it has heard us
-            writer.write(response(status="202 Accepted"))
-        elif number > self.taken + 1:
+        if number > self.taken + 1:
             writer.write(response(status="409 Conflict"))
+        elif request.method == "POST" and not request.body:  # it says how far it has heard us, or fills a place
+            self.taken = max(number, self.taken)
+            writer.write(response(status="202 Accepted"))
         elif number and number <= self.taken:
             writer.write(response(status="202 Accepted"))
             self.say(told("hello"), good(request))
@@ -114,7 +123,7 @@ class Answer2:
     """An answer over HTTP/2, written as one of HTTP/1.1: what is broken in that is taken back in this."""
 
     def __init__(self, socket, stream, method):
-        self._socket, self._stream = socket, stream
+        self.socket, self.stream = socket, stream
         self._http1 = h11.Connection(h11.CLIENT, max_incomplete_event_size=2**17)
         for event in (h11.Request(method=method, target="/", headers=[("host", "x")]), h11.EndOfMessage()):
             self._http1.send(event)
@@ -136,7 +145,7 @@ class Answer2:
     def _pass_on(self, event):
         if isinstance(event, h11.Response | h11.InformationalResponse):
             kept = [pair for pair in event.headers if pair[0] not in (b"transfer-encoding", b"connection")]
-            self._tell(lambda h: h.send_headers(self._stream, [(b":status", b"%d" % event.status_code), *kept]))
+            self._tell(lambda h: h.send_headers(self.stream, [(b":status", b"%d" % event.status_code), *kept]))
         elif isinstance(event, h11.Data):
             self.queue += event.data
         elif isinstance(event, h11.EndOfMessage):
@@ -145,21 +154,21 @@ class Answer2:
 
     def flush(self):
         """Send what the client has room for."""
-        http = self._socket.http
+        http = self.socket.http
         with contextlib.suppress(h2.exceptions.ProtocolError):
-            while self.queue and (size := http.local_flow_control_window(self._stream)):
+            while self.queue and (size := http.local_flow_control_window(self.stream)):
                 part = self.queue[: min(size, http.max_outbound_frame_size)]
                 del self.queue[: len(part)]
-                self._tell(lambda h, part=part: h.send_data(self._stream, bytes(part)))
+                self._tell(lambda h, part=part: h.send_data(self.stream, bytes(part)))
         if self._is_whole and not self.queue and not self._is_over:
             self._is_over = True
-            self._tell(lambda h: h.end_stream(self._stream))
+            self._tell(lambda h: h.end_stream(self.stream))
         self.room.set()
 
     def _tell(self, step):
         with contextlib.suppress(h2.exceptions.ProtocolError):  # the client has taken its request back
-            step(self._socket.http)
-        self._socket.flush()
+            step(self.socket.http)
+        self.socket.flush()
 
     async def drain(self):
         while len(self.queue) > 65536:
@@ -170,7 +179,7 @@ class Answer2:
         if not self._is_over:
             self._is_over = self._is_whole = True
             self.queue.clear()
-            self._tell(lambda h: h.reset_stream(self._stream))
+            self._tell(lambda h: h.reset_stream(self.stream))
 
     abort = close
 
@@ -186,7 +195,14 @@ class Socket2:
         self._heads, self._bodies, self._answers, self._tasks = {}, {}, {}, set()
 
     def flush(self):
-        self._writer.write(self.http.data_to_send())
+        self.send(self.http.data_to_send())
+
+    def send(self, data):
+        self._writer.write(data)
+
+    def settle(self, settings):
+        self.http.update_settings(settings)
+        self.flush()
 
     async def run(self, reader):
         self.http.initiate_connection()
@@ -243,6 +259,49 @@ class Reluctant(Socket2):
         self.flush()
 
 
+# What only servers of HTTP/2 can do
+
+
+def alone(outcome):
+    def register(odd):
+        HTTP2[odd.__name__] = odd, outcome
+        return odd
+
+    return register
+
+
+@alone("end_turn")
+async def goes_away_once_it_has_answered(server, request, writer):
+    writer.socket.send(frame(GOAWAY, struct.pack("!II", 2**31 - 1, 0)))
+    writer.write(chunked() + chunk(events(told("hello"))))
+    await asyncio.sleep(1)
+    writer.write(chunk(events(good(request))) + chunk(b""))
+
+
+@alone("error")
+async def goes_away_in_the_middle_of_an_answer(server, request, writer):
+    writer.write(chunked())
+    writer.socket.send(frame(GOAWAY, struct.pack("!II", 0, 0)))
+
+
+@alone("error")
+async def takes_back_its_answer_again_and_again(server, request, writer):
+    writer.write(chunked())
+    writer.socket.send(frame(RST_STREAM, struct.pack("!I", 2), writer.stream) * 100_000)
+
+
+@alone("end_turn")
+async def closes_its_windows_for_a_while(server, request, writer):
+    """The outcome of its question has to wait meanwhile, though not its own answer."""
+    writer.socket.settle({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    writer.write(chunked() + chunk(events(told("hello"), ASKED)))
+    await asyncio.sleep(3)
+    assert server.got.empty()
+    writer.socket.settle({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 65535})
+    await server.got.get()
+    writer.write(chunk(events(good(request))) + chunk(b""))
+
+
 def over_http2(make):
     def made():
         server = make()
@@ -278,6 +337,11 @@ def cases():
                 make = over_http2(make)
             recovers = promises or again
             yield f"{form}: {name}", make, "end_turn" if recovers else outcome, recovers or says
+    for name, (odd, outcome) in HTTP2.items():
+        for form, cls in FORMS.items():
+            if form.endswith("HTTP/2"):
+                outcome = "end_turn" if cls is LogServer else outcome
+                yield f"{form}: {name}", over_http2(functools.partial(cls, odd)), outcome, outcome == "end_turn"
 
 
 FORMS = {

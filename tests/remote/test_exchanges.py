@@ -422,3 +422,19 @@ async def test_a_client_that_closes_while_an_answer_arrives_leaves_no_error_behi
             client.agent.notify("_note", {})
         await asyncio.wait([turn])
         assert turn.exception() or turn.result()
+
+
+@pytest.mark.parametrize("form", [Server, EventsServer, StreamServer, LogServer])
+@pytest.mark.parametrize(("status", "is_told"), [("202 Accepted", False), ("200 OK", True)])
+async def test_a_cancel_that_is_accepted_with_words_that_are_no_json_is_not_lost(form, status, is_told, caplog):
+    """Many servers say `Accepted` and call it JSON; the same with status 200 may be anybody's."""
+
+    class Wordy(form):
+        async def take(self, request, writer):
+            writer.write(response(b"Accepted", status=status))
+
+    async with asyncio.timeout(LIMIT), listening(Wordy(None)) as url, connect(url) as client:
+        session = await client.new_session("/")
+        session.cancel()
+        await client.agent.request("_after", {"sessionId": session.id})
+    assert ("session/cancel may be lost" in caplog.text) == is_told

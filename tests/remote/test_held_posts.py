@@ -1,6 +1,7 @@
 """A server may hold the POST of a prompt as long as the turn: what ends a wait of the agent goes past it."""
 
 import asyncio
+import json
 
 import pytest
 from skipped_time import skipped_time
@@ -8,6 +9,7 @@ from skipped_time import skipped_time
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.errors import Error
+from dragoman.transports.remote import dial_http
 
 from .foreign import SESSION, answer, listening, response
 from .hostile_forms import EventsServer, LogServer, Reluctant, over_http2
@@ -132,73 +134,182 @@ async def test_a_server_with_a_log_that_hears_a_cancel_before_its_prompt_hears_i
     assert refused
 
 
-@pytest.mark.parametrize("version", ["1.1", "2"])
-async def test_a_refused_message_leaves_its_number_to_the_next_that_is_under_way(version):
-    """Three prompts are under way when the first is refused; the others are heard once, and so is a fourth."""
-    heard, said = [], []
+def prompted(client, session, text):
+    asked = {"sessionId": session.id, "prompt": [{"type": "text", "text": text}]}
+    return asyncio.ensure_future(client.agent.request("session/prompt", asked))
 
-    class Refusing(LogServer):
-        async def handle(self, request, writer):
-            if request.body and request.message.get("method") == "session/prompt":
-                said.append(asked_in(request))
-                if asked_in(request) == "1":
-                    await asyncio.sleep(5)
-                    writer.write(response(status="413 Content Too Large"))
-                    return
-            await super().handle(request, writer)
 
+def noting(heard):
     async def odd(server, request, writer):
         heard.append(asked_in(request))
         writer.write(response(status="202 Accepted"))
         server.say(good(request))
 
-    def prompt(client, session, text):
-        asked = {"sessionId": session.id, "prompt": [{"type": "text", "text": text}]}
-        return asyncio.ensure_future(client.agent.request("session/prompt", asked))
-
-    with skipped_time():
-        async with asyncio.timeout(LIMIT), served_over(version, Refusing(odd)) as url, connect(url) as client:
-            session = await client.new_session("/")
-            turns = []
-            for text in "123":
-                turns.append(prompt(client, session, text))
-                await asyncio.sleep(1)
-            with pytest.raises(Error, match="413"):
-                await turns[0]
-            for turn in (*turns[1:], prompt(client, session, "4")):
-                assert (await turn)["stopReason"] == "end_turn"
-    assert heard == ["2", "3", "4"]
-    assert said.count("2") > 1  # it came before its turn, and again
+    return odd
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])
-@pytest.mark.parametrize("form", WITHOUT_LOG)
-async def test_a_cancel_waits_for_its_prompt_that_is_to_be_sent_again(form, version):
-    order, refused = [], asyncio.Event()
+async def test_a_message_that_is_under_way_while_the_one_before_is_refused_is_heard_once(version):
+    """Two prompts are under way when the first is refused; the second lingers on its way to the server."""
+    heard, said = [], []
 
-    async def odd(server, request, writer):
-        if server.prompts == 1:
-            writer.write(response(status="503 Service Unavailable", retry_after=20))
-            refused.set()
-            return
-        order.append("session/prompt")
-        server.cancelled.add_done_callback(lambda _: order.append("session/cancel"))
-        await server.cancelled
-        writer.write(response(cancelled(request)))
+    class Refusing(LogServer):
+        async def handle(self, request, writer):
+            if request.body and request.message.get("method") == "session/prompt":
+                said.append(text := asked_in(request))
+                if text == "1":
+                    await asyncio.sleep(5)
+                    writer.write(response(status="413 Content Too Large"))
+                    return
+                if said == ["1", "2"]:
+                    await asyncio.sleep(20)
+            await super().handle(request, writer)
 
     with skipped_time():
-        server = sorting(form, odd)
+        server = Refusing(noting(heard))
+        async with asyncio.timeout(LIMIT), served_over(version, server) as url, connect(url) as client:
+            session = await client.new_session("/")
+            refused = prompted(client, session, "1")
+            await asyncio.sleep(1)
+            lingering = prompted(client, session, "2")
+            with pytest.raises(Error, match="413"):
+                await refused
+            assert (await lingering)["stopReason"] == "end_turn"
+            await asyncio.sleep(30)
+            assert (await prompted(client, session, "3"))["stopReason"] == "end_turn"
+    assert heard == ["2", "3"]
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+async def test_a_message_is_heard_though_the_one_before_was_taken_and_then_refused(version):
+    """The answer that it was taken is lost, and somebody on the way lets nothing of it through after that."""
+    heard, said = [], []
+
+    class Limited(LogServer):
+        async def handle(self, request, writer):
+            if request.body and request.message.get("method") == "session/prompt" and asked_in(request) == "1":
+                said.append("1")
+                if len(said) > 1:
+                    writer.write(response(status="429 Too Many Requests"))
+                    return
+                self.taken += 1
+                writer.close()
+                return
+            await super().handle(request, writer)
+
+    with skipped_time():
+        server = Limited(noting(heard))
+        async with asyncio.timeout(LIMIT), served_over(version, server) as url, connect(url) as client:
+            session = await client.new_session("/")
+            with pytest.raises(Error, match="429"):
+                await prompted(client, session, "1")
+            assert (await prompted(client, session, "2"))["stopReason"] == "end_turn"
+    assert heard == ["2"]
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_message_waits_for_one_of_its_session_that_is_to_be_sent_again(form, version):
+    order, refused = [], asyncio.Event()
+
+    class Busy(form):
+        async def handle(self, request, writer):
+            if request.body and request.message.get("method") == "session/prompt" and not refused.is_set():
+                writer.write(response(status="503 Service Unavailable", retry_after=20))
+                refused.set()
+            else:
+                await super().handle(request, writer)
+
+        async def take(self, request, writer):
+            await super().take(request, writer)
+            order.append(request.message["method"])
+
+    async def odd(server, request, writer):
+        order.append("session/prompt")
+        writer.write(response(good(request)))
+
+    with skipped_time():
+        async with asyncio.timeout(LIMIT), served_over(version, Busy(odd)) as url, connect(url) as client:
+            session = await client.new_session("/")
+            turn = asyncio.ensure_future(finished(session.prompt("go")))
+            await refused.wait()
+            client.agent.notify("_note", {"sessionId": session.id})
+            assert await turn == "end_turn"
+            await asyncio.sleep(1)
+    assert order == ["session/prompt", "_note"]
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_prompt_that_is_cancelled_while_the_server_has_no_room_for_it_is_not_sent_again(form, version):
+    """It ends as cancelled at once; the next one is heard, and so is the cancel: another turn may be under way."""
+    heard, refused = [], asyncio.Event()
+
+    class Busy(form):
+        async def handle(self, request, writer):
+            if request.body and request.message.get("method") == "session/prompt" and not refused.is_set():
+                writer.write(response(status="503 Service Unavailable", retry_after=20))
+                refused.set()
+            else:
+                await super().handle(request, writer)
+
+    async def odd(server, request, writer):
+        heard.append(asked_in(request))
+        writer.write(response(good(request)))
+
+    with skipped_time() as clock:
+        server = Busy(odd)
         async with asyncio.timeout(LIMIT), served_over(version, server) as url, connect(url) as client:
             session = await client.new_session("/")
             turn = asyncio.ensure_future(finished(session.prompt("go")))
             await refused.wait()
             await asyncio.sleep(1)
+            began = clock.now
             session.cancel()
-            await asyncio.sleep(1)
-            assert order == []
-            assert not server.cancelled.done()
             assert await turn == "cancelled"
-    assert order == ["session/prompt", "session/cancel"]
+            assert clock.now - began < SOON
+            assert await finished(session.prompt("another")) == "end_turn"
+            assert (await server.got.get())["method"] == "session/cancel"
+    assert heard == ["another"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_prompt_of_version_2_that_is_cancelled_before_it_is_sent_ends_as_cancelled(form):
+    """There a prompt's answer does not end its turn, so that it is answered with an error."""
+    refused = asyncio.Event()
+
+    class Busy(form):
+        async def handle(self, request, writer):
+            if request.body and request.message.get("method") == "session/prompt":
+                writer.write(response(status="503 Service Unavailable", retry_after=20))
+                refused.set()
+            else:
+                await super().handle(request, writer)
+
+    greeting = {"protocolVersion": 2, "info": {"name": "x", "version": "1"}, "capabilities": {}}
+    asked = [
+        {"id": 1, "method": "initialize", "params": greeting},
+        {"id": 2, "method": "session/prompt", "params": {"sessionId": SESSION, "prompt": []}},
+    ]
+    answers = asyncio.Queue()
+    with skipped_time():
+        async with asyncio.timeout(LIMIT), listening(Busy(None)) as url:
+            wire = await dial_http(url)
+            try:
+                wire.listen(
+                    lambda frames: [answers.put_nowait(json.loads(frame)) for frame in frames], lambda: None
+                )
+                for message in asked:
+                    wire.send([json.dumps({"jsonrpc": "2.0", **message}).encode()])
+                assert (await answers.get())["id"] == 1
+                await refused.wait()
+                await asyncio.sleep(1)
+                cancel = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}
+                wire.send([json.dumps(cancel).encode()])
+                answered = await answers.get()
+            finally:
+                await wire.close()
+    assert (answered["id"], answered["error"]["code"]) == (2, -32800)
 
 
 def reluctant(server, more):

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "remote.md"
 ROWS = {what: int(seconds) for what, seconds in re.findall(r"^\| (.+?) +\| (\d+) \|$", PAGE.read_text(), re.M)}
+LIMIT = 1000  # seconds of a clock that skips idle time, after which a test has failed
 A_MOMENT = 1.5  # seconds that go by before and after a wait
 PROMPTS = {"a_long_message_that_is_not_read": "x" * 300_000}
 CASES = {}
@@ -239,7 +240,7 @@ async def test_a_server_that_stops_is_waited_for_as_long_as_the_page_says(name):
         began = clock.now
         async with listening(make(), scheme) as url:
             try:
-                async with connect(url) as client:
+                async with connect(url) as client, asyncio.timeout(LIMIT):
                     outcome = (await (await client.new_session("/")).prompt(PROMPTS.get(name, "go"))).stop_reason
                     waited = clock.now - began
             except Error:

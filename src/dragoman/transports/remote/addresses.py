@@ -217,6 +217,11 @@ class Persistence:
         if self._deadline is not None:
             self._deadline, self._pauses = None, _pauses()
 
+    @property
+    def rest(self) -> float:
+        """The seconds that are left."""
+        return self.patience if self._deadline is None else self._deadline - asyncio.get_running_loop().time()
+
     async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until it works; when patience is over, raises what the last try raised.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 import h2.config
 import h2.connection
@@ -12,6 +13,9 @@ import h2.settings
 
 from .. import HIGH_WATER, LOW_WATER
 from .limits import EARNED, Allowance
+
+if TYPE_CHECKING:
+    from hyperframe.frame import Frame, GoAwayFrame
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAM_WINDOW = 1024 * 1024  # bytes of one stream on their way
@@ -26,6 +30,18 @@ MAX_UNHEARD = MAX_HEADERS + 64 * 1024  # bytes without a whole frame among them;
 logging.getLogger("hpack").setLevel(logging.INFO)  # it would log every header, credentials included
 
 
+class LastingConnection(h2.connection.H2Connection):
+    """Goes on after GOAWAY: the peer wants no more streams, and those that are open may end (RFC 9113, 6.8).
+
+    h2 takes it for the end of everything: it drops what is to be sent, and breaks off at the next frame.
+    """
+
+    def _receive_goaway_frame(self, frame: "GoAwayFrame") -> "tuple[list[Frame], list[h2.events.Event]]":
+        event = h2.events.ConnectionTerminated()
+        event.last_stream_id = frame.last_stream_id
+        return [], [event]
+
+
 class Http2(asyncio.Protocol):
     """The part that is alike on both sides."""
 
@@ -35,7 +51,7 @@ class Http2(asyncio.Protocol):
         config = h2.config.H2Configuration(
             client_side=is_client, header_encoding=None
         )  # a header's bytes are its sender's
-        self._h2 = h2.connection.H2Connection(config)
+        self._h2 = LastingConnection(config)
         self._h2.local_settings = h2.settings.Settings(
             client=is_client,
             initial_values={

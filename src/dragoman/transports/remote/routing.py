@@ -38,7 +38,16 @@ class _Named(Struct, rename="camel"):
     session_id: Any = None
 
 
+class _Greeting(Struct, rename="camel"):
+    protocol_version: Any = None
+
+
+class _GreetingRequest(Struct):
+    params: _Greeting
+
+
 _read_members = msgspec.json.Decoder(_Members).decode
+_read_greeting = msgspec.json.Decoder(_GreetingRequest).decode
 _read_named = msgspec.json.Decoder(_Named).decode
 NOTHING = Glance()
 BINARY = "came in a binary frame, and messages are text frames"
@@ -82,6 +91,14 @@ def _session_in(value: Raw) -> str | None:
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
         return None
     return session if isinstance(session, str) else None
+
+
+def asked_version(frame: bytes) -> Any:
+    """The version of the protocol that `initialize` asks for; None for another message."""
+    try:
+        return _read_greeting(frame).params.protocol_version
+    except (codec.Malformed, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def failure(id: bytes, code: int, message: str, data: Any = None) -> bytes:

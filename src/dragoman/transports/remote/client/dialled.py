@@ -31,6 +31,10 @@ class DialledTransport:
         raise NotImplementedError
 
     @property
+    def is_over(self) -> bool:
+        return self._why is not None
+
+    @property
     def queued(self) -> int:
         raise NotImplementedError
 

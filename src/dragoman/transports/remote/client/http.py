@@ -17,7 +17,7 @@ from ....errors import AgentStartError, ConnectionClosed
 from ....framing import MAX_FRAME, Oversize, in_lines
 from ... import Hear
 from ..addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
-from ..routing import Glance, failure, glance
+from ..routing import Glance, asked_version, failure, glance
 from ..sse import Event
 from .dialled import DialledTransport
 from .exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, ResponseHead
@@ -54,6 +54,7 @@ class HttpTransport(DialledTransport):
         self._size = 0
         self._more = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
+        self._is_version_2 = False  # of the protocol
         self._first: Post | None = None  # the one that opened the connection; its answer may go on
 
     # The wire, as its user sees it
@@ -119,6 +120,13 @@ class HttpTransport(DialledTransport):
         else:
             log.warning("the server refused %s with status %d", message.method or "an answer", status)
 
+    def withdraw(self, prompt: Glance) -> None:
+        """A prompt was cancelled before the server had it: it is not sent, and ends as a cancelled turn does."""
+        if self._is_version_2:  # where the answer to a prompt does not end the turn
+            self.heard([failure(prompt.id, -32800, "Request cancelled")])
+        else:
+            self.heard([b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"cancelled"}}' % prompt.id])
+
     def took(self) -> None:
         """The server has taken something."""
         self._taken.set()
@@ -151,6 +159,7 @@ class HttpTransport(DialledTransport):
 
     async def _open(self, frame: bytes) -> None:
         """Send what comes before there is a connection: `initialize`, whose answer says how to go on."""
+        self._is_version_2 = asked_version(frame) == 2
         headers: Headers = [JSON, ACCEPTS, *([(LAST_EVENT, "0")] if self._asks_to_resume else [])]
         post, reply = await self._ask_first(headers, frame)
         self._first = post

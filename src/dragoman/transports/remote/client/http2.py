@@ -79,6 +79,7 @@ class Http2Socket(Http2):
                 self._is_leaving = True
                 for stream in [stream for stream in self._exchanges if last is not None and stream > last]:
                     self._finish(stream, ConnectionResetError(0, "it wants no more requests"))
+                self._leave()
             case _:  # pings, windows, priorities, hints: nothing that an exchange waits for
                 self.spend()
 
@@ -111,6 +112,12 @@ class Http2Socket(Http2):
         self._paused.pop(stream, None)
         if exchange := self._exchanges.pop(stream, None):
             exchange.finish(exc)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close a socket on which nothing more will happen."""
+        if self._is_leaving and not self._exchanges:
+            self.transport.close()
 
     def pause(self, exchange: Exchange, paused: bool) -> None:
         stream = self._stream_of(exchange)

@@ -2,7 +2,8 @@
 
 The client sends a message as soon as the one before it has arrived, whether or not that one's POST was answered: a
 permission's outcome, or a cancel, must not wait for a server that holds a POST until a turn has ended.  The server
-keeps the order.  It answers 409 to a message that comes before its turn, and the client sends that one again.
+keeps the order.  It answers 409 to a message that comes before its turn, and the client sends that one again.  A
+message keeps its number whatever happens: one that is refused is followed by a POST of that number with no body.
 """
 
 import asyncio
@@ -10,16 +11,14 @@ from collections.abc import Callable
 
 from ..addresses import LAST_EVENT, NUMBER, TEMPORARY, Persistence, why_unreachable
 from ..replay import Receipt
-from ..routing import Glance, glance
+from ..routing import glance
 from ..sse import Event
 from .exchange import Headers, ResponseHead
-from .post import FIRST_PAUSE, Post, Posts, retry_after
+from .post import BUSY, CANCEL, FIRST_PAUSE, PROMPT, Post, Posts, Refused, retry_after
 
 TOO_MANY = 429  # not taken, and the server says so itself
 TOO_EARLY = 409  # a message before this one is missing
 LONGEST_LOOK = 2.0  # seconds until a message that came too early is sent again at the latest
-
-Refused = Callable[[Glance, int, bytes], None]
 
 
 class Unavailable(ConnectionRefusedError):
@@ -37,6 +36,7 @@ class NumberedMessage:
         self.frame, self.headers, self.number = frame, headers, number
         self.post: Post | None = None
         self.is_taken = False
+        self.may_be_taken = False  # it was sent, and the server did not say that it has no room for it
         self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # taken or refused
 
@@ -44,6 +44,16 @@ class NumberedMessage:
         self.arrived.set()
         if not self.settled.done():
             self.settled.set_result(None)
+
+    def set_back(self) -> None:
+        """It has not arrived after all: those behind it wait."""
+        if not self.is_taken:
+            self.arrived.clear()
+
+    def empty(self) -> None:
+        """Have nothing in its place: those behind it keep their numbers, some of which may be on their way."""
+        self.frame = b""
+        self.set_back()
 
 
 class NumberedPosts:
@@ -56,8 +66,11 @@ class NumberedPosts:
 
     async def deliver(self, frame: bytes, headers: Headers, refused: Refused) -> None:
         """Send a message, and return when the next one may follow."""
-        if not self._posts.has_room(glance(frame)):
+        seen = glance(frame)
+        if not self._posts.has_room(seen):
             return
+        if seen.method == CANCEL:
+            self._withdraw_prompts(seen.session)
         message = NumberedMessage(frame, headers, self._next)
         self._next += 1
         self._unsettled.append(message)
@@ -65,52 +78,70 @@ class NumberedPosts:
         await self._posts.turn_of_the_next(task, message.arrived)
         self._posts.count(len(frame), message.settled)
 
+    def _withdraw_prompts(self, session: str | None) -> None:
+        """Settle the prompts of a session that is cancelled, as far as the server has not got them."""
+        for message in self._unsettled:
+            prompt = glance(message.frame)
+            if not message.may_be_taken and prompt.method == PROMPT and prompt.session == session:
+                self._posts.wire.withdraw(prompt)
+                message.empty()
+
     async def _see_through(self, message: NumberedMessage, refused: Refused) -> None:
-        persistence = Persistence(self._patience)
         try:
-            while True:
-                post, reply = await persistence.persist(lambda: self._attempt(message))
-                if not reply.is_good:
-                    self._refuse(message)
-                    refused(post.message, reply.status, post.text)
-                    return
-                self._take(message)
-                if await self._hear_out(post, reply):
-                    return
-        except Unavailable as exc:
-            if exc.reply.status == TOO_MANY:
-                self._refuse(message)
-                refused(exc.post.message, exc.reply.status, exc.post.text)
-            else:
-                self._fail(message, exc)  # whoever said so, the server may have taken the message
+            if refusal := await self._outcome(message):
+                post, reply = refusal
+                refused(post.message, reply.status, post.text)
+                if not message.is_taken and not self._posts.wire.is_over:
+                    message.empty()
+                    if refusal := await self._outcome(message):
+                        raise Unavailable(*refusal)
         except Exception as exc:
             self._fail(message, exc)
         finally:
             message.settle()
 
-    async def _attempt(self, message: NumberedMessage) -> tuple[Post, ResponseHead]:
+    async def _outcome(self, message: NumberedMessage) -> tuple[Post, ResponseHead] | None:
+        """Send a message and hear its answer; gives what it was refused with, if it was."""
+        persistence = Persistence(self._patience)
+        try:
+            while True:
+                post, reply = await persistence.persist(lambda: self._attempt(message, persistence))
+                if not reply.is_good:
+                    return post, reply
+                self._take(message)
+                if await self._hear_out(post, reply):
+                    return None
+        except Unavailable as exc:
+            if exc.reply.status != TOO_MANY:  # whoever said so, the server may have taken the message
+                raise
+            return exc.post, exc.reply
+
+    async def _attempt(self, message: NumberedMessage, persistence: Persistence) -> tuple[Post, ResponseHead]:
         """Send it until it is its turn.  Raises OSError or TimeoutError when it has to be sent again."""
         pause = FIRST_PAUSE
         while True:
             before = self._before(message)
             if before:
                 await before.arrived.wait()
+            doubted, message.may_be_taken = message.may_be_taken, True
             told = str(self._heard.tell())
             numbered = [*message.headers, (NUMBER, f'"{message.number}"'), (LAST_EVENT, told)]
             message.post = post = Post(self._posts.wire, message.frame, self._hear)
             try:
                 reply = await self._posts.send(post, numbered, message.arrived.set)
             except BaseException:
-                self._set_back(message)
+                message.set_back()
                 raise
+            if reply.status in BUSY or reply.status == TOO_EARLY:
+                message.may_be_taken = doubted
             if reply.status == TOO_EARLY and before:
-                self._set_back(message)
+                message.set_back()
                 await asyncio.wait({before.settled}, timeout=pause)
                 pause = min(2 * pause, LONGEST_LOOK)
-            elif reply.status not in TEMPORARY or (wait := retry_after(reply)) > self._patience:
+            elif reply.status not in TEMPORARY or (wait := retry_after(reply)) > persistence.rest:
                 return post, reply
             else:
-                self._set_back(message)
+                message.set_back()
                 await asyncio.sleep(wait)
                 raise Unavailable(post, reply)
 
@@ -130,30 +161,12 @@ class NumberedPosts:
         earlier = [found for found in self._unsettled if found.number < message.number]
         return earlier[-1] if earlier else None
 
-    @staticmethod
-    def _set_back(message: NumberedMessage) -> None:
-        """It has not arrived after all: those behind it wait."""
-        if not message.is_taken:
-            message.arrived.clear()
-
     def _take(self, message: NumberedMessage) -> None:
         """The server has it, and so it has all those in front of it."""
         for found in [found for found in self._unsettled if found.number <= message.number]:
             found.is_taken = True
             found.settle()
             self._unsettled.remove(found)
-
-    def _refuse(self, message: NumberedMessage) -> None:
-        """The server will not have it: its number is the next one's."""
-        if message.is_taken:
-            return
-        later = [found for found in self._unsettled if found.number > message.number]
-        self._unsettled.remove(message)
-        self._next -= 1
-        for found in later:
-            found.number -= 1
-            if found.post:
-                found.post.cancel()  # it is sent again under its new number
 
     def _fail(self, message: NumberedMessage, exc: Exception) -> None:
         if message.is_taken and message.post:

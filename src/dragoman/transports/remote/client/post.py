@@ -30,7 +30,8 @@ LATE = 2.0  # seconds that it waits for this one to arrive, unless both are of o
 BUSY = {429, 503}  # not taken: the same may be sent again
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds before a message is sent again
 ACCEPTED = 202
-REPEATABLE = ("session/cancel", "$/cancel_request")  # notifications that mean no more when they come twice
+PROMPT, CANCEL = "session/prompt", "session/cancel"
+REPEATABLE = (CANCEL, "$/cancel_request")  # notifications that mean no more when they come twice
 
 Refused = Callable[[Glance, int, bytes], None]
 
@@ -157,6 +158,7 @@ class Posts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: set[Post] = set()
         self._newest: dict[str | None, asyncio.Event] = {}  # by session: whether its newest message has arrived
+        self._unsent: dict[asyncio.Task[None], Glance] = {}  # prompts that the server has not got
         self.unsettled = 0  # bytes that the server may not have taken
 
     def hold(self, held: bool) -> None:
@@ -180,6 +182,8 @@ class Posts:
         message = glance(frame)
         if not self.has_room(message):
             return
+        if message.method == CANCEL:
+            self._withdraw_prompts(message.session)
         before, arrived = self._newest.get(message.session), asyncio.Event()
 
         def attempt() -> Post:
@@ -198,9 +202,21 @@ class Posts:
         if message.session is not None:
             self._newest[message.session] = arrived
         task = self.begin(see_through())
+        self._keep_unsent(task, message)
         await self.turn_of_the_next(task, arrived)
         if not message.is_request:  # a request's answer may take as long as a turn
             self.count(len(frame), task)
+
+    def _keep_unsent(self, task: "asyncio.Task[None]", message: Glance) -> None:
+        if message.method == PROMPT:
+            self._unsent[task] = message
+            task.add_done_callback(lambda task: self._unsent.pop(task, None))
+
+    def _withdraw_prompts(self, session: str | None) -> None:
+        """Settle the prompts of a session that is cancelled, as far as the server has not got them."""
+        for task in [task for task, prompt in self._unsent.items() if prompt.session == session]:
+            self.wire.withdraw(self._unsent.pop(task))
+            task.cancel()
 
     async def turn_of_the_next(self, task: "asyncio.Task[None]", arrived: asyncio.Event) -> None:
         """Wait until the message that a task sees through is settled, or has arrived a moment ago, or is late."""
@@ -274,10 +290,12 @@ class Posts:
         refused: Refused,
         arrived: asyncio.Event,
     ) -> None:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task
         deadline, pause = loop.time() + self.wire.patience, FIRST_PAUSE
         while True:
             post = attempt()
+            self._unsent.pop(task, None)
             try:
                 await post.send(headers, target, begun=self._take)
                 arrived.set()
@@ -299,6 +317,7 @@ class Posts:
             finally:
                 self.drop(post)
             arrived.clear()  # those behind it wait
+            self._keep_unsent(task, post.message)
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         if not reply.is_good:

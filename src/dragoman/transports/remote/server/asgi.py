@@ -162,6 +162,7 @@ class Endpoint:
         frame = await self._body(request, receive)
         if wire is not None and not frame:
             acknowledge(wire, request)
+            is_new(wire, request)  # in place of a message that was refused: its number is used up
             await respond(send, 202)
             return
         message = read_message(frame)
