@@ -10,7 +10,7 @@ from suspensions import WAYS, Way, bystanders, cancel_everywhere
 
 from dragoman import Client, Turn, connect
 from dragoman import schema as s
-from dragoman.connection import Connection
+from dragoman.connection.connection import Connection
 from dragoman.testing import RecordingClient, Testy, pair
 from dragoman.transports.process import spawn
 

@@ -12,12 +12,13 @@ from suspensions import WAYS, Way, bystanders, cancel_everywhere
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.agent.turn import AgentSession
+from dragoman.connection.connection import Connection
+from dragoman.connection.remotes import RemoteClient
 from dragoman.gateway.attachment import attached
 from dragoman.host import Host
 from dragoman.host.files.extensions import ApplyEditsRequest, WriteEdit
 from dragoman.host.terminals import TerminalLimits, Terminals, execution
 from dragoman.mcp import connected
-from dragoman.roles import RemoteClient, Wire
 from dragoman.testing import Testy, pair
 from dragoman.transports.remote.client.http import dial_http
 from dragoman.transports.remote.server.asgi import endpoint
@@ -111,7 +112,7 @@ async def test_terminals(way: Way) -> None:
 
 async def test_connected_mcp_server(way: Way, tmp_path: Path) -> None:
     bare = s.McpServerStdio(name="bare", command=sys.executable, args=["-I", "-S", "-c", MCP_SERVER], env=[])
-    session = AgentSession(RemoteClient(cast("Wire", None)), "s", str(tmp_path))
+    session = AgentSession(RemoteClient(cast("Connection", None)), "s", str(tmp_path))
 
     async def call() -> None:
         server = await connected(bare, session)

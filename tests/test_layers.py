@@ -21,7 +21,7 @@ LAYERS = (
     {"dialects"},
     {"rpc", "transcript", "transports"},
     {"signatures"},
-    {"roles", "belonging", "deadlines"},
+    {"roles"},
     {"connection"},
     {"agent", "client", "proxy"},
     {"testing", "host", "store", "mcp"},
@@ -70,7 +70,7 @@ MAY_PRINT = ("cli/",)
 EXTRAS: dict[str, set[str]] = {
     "coder/model/providers": {"pydantic", "pydantic_ai"},
     "coder/model/schemas": {"jsonschema"},
-    "gateway/operations/tracing": {"opentelemetry"},
+    "gateway/tracing": {"opentelemetry"},
     "mcp/public": {"httpx2"},
     "mcp/bodies": {"httpx2"},
     "transports/remote": {"h11", "h2", "websockets"},
@@ -135,6 +135,65 @@ def test_imports_point_one_way() -> None:
         if (part := part_of(path)) and not may_import(part, other)
     ]
     assert not wrong
+
+
+# The same inside packages that have packages: a room may import what stands above it, and its own layer not at all.
+ROOMS: dict[str, tuple[set[str], ...]] = {
+    "gateway": (
+        {"metrics", "tracing", "workers"},
+        {"log", "access"},
+        {"agents"},
+        {"sessions"},
+        {"gateway"},
+        {"clients", "operations", "returning"},
+        {"web", "attachment"},
+        {"serving"},
+    ),
+    "transports": (
+        {"holding", "memory", "batches"},
+        {"stdio", "translating"},
+        {"streams", "process", "remote"},
+        {"relay"},
+    ),
+    "transports/remote": (
+        {"addresses", "proxies", "cookies", "libraries", "replay", "routing", "sse", "websocket_messages"},
+        {"limits"},
+        {"http2"},
+        {"client", "server"},
+        {"dialling"},
+    ),
+    "dialects": (
+        {"engine", "declared"},
+        {"v2", "draft", "pharo", "legacy", "jetbrains"},
+        {"beamcode", "cursor", "detection"},
+        {"older"},
+    ),
+}
+TOGETHER = ({"log", "access"}, {"addresses", "proxies"})  # that know each other
+
+
+def test_rooms_inside_a_package_point_one_way() -> None:
+    wrong = []
+    for package, layers in ROOMS.items():
+        layer = {room: number for number, rooms in enumerate(layers) for room in rooms}
+        prefix = ("dragoman", *package.split("/"))
+        for path in (SOURCE / package).rglob("*.py"):
+            room = path.relative_to(SOURCE / package).parts[0].removesuffix(".py")
+            if room == "__init__":
+                continue
+            others = {name[len(prefix)] for name in imports(path) if name[: len(prefix)] == prefix} & set(layer)
+            wrong += [
+                f"{named(path)} imports {other}"
+                for other in others - {room}
+                if layer[other] >= layer[room] and not any({room, other} <= pair for pair in TOGETHER)
+            ]
+    assert not wrong
+
+
+def test_every_room_has_a_place() -> None:
+    for package, layers in ROOMS.items():
+        rooms = {path.stem for path in (SOURCE / package).iterdir() if path.suffix == ".py" or path.is_dir()}
+        assert rooms - {"__init__", "__pycache__"} == set().union(*layers), package
 
 
 def may_import(part: str, other: str) -> bool:

@@ -35,8 +35,9 @@ from .errors import (
 from .foundation.names import loading as _loading
 
 if TYPE_CHECKING:
-    from .agent.agent import Agent, serve, serve_on
+    from .agent.agent import Agent
     from .agent.runs import Permission, TerminalRun, ToolRun
+    from .agent.serving import serve, serve_on
     from .agent.turn import AgentSession, Turn
     from .client.client import Client
     from .client.connecting import connect
@@ -97,7 +98,8 @@ __all__ = [
 __getattr__ = _loading(
     __name__,
     {
-        "agent.agent": ("Agent", "serve", "serve_on"),
+        "agent.agent": ("Agent",),
+        "agent.serving": ("serve", "serve_on"),
         "client.client": ("Client",),
         "client.connecting": ("connect",),
         "proxy.proxy": ("Proxy", "compose"),

@@ -172,6 +172,11 @@ class RequestTimeout(Error):
 class ConnectionClosed(Error):
     """The wire is gone; whatever was pending on it fails with this."""
 
+    @property
+    def reason(self) -> str:
+        """Why it is gone, without anything that the peer printed."""
+        return str(self)
+
 
 class AgentExited(ConnectionClosed):
     """The agent's process ended; `status` is its exit code (negative: a signal), `stderr` its last words."""
@@ -179,6 +184,10 @@ class AgentExited(ConnectionClosed):
     def __init__(self, status: int | None, stderr: str = "") -> None:
         self.status, self.stderr = status, stderr
         super().__init__(f"the agent {describe_exit(status)}{_quoted(stderr)}")
+
+    @property
+    def reason(self) -> str:
+        return f"the agent {describe_exit(self.status)}"
 
 
 class AgentStartError(Error):

@@ -5,23 +5,17 @@ hold up what comes after it.  A method that is not overridden is forwarded to wh
 `Role` nowhere ("method not found"), for a `Remote` over the wire, for a proxy to the next in the chain.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar
 
 from . import codec
 from . import schema as s
-from .errors import NotOffered
 from .rpc import Method
 from .schema.mcp_connection import AnyMcpNotification, AnyMcpRequest
-from .signatures import READABLE, Role, extension, methods, offered, overrides, rpc
+from .signatures import Role, extension, methods, offered, overrides, rpc
 
 __all__ = [
     "AgentRole",
     "ClientRole",
-    "Remote",
-    "RemoteAgent",
-    "RemoteClient",
-    "Wire",
     "checked",
     "extension",
     "methods",
@@ -287,86 +281,6 @@ class ClientRole(Role):
     @rpc("proxy/successor", unstable=True)
     def notification_to_successor(self, params: s.ProxySuccessorNotification) -> None:
         """Have the conductor send a notification to the proxy's successor."""
-
-
-class Wire(Protocol):
-    """What a `Remote` needs of a connection."""
-
-    async def call(self, method: Method, params: Any) -> Any: ...
-    def note(self, method: Method, params: Any) -> None: ...
-    def answer_early(self, key: int, result: Any) -> None: ...
-    def after_answer(self, callback: Callable[[], None]) -> None: ...
-    def interrupt(self, key: int) -> None: ...
-    async def room(self) -> None: ...
-    @property
-    def closed(self) -> Exception | None: ...
-    @property
-    def is_full(self) -> bool: ...
-    @property
-    def answering(self) -> int: ...
-    @property
-    def newest(self) -> int: ...
-    @property
-    def request_id(self) -> s.RequestId: ...
-
-
-class Remote(Role):
-    """The peer at the other end of a wire, as an object: calling a method sends it."""
-
-    offers: s.AgentCapabilities | s.ClientCapabilities  # its capabilities; none until it has told them
-
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
-
-    async def _request(self, method: Method, params: Any) -> Any:
-        if method.gate:
-            self.must_offer(method)
-        return await self.wire.call(method, checked(method, params))
-
-    def _notify(self, method: Method, params: Any) -> None:
-        if method.gate:
-            self.must_offer(method)
-        self.wire.note(method, params)
-
-    @overload
-    async def request(self, name: str, params: object = None) -> Any: ...
-    @overload
-    async def request(self, name: str, params: object = None, result: type[T] = ...) -> T: ...
-    @overload  # a type that is no class, such as a union
-    async def request(self, name: str, params: object = None, result: Any = ...) -> Any: ...
-    async def request(self, name: str, params: object = None, result: Any = Any) -> Any:
-        """Call an extension of the protocol; `result` is the type that its answer is read as."""
-        try:
-            method = Method(name, Any, codec.readable(result))
-        except TypeError as exc:
-            raise TypeError(f"the result of {name} cannot be read: {exc}. {READABLE}") from None
-        return await self.wire.call(method, {} if params is None else params)
-
-    def notify(self, name: str, params: object = None) -> None:
-        """Send a notification of an extension of the protocol."""
-        self.wire.note(Method(name, Any, is_request=False), {} if params is None else params)
-
-    async def room(self) -> None:
-        """Wait until the wire takes more: whoever sends many notifications awaits this in between."""
-        if self.wire.is_full:
-            await self.wire.room()
-
-    def must_offer(self, method: Method) -> None:
-        """Raise NotOffered unless the peer has said that it answers a method."""
-        if not offered(self.offers, method.gate):
-            raise NotOffered(f"{method.name} needs the capability {method.gate}, which the peer does not offer")
-
-
-class RemoteAgent(Remote, AgentRole):
-    """An agent at the other end of a wire."""
-
-    offers: s.AgentCapabilities = s.AgentCapabilities()
-
-
-class RemoteClient(Remote, ClientRole):
-    """A client at the other end of a wire."""
-
-    offers: s.ClientCapabilities = s.ClientCapabilities()
 
 
 def checked(method: Method, params: T) -> T:

@@ -13,7 +13,7 @@ import pytest
 from gateway.house import hosting
 
 import dragoman
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.testing import RecordingClient, Testy, raw
 from dragoman.transports.memory import pipe
 from dragoman.transports.remote.client.http import dial_http

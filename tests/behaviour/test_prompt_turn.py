@@ -18,7 +18,7 @@ from dragoman import (
     RpcError,
 )
 from dragoman import schema as s
-from dragoman.roles import RemoteClient
+from dragoman.connection.remotes import RemoteClient
 from dragoman.testing import RecordingClient, Testy, raw_agent
 from dragoman.testing.script import SECRET
 from dragoman.testing.showcase import EXHIBITS, VERSION_2

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 import dragoman
-from dragoman import ConnectionClosed, Error, InternalError, Proxy, compose, connection, extension
+from dragoman import ConnectionClosed, Error, InternalError, Proxy, compose, extension
 from dragoman import schema as s
+from dragoman.connection import connection
 from dragoman.proxy import relaying
 from dragoman.testing import RawWire, RecordingClient, Testy, raw
 from dragoman.transports.memory import pipe

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gateway.house import hosting
 
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.coder import Coder, ScriptedModel
 from dragoman.reviewer import Reviewer
 from dragoman.store import durable

@@ -294,6 +294,24 @@ async def test_modes_and_options_are_what_the_agent_said_they_are(project):
         assert (option.id, option.current_value) == ("autoApprove", True)
 
 
+class Library(RecordingClient):
+    """A client with an MCP server of its own."""
+
+    async def message_mcp(self, params):
+        if params.method == "tools/none":
+            return {"error": {"code": -32601, "message": "there is none"}}
+        return {"result": {"server": params.server_id, "asked": params.method, "with": params.params}}
+
+
+async def test_an_agent_of_the_draft_asks_a_server_in_the_client(project):
+    async with hosted(Library(), project) as (_, agent):
+        request = {"serverName": "hub", "mcpMethod": "tools/call", "mcpParams": {"name": "search"}}
+        answer = await agent.ask_for("_mcp/request", request)
+        assert answer["result"] == {"server": "hub", "asked": "tools/call", "with": {"name": "search"}}
+        answer = await agent.ask_for("_mcp/request", {"serverName": "hub", "mcpMethod": "tools/none"})
+        assert answer["error"]["message"] == "there is none"
+
+
 # A client of the draft and our agents
 
 
@@ -411,6 +429,20 @@ async def test_a_session_is_opened_in_the_mode_and_with_the_options_that_were_as
             "currentValue": "small",
         }
         assert ("current_mode_update", {"previousMode": "plan", "currentMode": "plan"}) in client.told
+
+
+async def test_an_option_has_values_of_any_kind():
+    values = ("12", '{"most":[1,null]}')
+    choices = [s.SessionConfigSelectOption(value=value, name=value) for value in values]
+    option = s.SessionConfigSelect(id="limits", name="Limits", current_value="12", options=choices)
+    agent = type("Tuned", (Careful,), {"config_options": (option,)})
+    async with served(agent) as client:
+        id = (await client.call("session/new", {"workingDirectory": "/"}))["sessionId"]
+        for value in ({"most": [1, None]}, 12):
+            wanted = {"sessionId": id, "key": "limits", "value": value}
+            assert (await client.call("session/set_config_option", wanted))["currentValue"] == value
+        wrong = {"sessionId": id, "key": "limits", "value": {"most": 2}}
+        assert (await client.call("session/set_config_option", wrong))["error"]["code"] == -32602
 
 
 async def test_a_session_that_cannot_have_its_mode_is_not_opened():

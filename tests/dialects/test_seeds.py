@@ -10,7 +10,7 @@ import pytest
 
 from dragoman import connect
 from dragoman import schema as s
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.testing import RawWire, RecordingClient, Testy
 from dragoman.transports.memory import pipe
 

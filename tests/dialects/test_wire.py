@@ -6,7 +6,9 @@ import logging
 
 import pytest
 
-from dragoman import RpcError, connect, serve_on
+from dragoman import Agent, AuthRequired, RpcError, connect, serve_on
+from dragoman import schema as s
+from dragoman.coder import Coder
 from dragoman.dialects import detect, proper_name
 from dragoman.testing import RecordingClient, Testy, raw
 from dragoman.testing.pairing import RawWire
@@ -122,6 +124,29 @@ async def test_a_client_of_the_draft_is_served_by_any_agent():
         assert (await wire.request("session/prompt", prompt))["result"]["stopReason"] == "end_turn"
 
 
+async def test_a_client_of_the_jetbrains_guide_is_told_the_tools_with_their_schemas():
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Coder, theirs, dialect="jetbrains"))
+    wire = RawWire(ours)
+    result = (await wire.initialize())["result"]
+    tools = {tool["name"]: tool for tool in result["capabilities"]["tools"]}
+    assert {"read_file", "edit_file", "run_command", "search"} <= set(tools)
+    assert all(tool["description"] and tool["inputSchema"]["type"] == "object" for tool in tools.values())
+    assert tools["read_file"]["inputSchema"]["required"] == ["path"]
+    assert "_meta" not in result["agentCapabilities"]
+    await wire.hang_up()
+    await serving
+
+
+async def test_a_client_of_version_1_is_sent_no_list_of_tools():
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Coder, theirs))
+    wire = RawWire(ours)
+    assert "tools" not in (await wire.initialize())["result"]["agentCapabilities"]["_meta"]["dragoman"]
+    await wire.hang_up()
+    await serving
+
+
 async def test_a_client_can_be_served_in_a_dialect_nobody_could_have_told():
     ours, theirs = pipe()
     serving = asyncio.create_task(serve_on(Testy, theirs, dialect="jetbrains"))
@@ -220,3 +245,39 @@ def test_no_message_whatever_its_shape_is_too_much_for_a_translator(dialect, pee
                 for _, key in translation.wakes:
                     t.woken(key)
                     t.woken(key)
+
+
+class Strict(Agent):
+    auth_methods = (s.AuthMethodAgent(id="key", name="With a key"),)
+
+    async def authenticate(self, params):
+        raise AuthRequired("these credentials are not good")
+
+    async def answer(self, turn): ...
+
+
+@pytest.mark.parametrize("dialect", ["v1", "pharo"])
+async def test_an_agent_hangs_up_after_three_logins_with_wrong_credentials(dialect):
+    wrong = {"apiKey": "wrong"}
+    login = {"credentials": wrong} if dialect == "pharo" else {"_meta": {"credentials": wrong}}
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Strict, theirs, dialect=dialect))
+    wire = RawWire(ours)
+    await wire.initialize()
+    for _ in range(3):
+        assert not serving.done()
+        assert "not good" in (await wire.request("authenticate", {"methodId": "key", **login}))["error"]["message"]
+    async with asyncio.timeout(60):
+        await serving
+
+
+async def test_a_login_without_credentials_may_fail_as_often_as_it_likes():
+    ours, theirs = pipe()
+    serving = asyncio.create_task(serve_on(Strict, theirs))
+    wire = RawWire(ours)
+    await wire.initialize()
+    for _ in range(5):
+        assert "error" in await wire.request("authenticate", {"methodId": "key"})
+    assert not serving.done()
+    await wire.hang_up()
+    await serving

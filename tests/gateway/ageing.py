@@ -68,8 +68,8 @@ async def settled(house: House, clients: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while len(house.web._wires) > clients:  # noqa: ASYNC110 - nobody is told when a wire has ended
             await asyncio.sleep(0.01)
-        for shared in list(house.gateway.live.values()):
-            await shared.turns.finished()
+        for session in list(house.gateway.live.values()):
+            await session.turns.finished()
         await house.gateway._chores.ended()
         while any(task.get_name() in ("turns", "session/prompt") for task in asyncio.all_tasks()):  # noqa: ASYNC110
             await asyncio.sleep(0)

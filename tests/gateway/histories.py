@@ -16,10 +16,10 @@ import msgspec
 
 from dragoman import Agent
 from dragoman import schema as s
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.client_connection import front
+from dragoman.gateway.clients.client_connection import serve_client
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.log.records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, read_own
 from dragoman.transports.memory import pipe
@@ -111,7 +111,7 @@ class Person:
         self.told: list[tuple[int, dict[str, Any]]] = []  # every frame, and how many openings there were before it
         self.is_over = False
         self.wire, theirs = pipe()
-        app = functools.partial(front, world.gateway, "puppet", principal, lambda: None)
+        app = functools.partial(serve_client, world.gateway, "puppet", principal, lambda: None)
         self.serving = asyncio.create_task(serve_on(app, theirs))
         self.wire.listen(self._hear, self._end)
 
@@ -268,19 +268,22 @@ class World:
         last = await self.arrive("ann", "last")
         loaded = await last.asked("session/load", sessionId=self.session, cwd=str(self.directory), mcpServers=[])
         assert "result" in loaded, loaded
+        await self._all_answered(until_idle=True)  # prompts of those who left may still fill the queue
         said = last.ask("session/prompt", **prompt(self.session, "say", "the last one"))
         await self._all_answered()
         assert last.answers(said)[0].get("result") == {"stopReason": "end_turn"}, last.answers(said)
-        shared = self.gateway.live[self.session]
-        assert not shared.asks and not shared.turns.is_busy
+        session = self.gateway.live[self.session]
+        assert not session.asks and not session.turns.is_busy
         await self.stop()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left
 
-    async def _all_answered(self) -> None:
-        """Wait until every request has its answer; whoever is asked something allows it."""
+    async def _all_answered(self, *, until_idle: bool = False) -> None:
+        """Allow whatever is asked until every request is answered, or until the session is idle."""
         async with asyncio.timeout(PATIENCE):
-            while any(person.pending for person in self.people):
+            while any(person.pending for person in self.people) or (
+                until_idle and self.gateway.live[self.session].turns.is_busy
+            ):
                 for person in self.people:
                     answer_all(person)
                 await asyncio.sleep(0.001)

@@ -150,13 +150,7 @@ class Watcher(Client):
         super().attach(connection)
         peer = connection.peer
         peer.answer(peer._requests, _Everything(peer._notifications, self))
-        before = connection.on_close
-
-        def closed() -> None:
-            before()
-            self.changed.set()
-
-        connection.on_close = closed
+        connection.when_closed(self.changed.set)
 
     def update(self, params: s.SessionNotification) -> None:
         self.told.setdefault(params.session_id, []).append(bytes(self.connection.frame))  # type: ignore[arg-type]

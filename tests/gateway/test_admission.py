@@ -494,7 +494,7 @@ async def test_who_comes_with_a_signed_token_is_in_until_it_expires(tmp_path: Pa
         ann = Watcher()
         async with connect(url, ann, headers={"Authorization": f"Bearer {brief}"}):
             session = await ann.new_session(tmp_path)
-            assert gateway.live[session.id].card.principal == "ann"
+            assert gateway.live[session.id].facts.principal == "ann"
             await ann.until(lambda: ann.closed)
         with pytest.raises(AgentStartError):
             async with connect(url, headers={"Authorization": f"Bearer {brief}"}):
@@ -652,7 +652,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
         watcher = Watcher()
         async with connect(wire, watcher):
             session = await watcher.new_session(tmp_path)
-            assert gateway.live[session.id].card.principal == "carol"
+            assert gateway.live[session.id].facts.principal == "carol"
 
 
 async def test_errors_of_the_agent_pass_as_they_are(tmp_path: Path) -> None:

@@ -220,8 +220,8 @@ async def test_to_cancel_answers_what_is_asked(tmp_path: Path) -> None:
             await ann.asked.get()
             session.cancel()
             assert await running == "cancelled"
-        shared = house.gateway.live[session.id]
-        assert not shared.asks
+        session = house.gateway.live[session.id]
+        assert not session.asks
 
 
 async def test_a_slow_viewer_holds_up_nobody_and_is_sent_away_and_may_come_back(tmp_path: Path) -> None:
@@ -248,10 +248,10 @@ async def test_a_slow_viewer_holds_up_nobody_and_is_sent_away_and_may_come_back(
 
 async def fallen_behind(house: House, ann: Watcher, slow: Watcher, session: Session) -> None:
     """Flood a session until the viewer that does not read is warned, then let it read all of it."""
-    (seat,) = (seat for seat in house.gateway.live[session.id].seats if seat.visitor.name == "bob")
-    warned = seat._warned
+    (viewer,) = (viewer for viewer in house.gateway.live[session.id].viewers if viewer.visitor.name == "bob")
+    warned = viewer._warned
     slow.connection.hold()
-    while seat._warned == warned:
+    while viewer._warned == warned:
         await session.prompt("flood 300 8000")
     slow.connection.resume()
     await slow.until(lambda: slow.numbers(session.id)[-1:] == ann.numbers(session.id)[-1:])

@@ -59,21 +59,27 @@ async def started(command: list[str], **variables: str) -> AsyncIterator[tuple[s
 
 
 class Supervisor:
-    """Hears what a service tells, as systemd does."""
+    """Hears what a service tells, as systemd does: at once, since a socket keeps few datagrams."""
 
     def __init__(self, directory: Path) -> None:
         self.path = str(directory / "notify")
         self._wire = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._wire.bind(self.path)
         self._wire.setblocking(False)
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._wire, self._read)
+
+    def _read(self) -> None:
+        self._heard.put_nowait(self._wire.recv(4096).decode())
 
     async def hear(self, wanted: str) -> None:
-        loop = asyncio.get_running_loop()
         async with asyncio.timeout(PATIENCE):
-            while (await loop.sock_recv(self._wire, 4096)).decode() != wanted:
+            while await self._heard.get() != wanted:
                 pass
 
     def close(self) -> None:
+        self._loop.remove_reader(self._wire)
         self._wire.close()
 
 

@@ -205,13 +205,14 @@ async def test_a_plain_client_is_told_how_its_turns_ended_before_the_gateway_goe
         prompt = {"sessionId": opened["result"]["sessionId"], "prompt": blocks}
         for id in ("runs", "waits"):
             plain.send({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": prompt})
+        await plain.ask("session/list", {})  # which the gateway reads after both prompts
         await plain.until(lambda: len(plain.frames) > 5)
         house.kill(signal.SIGTERM)
         async with asyncio.timeout(PATIENCE):
             await plain.ended.wait()
             await house.gone()
         await plain.wire.close()
-        answers = {frame["id"]: frame for frame in plain.frames if "method" not in frame}
+        answers = {id: frame for frame in plain.frames if (id := frame.get("id")) in ("runs", "waits")}
         assert sorted(answers) == ["runs", "waits"]
         for answer in answers.values():
             assert answer["error"]["data"] == {"kind": "turn_interrupted"}, answer
@@ -219,3 +220,18 @@ async def test_a_plain_client_is_told_how_its_turns_ended_before_the_gateway_goe
         before = plain.frames[: plain.frames.index(answers["runs"])]
         told = [frame["params"]["update"] for frame in before if frame.get("method") == "session/update"]
         assert told[-1].get("status") == "failed"  # the tool call that was under way
+
+
+async def test_why_an_agent_does_not_start_is_for_the_log_and_not_for_the_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = [sys.executable, "-c", "import sys; sys.exit('no module of mine in /srv/secret')"]
+    async with hosting(tmp_path, broken) as house:
+        with pytest.raises(InternalError) as caught:
+            async with house.visit():
+                pass
+    assert caught.value.message == "the agent could not be started; the gateway's log says why"
+    assert caught.value.data == {"kind": "agent_start"}
+    (told,) = [record.message for record in caplog.records if "does not start" in record.message]
+    assert "exited with status 1 before it answered initialize" in told
+    assert "no module of mine in /srv/secret" in told

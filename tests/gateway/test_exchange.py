@@ -15,10 +15,10 @@ import pytest
 from dragoman import connect
 from dragoman.errors import Error
 from dragoman.gateway.log.engine import LogEntry
-from dragoman.gateway.log.exchange import exported, imported
 from dragoman.gateway.log.logs import append, records
+from dragoman.gateway.log.session_facts import SessionFacts
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.sessions.session_record import SessionRecord
+from dragoman.gateway.operations.exchange import exported, imported
 
 from .house import PATIENCE, Watcher
 from .test_commands import DRAGOMAN, said, served
@@ -46,10 +46,10 @@ async def grown(state: Path) -> None:
         frames = [b'{"a":"\xc3\xbc"}', bytes(range(256)), b"x" * 600_000, b""]
         await append(engine, lease, [LogEntry("agent", frame, "ann", "seat") for frame in frames], 0)
         await append(engine, await engine.acquire(id, "us", 0), [LogEntry("client", b"later")], 4)
-        card = SessionRecord(
+        facts = SessionFacts(
             "testy", "ann", "/", msgspec.Raw(b'{"cwd" : "/"}'), updated=5.25, roles={"bob": "viewer"}
         )
-        await engine.put_fact("session", id, msgspec.json.encode(card))
+        await engine.put_fact("session", id, msgspec.json.encode(facts))
         for who in ("ann", "bob"):
             await engine.put_fact("seat", f"{who}\n{id}", b"")
     await engine.close()

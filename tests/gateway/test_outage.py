@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman import Agent, connect
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.errors import InternalError, Overloaded, ResourceNotFound
 from dragoman.gateway.attachment import attached
 from dragoman.gateway.web import local_names
@@ -225,8 +225,8 @@ async def test_a_client_that_returns_takes_over_its_own_seat(tmp_path: Path, wir
         network.come_up()
         assert await outcome_at_last(session, "read /anything.txt") == "end_turn"
         assert f"/anything.txt of {session.id}, at the client" in said(ann, session.id)
-        (seat,) = house.gateway.live[session.id].seats
-        assert seat.visitor.connection.closed is None
+        (viewer,) = house.gateway.live[session.id].viewers
+        assert viewer.visitor.connection.closed is None
 
 
 @pytest.mark.parametrize("way", ["shim", "websocket", "http"])

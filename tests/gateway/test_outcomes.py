@@ -339,11 +339,11 @@ async def test_a_question_that_is_being_written_down_when_the_turn_is_cancelled_
         running = asyncio.ensure_future(outcome(session, "ask allow_once"))
         await writing.wait()
         session.cancel()
-        shared = house.gateway.live[session.id]
-        await shared.turns.running.cancelled.wait()
+        session = house.gateway.live[session.id]
+        await session.turns.running.cancelled.wait()
         go_on.set()
         assert (await running).stop_reason == "cancelled"
-        assert ann.asked.empty() and not shared.asks
+        assert ann.asked.empty() and not session.asks
         await check_log(house, session.id)
 
 

@@ -14,9 +14,9 @@ import pytest
 from dragoman.errors import Overloaded
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.log.engine import LogEntry
+from dragoman.gateway.log.retention import Expired, KeptSession, Retention, expired
+from dragoman.gateway.log.session_facts import SessionFacts
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.operations.retention import Expired, KeptSession, Retention, expired
-from dragoman.gateway.sessions.session_record import SessionRecord
 
 from .house import hosting
 from .test_commands import said, served
@@ -58,8 +58,8 @@ async def grown(state: Path, **ages: float) -> None:
         lease = await engine.acquire(name, "us", 0)
         await engine.append(lease, [LogEntry("agent", b'{"watermark":"%s"}' % name.encode())] * 3, 0)
         used = time.time() - age * DAY
-        card = SessionRecord("testy", name[0], "/", msgspec.Raw(b"{}"), updated=used, bytes=1000)
-        await engine.put_fact("session", name, msgspec.json.encode(card))
+        facts = SessionFacts("testy", name[0], "/", msgspec.Raw(b"{}"), updated=used, bytes=1000)
+        await engine.put_fact("session", name, msgspec.json.encode(facts))
         await engine.put_fact("seat", f"{name[0]}\n{name}", b"")
     await engine.close()
 

@@ -11,7 +11,7 @@ from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcErro
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.log.engine import EngineFailure
 from dragoman.gateway.log.records import raw
-from dragoman.gateway.sessions.session_record import SessionRecord
+from dragoman.gateway.log.session_facts import SessionFacts
 
 from .house import PATIENCE, Watcher, hosting, stepping
 
@@ -258,8 +258,8 @@ async def test_a_page_of_a_list_takes_few_reads_and_none_is_skipped_when_others_
         opened = await bare.ask("session/new", {"cwd": cwd, "mcpServers": []})
         ids = [f"sess_{number:04}" for number in range(350)]
         for number, id in enumerate(ids):
-            card = SessionRecord("testy", "ann", cwd, raw({}), updated=number // 7)
-            await asyncio.gather(engine.put_fact("seat", f"ann\n{id}", b""), house.gateway.save_card(id, card))
+            facts = SessionFacts("testy", "ann", cwd, raw({}), updated=number // 7)
+            await asyncio.gather(engine.put_fact("seat", f"ann\n{id}", b""), house.gateway.save_facts(id, facts))
         run, reads = engine._reader.run, []  # type: ignore[attr-defined]
 
         def counting(*arguments: Any, **options: Any) -> Any:
@@ -274,8 +274,8 @@ async def test_a_page_of_a_list_takes_few_reads_and_none_is_skipped_when_others_
             if "nextCursor" not in page:
                 break
             cursor = {"cursor": page["nextCursor"]}
-            moved = SessionRecord("testy", "ann", cwd, raw({}), updated=1000)
-            await house.gateway.save_card(seen[0], moved)
+            moved = SessionFacts("testy", "ann", cwd, raw({}), updated=1000)
+            await house.gateway.save_facts(seen[0], moved)
         assert sorted(seen) == sorted([*ids, opened["result"]["sessionId"]])
         assert len(reads) <= 3 * 4
         assert (await bare.ask("session/list", {"cursor": "elsewhere"}))["error"]["code"] == -32602

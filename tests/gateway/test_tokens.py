@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.gateway.access.throttle import Throttle
 from dragoman.gateway.access.tokens import TokenFile, TokenFileError, add_token, revoke_token
-from dragoman.gateway.operations.metrics import Metrics
+from dragoman.gateway.metrics import Metrics
 
 
 @pytest.fixture

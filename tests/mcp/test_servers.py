@@ -18,8 +18,9 @@ from torture.by_hand import resident
 
 from dragoman import schema as s
 from dragoman.agent.turn import AgentSession
+from dragoman.connection.connection import Connection
+from dragoman.connection.remotes import RemoteClient
 from dragoman.mcp import McpFailure, SessionServer, bodies, connected, connections, processes
-from dragoman.roles import RemoteClient, Wire
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -30,7 +31,7 @@ STDIO = s.McpServerStdio(name="scribe", command=sys.executable, args=[SCRIBE], e
 
 def session(cwd: Path) -> AgentSession:
     """A session of a client that offers nothing and is not there."""
-    return AgentSession(RemoteClient(cast("Wire", None)), "s", str(cwd))
+    return AgentSession(RemoteClient(cast("Connection", None)), "s", str(cwd))
 
 
 @contextlib.asynccontextmanager

@@ -39,8 +39,8 @@ class Target:
 
 
 @contextmanager
-def target():
-    command = [sys.executable, str(HERE / "target.py")]
+def target(server="ours"):
+    command = [sys.executable, str(HERE / "target.py"), server]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Target(process)

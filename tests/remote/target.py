@@ -1,17 +1,54 @@
-"""A server to be attacked, as a process: prints its port, and serves until it is killed."""
+"""A server to be attacked, as a process: prints its port, and serves until it is killed.
+
+`target.py` is our own server; `target.py uvicorn|hypercorn|granian` is the same endpoint on another one.
+"""
 
 import asyncio
+import socket
+import sys
 
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import endpoint
-from dragoman.transports.remote.server.server import listening
 
 
-async def main():
-    async with listening(endpoint(Testy)) as server:
+async def ours(app):
+    from dragoman.transports.remote.server.server import listening
+
+    async with listening(app) as server:
         print(server.port, flush=True)
         await asyncio.Event().wait()
 
 
+def told_port():
+    """A port that was free a moment ago, which is printed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    print(port, flush=True)
+    return port
+
+
+async def uvicorn(app):
+    import uvicorn
+
+    await uvicorn.Server(uvicorn.Config(app, port=told_port(), log_level="critical")).serve()
+
+
+async def hypercorn(app):
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+
+    config = Config()
+    config.bind, config.accesslog, config.errorlog = [f"127.0.0.1:{told_port()}"], None, None
+    await serve(app, config)
+
+
+async def granian(app):
+    from granian.constants import Interfaces
+    from granian.server.embed import Server
+
+    await Server(app, port=told_port(), interface=Interfaces.ASGI, log_enabled=False).serve()
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    serve = {"ours": ours, "uvicorn": uvicorn, "hypercorn": hypercorn, "granian": granian}
+    asyncio.run(serve[sys.argv[1] if len(sys.argv) > 1 else "ours"](endpoint(Testy)))

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed as Closed
 from websockets.exceptions import InvalidStatus
 
 from dragoman import Agent, ConnectionClosed, connect
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.testing import Testy
 from dragoman.transports.remote.client.websocket import dial_websocket
 from dragoman.transports.remote.server.asgi import Endpoint, endpoint

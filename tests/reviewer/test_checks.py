@@ -307,18 +307,26 @@ def test_a_debugger_left_behind_is_found(path: str, line: str, code: str | None)
 
 
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("path", "line", "code"),
     [
-        ("# TODO: this", "todo"),
-        ("x = 1  // FIXME(ada) that", "fixme"),
-        ("/* XXX */", "xxx"),
-        ("todo = []", None),
-        ("TODO = 'x'", None),
-        ("# see TODOS.md", None),
+        ("a.py", "# TODO: this", "todo"),
+        ("a.py", "x = 1  # style TODO: this", "todo"),
+        ("a.c", "x = 1  // FIXME(ada) that", "fixme"),
+        ("a.c", "/* XXX */", "xxx"),
+        ("a.sql", "-- TODO an index", "todo"),
+        ("a.py", "todo = []", None),
+        ("a.py", "TODO = 'x'", None),
+        ("a.py", "# see TODOS.md", None),
+        ("a.py", "# the notes=FIXME,XXX,TODO of pylint", None),
+        ("a.py", "# a number like XXX is taken", None),
+        ("a.py", "x = f'# TODO: set {y}'", None),
+        ("a.py", "x = 7 -- TODO", None),
+        ("a.patch", "+    # TODO: this", None),
+        ("PKG-INFO", "# TODO: this", None),
     ],
 )
-def test_notes_are_found_in_comments_alone(line: str, code: str | None) -> None:
-    assert found(leftovers.notes, "a.py", line) == ({1: code} if code else {})
+def test_notes_are_found_in_comments_alone(path: str, line: str, code: str | None) -> None:
+    assert found(leftovers.notes, path, line) == ({1: code} if code else {})
 
 
 def test_characters_that_hide_what_runs_are_found() -> None:

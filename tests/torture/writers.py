@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.connection import Connection
+from dragoman.connection.connection import Connection
 from dragoman.framing import LineFramer
 from dragoman.rpc import Method
 

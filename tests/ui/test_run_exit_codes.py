@@ -1,5 +1,6 @@
 """Every way a run can end has an exit code, and a real process has it."""
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -44,6 +45,18 @@ def test_a_turn_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
     if result.stdout:  # on a machine so slow that it has not begun by then there is nothing to cancel
         assert result.stdout == "Waiting.Stopping.\n"  # it had time for its last words
         assert "3 s are over" in result.stderr
+
+
+def test_a_turn_that_was_cut_short_is_no_success_whatever_the_agent_calls_it(tmp_path: Path) -> None:
+    limited = [*DRAGOMAN, "run", "--agent", peer("smooth"), "--timeout", "3", "wait"]
+    assert subprocess.run(limited, stdin=subprocess.DEVNULL, cwd=tmp_path).returncode == 3
+    endless = [*DRAGOMAN, "run", "--agent", peer("smooth"), "wait"]
+    run = subprocess.Popen(endless, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path)
+    assert run.stdout
+    assert run.stdout.read(8) == b"Waiting."
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=30)
+    assert run.returncode == 130
 
 
 def test_an_agent_that_never_starts_is_given_up(tmp_path: Path) -> None:
@@ -150,6 +163,30 @@ def test_a_known_agent_that_is_missing_comes_with_how_to_get_it(home: Path, tmp_
 def test_an_agent_that_wants_a_login_is_no_riddle(tmp_path: Path) -> None:
     result = dragoman("run", "--agent", peer("locked"), "hello", cwd=tmp_path)
     assert result.returncode == 5
-    assert result.stderr == "dragoman: the agent wants you to log in first (With a key); do so in its own program\n"
+    assert result.stderr.splitlines() == [
+        "dragoman: the agent wants you to log in first",
+        "  With a key",
+        "  log in with the agent's own program, then try again",
+    ]
     result = dragoman("run", "--agent", peer("locked") + " 'set THE_KEY'", "hello", cwd=tmp_path)
-    assert result.stderr.endswith("; it says: set THE_KEY\n")
+    assert result.stderr.startswith("dragoman: the agent wants you to log in first; it says: set THE_KEY\n")
+
+
+def test_a_login_at_a_terminal_is_told_as_the_command_to_run(tmp_path: Path) -> None:
+    agent = peer("locked_terminal")
+    result = dragoman("run", "--agent", agent, "hello", cwd=tmp_path)
+    assert result.returncode == 5
+    assert result.stderr.splitlines() == [
+        "dragoman: the agent wants you to log in first",
+        f"  In a browser: opens one; run: env MODE=login {agent} --login 'two words'",
+        "  The older way; run: agent login",
+    ]
+
+
+def test_a_known_agent_that_wants_a_login_comes_with_how_to_log_in(home: Path, tmp_path: Path) -> None:
+    agents = home / "config/dragoman/agents.toml"
+    agents.parent.mkdir(parents=True)
+    program, *words = (json.dumps(word) for word in peer("locked").split())
+    agents.write_text(f'[locked]\ncommand = {program}\nargs = [{", ".join(words)}]\nlogin = "locked login"\n')
+    result = dragoman("run", "--agent", "locked", "hello", cwd=tmp_path)
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (5, "  to log in: locked login")

@@ -24,7 +24,7 @@ def test_a_turn_in_a_pipe_is_plain_text(tmp_path: Path) -> None:
         "  ○ Leap",
         "  ✓ Look",
         "  ▶ Leap",
-        "▶ Edit a.py",
+        "▶ Edit a.py:3",
         "  a.py",
         "  @@ -1,1 +1,1 @@",
         "  -a = 1",

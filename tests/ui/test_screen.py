@@ -3,7 +3,11 @@
 from io import StringIO
 from pathlib import Path
 
+import msgspec
+
+from dragoman import Client, codec
 from dragoman import schema as s
+from dragoman.dialects.draft.translator import Draft
 from dragoman.host.operations import FileWrite
 from dragoman.host.permissions.claims import about_claim
 from dragoman.host.permissions.questions import about
@@ -50,3 +54,24 @@ def test_each_change_stands_under_its_file_with_what_hides_in_it_written_out_onc
     asked = words.getvalue()
     assert asked.index("/a.txt\n") < asked.index("+new") < asked.index("/b.txt (new)\n")
     assert "+b\\u{202e}a" in asked
+
+
+def test_a_call_shows_the_place_it_works_on_with_its_range() -> None:
+    screen, words = screen_and_words()
+    screen.began(Client(), "s", "/project")
+    call = {"id": "1", "tool": "fs/write_text_file", "input": {"path": "/project/a.ts"}, "status": "in_progress"}
+    place = {"path": "/project/src/auth.ts", "line": 42, "column": 5, "endLine": 55, "endColumn": 2}
+    update = {"type": "tool_call", "data": {**call, "location": place}}
+    said = Draft("agent").inward({"method": "session/update", "params": {"sessionId": "s", **update}})
+    told = codec.decode(msgspec.json.encode(said.onward[0]["params"]), s.SessionNotification)
+    screen.show(told.update)
+    assert words.getvalue().splitlines()[-1].endswith("  src/auth.ts:42:5-55:2")
+    screen.show(s.ToolCall(tool_call_id="2", title="Read", locations=[s.ToolCallLocation(path="/b", line=7)]))
+    screen.show(s.ToolCallUpdated(tool_call_id="2", status="completed"))
+    assert words.getvalue().splitlines()[-1] == "✓ Read  /b:7"
+    screen.show(s.ToolCall(tool_call_id="3", title="Read /b:7", locations=[s.ToolCallLocation(path="/b", line=7)]))
+    screen.show(s.ToolCallUpdated(tool_call_id="3", status="completed"))
+    assert words.getvalue().splitlines()[-1] == "✓ Read /b:7"
+    screen.show(s.ToolCall(tool_call_id="4", title="Read /b", locations=[s.ToolCallLocation(path="/b", line=7)]))
+    screen.show(s.ToolCallUpdated(tool_call_id="4", status="completed"))
+    assert words.getvalue().splitlines()[-1] == "✓ Read /b:7"

@@ -9,7 +9,7 @@ import pytest
 
 import dragoman
 from dragoman import RpcError
-from dragoman.agent.agent import serve_on
+from dragoman.agent.serving import serve_on
 from dragoman.testing import RawWire, RecordingClient, Testy
 from dragoman.transports.memory import pipe
 

@@ -1,10 +1,7 @@
 """What an agent's author sees: subclass Agent, write `answer`, call `serve`."""
 
 import asyncio
-import contextlib
 import functools
-import signal
-import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,15 +10,12 @@ import msgspec
 
 from .. import __version__, codec
 from .. import schema as s
-from ..connection import Connection
+from ..connection.remotes import RemoteClient
+from ..dialects.declared import OURS, wants_tools
 from ..dialects.older import SET_MODEL, ModelChoice
-from ..errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound, brief
-from ..foundation.owning import take
-from ..roles import AgentRole, RemoteClient, overrides
+from ..errors import InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound
+from ..roles import AgentRole, overrides
 from ..rpc import Method
-from ..transports import Transport, claim
-from ..transports.translating import TranslatingTransport
-from .apps import App, check_app, entered, made_by
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 
@@ -78,12 +72,6 @@ class Agent(AgentRole):
                 raise TypeError(f"an agent is made for each client: give the class, {name}, and not {name}()")
             return super().__new__(cls)
 
-        def __getattr__(self, name: str) -> Any:
-            told = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if "_arriving" not in vars(self):
-                told = f"{type(self).__name__}.__init__ must call super().__init__(client) first"
-            raise AttributeError(told, name=name, obj=self)
-
     async def __aenter__(self) -> Self:
         """Runs when a client connects; override for what the agent needs."""
         return self
@@ -106,10 +94,16 @@ class Agent(AgentRole):
         """Give the slash commands of a session that was just opened; they are sent once the client knows its id."""
         return self.commands
 
+    def tool_catalogue(self) -> Sequence[s.JsonObject]:
+        """Your tools (`name`, `description`, `inputSchema`), for clients that want a list at `initialize`."""
+        return ()
+
     # The protocol's part
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
         """Note what the client offers; answer with the capabilities, the logins and the name of this agent."""
+        if not hasattr(self, "_arriving"):
+            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__(client) first")
         self.client.offers = params.client_capabilities
         self.client_info = params.client_info
         login = params.client_capabilities.auth.terminal
@@ -159,12 +153,13 @@ class Agent(AgentRole):
         )
 
     def _declared(self) -> s.JsonObject | None:
-        """Modes and config options, which some dialects want to know before there is a session."""
-        if not self.modes and not self.config_options:
-            return None
+        """Modes, config options and tools, which some dialects want to know before there is a session."""
         modes = [msgspec.to_builtins(mode) for mode in self.modes]
         options = [option.id for option in self.config_options if not isinstance(option, s.Raw)]
-        return {"dragoman": {"modes": modes, "configOptions": options}}
+        told: dict[str, Any] = {"modes": modes, "configOptions": options} if modes or options else {}
+        if wants_tools(self.client.offers.meta):
+            told["tools"] = list(self.tool_catalogue())
+        return {OURS: told} if told else None
 
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
         """Open a session under a new id; override `opened` to set it up."""
@@ -418,58 +413,3 @@ def _choices(option: s.SessionConfigSelect) -> Iterator[str]:
             yield from (choice.value for choice in entry.options)
         else:
             yield entry.value
-
-
-async def serve_on(app: App, transport: Transport, *, dialect: str | None = None) -> None:
-    """Serve an agent over a transport until the client disconnects.
-
-    The client's dialect is detected from its `initialize` request unless `dialect` names it.
-    """
-    check_app(app, "serve_on")
-    if not hasattr(transport, "listen"):
-        raise TypeError(f"serve_on takes an agent class and a transport, and not {brief(repr(transport))}")
-    claim(transport)
-    await take(_serve_on(app, transport, dialect))
-
-
-async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None:
-    connection = Connection(TranslatingTransport(transport, "client", dialect))
-    try:
-        async with made_by(app, RemoteClient(connection)) as agent:
-            connection.answer_with(*entered(agent).answers(AgentRole))
-            await connection.run()
-    finally:
-        await transport.close()
-
-
-def serve(app: App, *, dialect: str | None = None) -> None:
-    """Serve an agent over stdin and stdout until the client disconnects; any editor can start such a program.
-
-    Exits with a message on stderr if stdin or stdout is closed.
-    """
-    check_app(app, "serve")
-    if asyncio._get_running_loop() is not None:
-        told = "serve() runs an event loop of its own, and one runs here already"
-        raise RuntimeError(f"{told}: call it outside of `async def`, or use `await serve_on(agent, transport)`")
-    from ..transports.stdio import StdioTransport, claimed_stdio
-
-    async def main(read_fd: int, write_fd: int) -> None:
-        task = asyncio.current_task()
-        assert task
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # not on Unix, not in the main thread
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        transport = StdioTransport()
-        await transport.open(read_fd, write_fd)
-        await serve_on(app, transport, dialect=dialect)
-
-    with contextlib.ExitStack() as claim:
-        try:
-            read_fd, write_fd = claim.enter_context(claimed_stdio())
-        except ConnectionClosed as exc:
-            sys.exit(f"cannot serve: {exc}")
-        try:
-            asyncio.run(main(read_fd, write_fd))
-        except asyncio.CancelledError:
-            pass
-        except KeyboardInterrupt:
-            sys.exit(130)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+from ..connection.remotes import RemoteClient
 from ..definitions import check_makes
 from ..errors import brief
-from ..roles import AgentRole, ClientRole, RemoteClient
+from ..roles import AgentRole, ClientRole
 
 App = Callable[[RemoteClient], AbstractAsyncContextManager[AgentRole]]
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import schema as s
+from ..connection.remotes import RemoteClient
 from ..errors import Error, brief
-from ..roles import RemoteClient
 
 if TYPE_CHECKING:
     from .turn import Turn

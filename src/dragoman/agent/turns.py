@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from .. import codec
 from .. import schema as s
+from ..connection.connection import Connection
 from ..errors import ConnectionClosed, RequestCancelled, agent_stopped, brief
-from ..roles import Wire
 from .turn import Turn
 
 log = logging.getLogger("dragoman")
@@ -33,7 +33,7 @@ class RunningTurn:
 
     __slots__ = ("_key", "_over", "_patience", "_timer", "_wire", "cancelled", "ended", "turn")
 
-    def __init__(self, wire: Wire, patience: float) -> None:
+    def __init__(self, wire: Connection, patience: float) -> None:
         self.cancelled = False
         self.ended = False
         self.turn: Turn | None = None  # as the author sees it, once the agent has looked at the prompt

@@ -33,7 +33,7 @@ def add_to(commands: Any) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from ..agent.agent import serve
+    from ..agent.serving import serve
     from ..store import durable
 
     if arguments.name != "coder" and (arguments.login or arguments.fetch or arguments.model is not None):

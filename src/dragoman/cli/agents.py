@@ -69,6 +69,7 @@ def _show(arguments: argparse.Namespace) -> int:
         "headers": ", ".join(agent.headers),
         "installed": _state(agent)[0],
         "install": "" if agent.is_installed else agent.install,
+        "login": agent.login,
         "to change": f"[{arguments.name}] in {config_directory() / 'agents.toml'}",
     }
     for name, value in facts.items():

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar, Unpack, overload
 
-from ..agent.agent import serve_on
 from ..agent.apps import App, check_app, made_by
-from ..connection import Connection
+from ..agent.serving import serve_on
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteClient
 from ..errors import AgentExited, AgentStartError, ConnectionClosed, brief, describe_exit
 from ..foundation.owning import Held, own, take
-from ..roles import AgentRole, RemoteClient
+from ..roles import AgentRole
 from ..transports import Transport, claim
 from ..transports.memory import MemoryTransport, pipe
 from ..transports.translating import TranslatingTransport
@@ -139,15 +140,20 @@ async def _disconnect(client: Client, connection: Connection) -> None:
             client.detach()
 
 
+def failed_start(end: ConnectionClosed) -> AgentStartError:
+    """The end of a connection as the reason why an agent did not start, with its last words if it was a process."""
+    if isinstance(end, AgentExited):
+        reason = f"the agent {describe_exit(end.status)} before it answered initialize"
+        return AgentStartError(reason, end.status, end.stderr)
+    return AgentStartError(f"the agent hung up before it answered initialize: {end}")
+
+
 async def _shake_hands(client: Client, transport: Transport, timeout: float | None) -> None:
     try:
         async with asyncio.timeout(timeout):
             await client.initialize()
-    except AgentExited as exc:
-        reason = f"the agent {describe_exit(exc.status)} before it answered initialize"
-        raise AgentStartError(reason, exc.status, exc.stderr) from None
     except ConnectionClosed as exc:
-        raise AgentStartError(f"the agent hung up before it answered initialize: {exc}") from None
+        raise failed_start(exc) from None
     except TimeoutError:
         reason = f"the agent does not start: initialize was not answered in {timeout:g} s"
         raise AgentStartError(reason, stderr=getattr(transport, "stderr", "")) from None

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import codec
-from ..belonging import Home
+from ..connection.belonging import Home
 from ..errors import Error, again
 from ..schema import SessionNotification
 from .spool import Spool

@@ -8,7 +8,7 @@ from ..rpc import Reply
 from .inbox import Inbox, Part
 
 if TYPE_CHECKING:
-    from ..connection import Connection
+    from ..connection.connection import Connection
 
 PROMPT = methods(AgentRole)["prompt"]
 

@@ -13,8 +13,9 @@ from .. import __version__
 from .. import schema as s
 from ..agent.agent import Agent
 from ..agent.turn import AgentSession, Turn, new_id
+from ..connection.remotes import RemoteClient
 from ..errors import AuthRequired, InternalError, InvalidParams, InvalidRequest
-from ..roles import RemoteClient, offered
+from ..roles import offered
 from .model.port import KeyRefused, Model, ModelError
 from .modes import DEFAULT, MODES
 
@@ -69,6 +70,14 @@ class Coder(Agent):
         self._limits = limits
         self._talks: dict[str, Conversation] = {}
         self._reviewer: Any = None
+
+    def tool_catalogue(self) -> Sequence[s.JsonObject]:
+        from .toolbox import USUAL, Toolbox
+
+        specs = Toolbox(USUAL).specs(DEFAULT)
+        return [
+            {"name": spec.name, "description": spec.description, "inputSchema": spec.parameters} for spec in specs
+        ]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None

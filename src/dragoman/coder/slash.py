@@ -1,6 +1,6 @@
 """Slash commands: what the user can have done without asking the model, and what is sent to it in other words."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from .context.compacting import Compactor
 from .context.instructions import Skill
 from .conversation import Conversation
 from .files.undo_journal import patch
-from .files.undoing import redo_last_turn, told, told_again, undo_last_turn
+from .files.undoing import Undone, redo_last_turn, told, told_again, undo_last_turn
 from .model.retrying import Retries
 from .modes import DEFAULT
 from .options import REVIEWER, options
@@ -57,22 +57,27 @@ def parsed(text: str) -> tuple[str, str]:
 
 async def _undo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
     """Bring files back to what they were before the last turn that changed any."""
-    try:
-        undone = await undo_last_turn(turn, talk.place)
-    except Cancelled:
-        return "cancelled"
-    await turn.say("There is nothing to undo." if undone is None else "\n\n".join(told(undone)))
-    await talk.save()
-    return None
+    return await _reversed(turn, talk, undo_last_turn(turn, talk.place), told, "There is nothing to undo.")
 
 
 async def _redo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
     """Make the changes again that were taken back last."""
+    return await _reversed(turn, talk, redo_last_turn(turn, talk.place), told_again, "There is nothing to redo.")
+
+
+async def _reversed(
+    turn: Turn,
+    talk: Conversation,
+    work: Awaitable[Undone | None],
+    sentences: Callable[[Undone], Iterator[str]],
+    nothing: str,
+) -> s.StopReason | None:
+    """Take changes back, or make them again, and say what became of each file."""
     try:
-        redone = await redo_last_turn(turn, talk.place)
+        done = await work
     except Cancelled:
         return "cancelled"
-    await turn.say("There is nothing to redo." if redone is None else "\n\n".join(told_again(redone)))
+    await turn.say(nothing if done is None else "\n\n".join(sentences(done)))
     await talk.save()
     return None
 

@@ -1,7 +1,7 @@
-"""The modes and config options that an agent of ours names when it greets.
+"""The modes, config options and tools that an agent of ours names when it greets.
 
-Version 1 names them when a session is opened.  Some dialects name them before, so our agents say them in the
-`_meta` of their capabilities as well.
+Version 1 names modes and options when a session is opened, and tools never.  Some dialects name them before, so our
+agents say them in the `_meta` of their capabilities as well.  Tools are a long list: a client has to ask for it.
 """
 
 from typing import Any
@@ -11,15 +11,35 @@ OURS = "dragoman"  # the member of `_meta`
 
 def declared(offers: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """The modes, as version 1 has them, and the ids of the config options."""
-    meta = offers.get("_meta") if isinstance(offers, dict) else None
-    ours = meta.get(OURS) if isinstance(meta, dict) else None
-    if not isinstance(ours, dict):
-        return [], []
+    ours = _ours(offers)
     modes, options = ours.get("modes"), ours.get("configOptions")
     return (
         [mode for mode in modes if isinstance(mode, dict) and "id" in mode] if isinstance(modes, list) else [],
         [option for option in options if isinstance(option, str)] if isinstance(options, list) else [],
     )
+
+
+def wants_tools(meta: Any) -> bool:
+    """Whether a client asks for the tools, in the `_meta` of its capabilities."""
+    return _ours({"_meta": meta}).get("tools") is True
+
+
+def wanting_tools(offers: dict[str, Any]) -> dict[str, Any]:
+    """Capabilities of a client that asks for the tools."""
+    meta = offers.get("_meta")
+    return {**offers, "_meta": {**(meta if isinstance(meta, dict) else {}), OURS: {"tools": True}}}
+
+
+def declared_tools(offers: Any) -> list[Any]:
+    """The tools that an agent names in its capabilities."""
+    tools = _ours(offers).get("tools")
+    return tools if isinstance(tools, list) else []
+
+
+def _ours(offers: Any) -> dict[str, Any]:
+    meta = offers.get("_meta") if isinstance(offers, dict) else None
+    ours = meta.get(OURS) if isinstance(meta, dict) else None
+    return ours if isinstance(ours, dict) else {}
 
 
 def without_declared(offers: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,30 @@
 
 from typing import Any
 
+from .declared import declared_tools, wanting_tools, wants_tools, without_declared
 from .engine.messages import WholeMessages
 from .engine.shapes import Fields, Pair, Words, carried, carry
 from .engine.translator import Ask, Flow, MethodRow, Peer, Remembered, Surroundings, Tell, Translator
+
+MADE_UP = {"+": ["clientCapabilities"]}  # said by a client that said nothing of what it can do
+
+
+def _greeting_inward(params: Any, t: Any) -> Any:
+    """A client of the guide is told the tools of our agent, so it asks for them."""
+    offers = params.get("clientCapabilities")
+    if isinstance(offers, dict) and "dragoman" not in (offers.get("_meta") or {}):
+        return {**params, "clientCapabilities": wanting_tools(offers)}
+    return params if offers is not None else carry({**params, "clientCapabilities": wanting_tools({})}, MADE_UP, t)
+
+
+def _greeting_outward(params: Any, t: Any) -> Any:
+    params, kept = carried(params, t)
+    if kept == MADE_UP:
+        return {name: member for name, member in params.items() if name != "clientCapabilities"}
+    offers = params.get("clientCapabilities")
+    if isinstance(offers, dict) and wants_tools(offers.get("_meta")):
+        return {**params, "clientCapabilities": without_declared(offers)}
+    return params
 
 
 def _welcome_inward(result: Any, t: Any) -> Any:
@@ -26,7 +47,10 @@ def _welcome_outward(result: Any, t: Any) -> Any:
     made_up = kept.pop("+", ())
     info = result.get("agentInfo") or {"name": "unknown", "version": "0"}
     said = {name: member for name, member in result.items() if name not in made_up}
-    return {"capabilities": {"tools": []}, "serverInfo": info, **said, **kept}
+    offers = said.get("agentCapabilities") or {}
+    if tools := declared_tools(offers):
+        said["agentCapabilities"] = without_declared(offers)
+    return {"capabilities": {"tools": tools}, "serverInfo": info, **said, **kept}
 
 
 KINDS = Words({}, {"switch_mode": "other"}, "tool kind switch_mode")
@@ -40,7 +64,9 @@ class JetBrains(Translator):
         "repeated content": "the content of a prompt's answer that was told in updates already",
     }
     to_agent = {
-        "initialize": MethodRow(result=Pair(_welcome_inward, _welcome_outward)),
+        "initialize": MethodRow(
+            params=Pair(_greeting_inward, _greeting_outward), result=Pair(_welcome_inward, _welcome_outward)
+        ),
         "session/prompt": MethodRow(result=Fields(), outward="prompt"),
     }
 

@@ -18,10 +18,11 @@ from weakref import WeakKeyDictionary
 from msgspec import Raw, Struct
 
 from ..agent.apps import App
-from ..connection import Connection
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteClient
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
 from ..proxy.relaying import Pressure, Relayed, relayed
-from ..roles import AgentRole, RemoteClient
+from ..roles import AgentRole
 from ..rpc import Method
 from .log.records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
 from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
@@ -339,7 +340,6 @@ def attached(
 async def _attached(
     url: str, headers: Mapping[str, str], cwd: str | None, patience: float, client: RemoteClient
 ) -> AsyncIterator[Attachment]:
-    assert isinstance(client.wire, Connection)
     attachment = Attachment(url, headers, cwd, patience, client.wire)
     try:
         yield attachment

@@ -17,22 +17,22 @@ from msgspec import Raw
 
 from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
 from .access.checks import Checks
+from .access.introductions import Introduction
 from .access.logins import Logins
 from .access.principals import PrincipalName
 from .access.quotas import RETRY_AFTER, Quotas, draining, exceeded
 from .access.workspaces import Workspaces
-from .agents.introductions import Introduction
 from .agents.processes import Idleness, Processes
 from .agents.upstream import Hosted
 from .log import summary
 from .log.engine import DamagedLog, Engine, EngineFailure, Fenced, Lease
 from .log.records import changed, members, raw
-from .operations.metrics import Metrics
-from .operations.retention import Expiry, Retention, forget_session
-from .operations.workers import DetachedWork, Locks, owned
+from .log.retention import Expiry, Retention, forget_session
+from .log.session_facts import MEMBER, Detached, ListedSession, SessionFacts
+from .metrics import Metrics
 from .sessions.hosted_session import HostedSession
-from .sessions.session_record import Detached, ListedSession, SessionRecord
 from .sessions.viewer import Visitor
+from .workers import DetachedWork, Locks, owned
 
 log = logging.getLogger("dragoman")
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 LEASE = 15.0  # seconds without a word after which a session is anybody's
 RENEW_EVERY = 5.0
-IDLE = 1800.0  # seconds a session nobody sits at stays open
+IDLE = 1800.0  # seconds a session without viewers stays open
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
 
@@ -113,11 +113,11 @@ class Gateway:
         self.is_draining = self.processes.is_draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                await asyncio.gather(*(shared.turns.finished() for shared in self.live.values()))
+                await asyncio.gather(*(session.turns.finished() for session in self.live.values()))
         await self._close_all()
 
     async def _close_all(self) -> None:
-        await asyncio.gather(*(self.close(shared, is_last=True) for shared in list(self.live.values())))
+        await asyncio.gather(*(self.close(session, is_last=True) for session in list(self.live.values())))
 
     # Sessions
 
@@ -125,20 +125,20 @@ class Gateway:
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], client: Visitor
     ) -> tuple[HostedSession, Raw]:
         """Open a new session; gives it, and what its client is answered."""
-        card = await self._card(agent, principal, found, client.introduction)
-        return await self._chores.finish(self._begin(card, None, client), self._undo)
+        facts = await self._facts(agent, principal, found, client.introduction)
+        return await self._chores.finish(self._begin(facts, None, client), self._undo)
 
     async def fork(
         self, source: HostedSession, found: dict[str, Raw], client: Visitor
     ) -> tuple[HostedSession, Raw]:
         """Open a copy of a session of its owner's; gives it, and what its client is answered."""
-        own = source.card
-        card = await self._card(own.agent, own.principal, found, own.introduction)
-        return await self._chores.finish(self._begin(card, source, client), self._undo)
+        own = source.facts
+        facts = await self._facts(own.agent, own.principal, found, own.introduction)
+        return await self._chores.finish(self._begin(facts, source, client), self._undo)
 
-    async def _card(
+    async def _facts(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
-    ) -> SessionRecord:
+    ) -> SessionFacts:
         """What is to be kept of a session that somebody wants to open, if they may."""
         if self.is_draining:
             raise draining()
@@ -147,7 +147,7 @@ class Gateway:
         await self.checks.reach(found)
         await self._room_to_keep(principal)
         opening = raw({name: value for name, value in found.items() if name != "sessionId"})
-        return SessionRecord(
+        return SessionFacts(
             *(agent, principal, cwd, opening),
             created=now,
             updated=now,
@@ -158,7 +158,7 @@ class Gateway:
     async def _room_to_keep(self, principal: str) -> None:
         """Room for one more kept session, made by deleting what is beyond the retention if there is none."""
         for is_last in (False, True):
-            if len(await self.engine.facts("seat", f"{principal}\n")) < self.limits.kept:
+            if len(await self.engine.facts(MEMBER, f"{principal}\n")) < self.limits.kept:
                 return
             if is_last:
                 raise exceeded("kept", self.limits.kept)
@@ -169,79 +169,79 @@ class Gateway:
         await self._delete(opened[0].id)
 
     async def _begin(
-        self, card: SessionRecord, source: HostedSession | None, client: Visitor
+        self, facts: SessionFacts, source: HostedSession | None, client: Visitor
     ) -> tuple[HostedSession, Raw]:
-        async with self._room_for_session(card.principal):
+        async with self._room_for_session(facts.principal):
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)
-            shared = HostedSession(id, card, await self._lease(id), self)
-            shared.servers.offer(client, members(card.opening))  # which the agent may ask before it answers
+            session = HostedSession(id, facts, await self._lease(id), self)
+            session.servers.offer(client, members(facts.opening))  # which the agent may ask before it answers
             try:
-                result = await (self._opened_anew(shared) if source is None else self._forked(shared, source))
-                await self._keep(shared, result)
+                result = await (self._opened_anew(session) if source is None else self._forked(session, source))
+                await self._keep(session, result)
             except BaseException:
-                await shared.link.close(is_told=True)
+                await session.link.close(is_told=True)
                 with contextlib.suppress(Error):
                     await self.engine.forget(id)
                 raise
-            self._opened(shared)
-            return shared, changed(members(result), sessionId=id)
+            self._opened(session)
+            return session, changed(members(result), sessionId=id)
 
-    async def _opened_anew(self, shared: HostedSession) -> Raw:
-        card = shared.card
-        upstream = await self.processes.get(card.agent, card.principal, card.introduction, shared.id)
-        return await shared.link.open(upstream)
+    async def _opened_anew(self, session: HostedSession) -> Raw:
+        facts = session.facts
+        upstream = await self.processes.get(facts.agent, facts.principal, facts.introduction, session.id)
+        return await session.link.open(upstream)
 
-    async def _forked(self, shared: HostedSession, source: HostedSession) -> Raw:
+    async def _forked(self, session: HostedSession, source: HostedSession) -> Raw:
         """Copy what was said so far, and have the agent go on from there in a session of its own."""
-        await shared.take_over(source)
-        upstream, id, result = await source.link.fork(shared)
-        await shared.link.adopt(upstream, id)
+        await session.take_over(source)
+        upstream, id, result = await source.link.fork(session)
+        await session.link.adopt(upstream, id)
         return result
 
-    async def _keep(self, shared: HostedSession, result: Raw) -> None:
-        card = shared.card
-        card.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
-        await self.engine.put_fact("seat", f"{card.principal}\n{shared.id}", b"")
-        await self.save_card(shared.id, card)
+    async def _keep(self, session: HostedSession, result: Raw) -> None:
+        facts = session.facts
+        facts.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
+        await self.engine.put_fact(MEMBER, f"{facts.principal}\n{session.id}", b"")
+        await self.save_facts(session.id, facts)
 
     async def find(self, id: str, principal: str) -> HostedSession:
         """A session somebody has a part in, opened or mended if need be; all others do not exist."""
-        shared = self.live.get(id)
-        if shared and shared.is_sound and shared.card.role_of(principal):
-            return shared
+        session = self.live.get(id)
+        if session and session.is_sound and session.facts.role_of(principal):
+            return session
         async with self._locks.hold(id):
             await self._closed(id)
-            card = await self.known(id, principal)
-            if shared := self.live.get(id):
-                await self._mend(shared)
-                return shared
-            return await self._open(id, card)
+            facts = await self.known(id, principal)
+            if session := self.live.get(id):
+                await self._mend(session)
+                return session
+            return await self._open(id, facts)
 
-    async def known(self, id: str, principal: str) -> SessionRecord:
+    async def known(self, id: str, principal: str) -> SessionFacts:
         """What is known of a session somebody has a part in, open or not."""
-        if shared := self.live.get(id):
-            card: SessionRecord | None = shared.card
+        if session := self.live.get(id):
+            facts: SessionFacts | None = session.facts
         else:
             fact = await self.engine.fact("session", id)
-            card = msgspec.json.decode(fact.value, type=SessionRecord) if fact else None
-        if card is None or card.role_of(principal) is None:
+            facts = msgspec.json.decode(fact.value, type=SessionFacts) if fact else None
+        if facts is None or facts.role_of(principal) is None:
             raise unknown(id)
-        return card
+        return facts
 
-    async def _mend(self, shared: HostedSession) -> None:
+    async def _mend(self, session: HostedSession) -> None:
         """Have a session go on whose log could not be written."""
-        if shared.history.broken:
-            await shared.mend(await self._lease(shared.id))
+        if session.history.broken:
+            await session.mend(await self._lease(session.id))
 
-    async def _open(self, id: str, card: SessionRecord) -> HostedSession:
+    async def _open(self, id: str, facts: SessionFacts) -> HostedSession:
         if self.is_draining:
             raise draining()
-        async with self._room_for_session(card.principal):
+        async with self._room_for_session(facts.principal):
             lease, last = await self._lease(id), await self.engine.last(id)
-            shared = HostedSession(id, card, lease, self, last=last, kept=await self._summaries(id))
-            await shared.recover()
-            self._opened(shared)
-            return shared
+            session = HostedSession(id, facts, lease, self, last=last, kept=await self._summaries(id))
+            await session.recover()
+            self._opened(session)
+            return session
 
     async def _summaries(self, id: str) -> list[bytes]:
         """What is kept of a session's log; it is made again from the log where all of it is lost."""
@@ -252,8 +252,8 @@ class Gateway:
                 found += [fact.value] if fact else []
         return found
 
-    def _opened(self, shared: HostedSession) -> None:
-        self.live[shared.id] = shared
+    def _opened(self, session: HostedSession) -> None:
+        self.live[session.id] = session
         self.metrics.sessions.set(len(self.live))
 
     async def _lease(self, id: str) -> Lease:
@@ -265,9 +265,9 @@ class Gateway:
     @contextlib.asynccontextmanager
     async def _room_for_session(self, principal: str) -> AsyncIterator[None]:
         """Room for one more open session, made by closing one nobody needs if there is none."""
-        own = [shared for shared in self.live.values() if shared.card.principal == principal]
+        own = [session for session in self.live.values() if session.facts.principal == principal]
         if len(own) + self._opening[principal] >= self.limits.sessions:
-            idle = next((shared for shared in own if shared.is_idle), None)
+            idle = next((session for session in own if session.is_idle), None)
             if idle is None:
                 raise exceeded("sessions", self.limits.sessions)
             self._begin_close(idle)  # it is no longer open; how long its agent takes is its own affair
@@ -281,45 +281,53 @@ class Gateway:
 
     async def listed(self, principal: str) -> list[tuple[str, ListedSession]]:
         """The sessions somebody has a part in, the latest first."""
-        ids = [key.partition("\n")[2] for key in await self.engine.facts("seat", f"{principal}\n")]
-        facts = await self.engine.facts_of("session", ids)
-        kept = {id: _read_listed(fact.value) for id, fact in facts.items()}
+        ids = [key.partition("\n")[2] for key in await self.engine.facts(MEMBER, f"{principal}\n")]
+        found = await self.engine.facts_of("session", ids)
+        kept = {id: _read_listed(fact.value) for id, fact in found.items()}
         for id in kept.keys() & self.live.keys():
-            card = self.live[id].card
-            known = (card.agent, card.principal, card.cwd, card.updated, card.title, card.archived, card.opening)
+            facts = self.live[id].facts
+            known = (
+                facts.agent,
+                facts.principal,
+                facts.cwd,
+                facts.updated,
+                facts.title,
+                facts.archived,
+                facts.opening,
+            )
             kept[id] = ListedSession(*known)
         return sorted(kept.items(), key=lambda found: (-found[1].updated, found[0]))
 
-    async def save_card(self, id: str, card: SessionRecord) -> None:
-        await self.engine.put_fact("session", id, msgspec.json.encode(card))
+    async def save_facts(self, id: str, facts: SessionFacts) -> None:
+        await self.engine.put_fact("session", id, msgspec.json.encode(facts))
 
-    async def _save(self, shared: HostedSession) -> None:
-        shared.is_unsaved = False
-        shared.card.bytes = shared.summary.size
-        await self.save_card(shared.id, shared.card)
+    async def _save(self, session: HostedSession) -> None:
+        session.is_unsaved = False
+        session.facts.bytes = session.summary.size
+        await self.save_facts(session.id, session.facts)
         newest, older = summary.KINDS
-        data, at = msgspec.json.encode(shared.summary), shared.summary.at
-        if at >= shared.checkpoint + summary.CHECKPOINT:
-            shared.checkpoint = at
-            await self.engine.put_fact(older, shared.id, data)
-        await self.engine.put_fact(newest, shared.id, data)
+        data, at = msgspec.json.encode(session.summary), session.summary.at
+        if at >= session.checkpoint + summary.CHECKPOINT:
+            session.checkpoint = at
+            await self.engine.put_fact(older, session.id, data)
+        await self.engine.put_fact(newest, session.id, data)
 
-    async def share(self, shared: HostedSession, principal: str, role: str | None) -> None:
+    async def share(self, session: HostedSession, principal: str, role: str | None) -> None:
         """Give somebody else a part in a session."""
-        if principal == shared.card.principal:
+        if principal == session.facts.principal:
             raise InvalidParams("a session is its owner's already")
         if role not in ("viewer", "editor", "admin", None):
             raise InvalidParams("role is viewer, editor, admin or null")
-        key = f"{principal}\n{shared.id}"
+        key = f"{principal}\n{session.id}"
         if role is None:  # at once, whether that can be kept or not
-            shared.share(principal, None)
-            await self.save_card(shared.id, shared.card)
-            await self.engine.drop_fact("seat", key)
+            session.share(principal, None)
+            await self.save_facts(session.id, session.facts)
+            await self.engine.drop_fact(MEMBER, key)
         else:
-            roles: Any = {**shared.card.roles, principal: role}
-            await self.engine.put_fact("seat", key, b"")
-            await self.save_card(shared.id, msgspec.structs.replace(shared.card, roles=roles))
-            shared.share(principal, roles[principal])
+            roles: Any = {**session.facts.roles, principal: role}
+            await self.engine.put_fact(MEMBER, key, b"")
+            await self.save_facts(session.id, msgspec.structs.replace(session.facts, roles=roles))
+            session.share(principal, roles[principal])
 
     async def delete(self, id: str) -> None:
         """End a session and forget it for good."""
@@ -330,8 +338,8 @@ class Gateway:
         async with self._locks.hold(id):
             if unless_used_after is not None and not await self._is_unused(id, unless_used_after):
                 return False
-            if shared := self.live.get(id):
-                self._begin_close(shared)
+            if session := self.live.get(id):
+                self._begin_close(session)
             await self._closed(id)
             await forget_session(self.engine, id)
             return True
@@ -341,37 +349,37 @@ class Gateway:
         if id in self.live or id in self._closing:
             return False
         fact = await self.engine.fact("session", id)
-        return fact is not None and msgspec.json.decode(fact.value, type=SessionRecord).updated <= since
+        return fact is not None and msgspec.json.decode(fact.value, type=SessionFacts).updated <= since
 
-    async def close(self, shared: HostedSession, *, is_last: bool = False) -> None:
+    async def close(self, session: HostedSession, *, is_last: bool = False) -> None:
         """End a session for everybody; it can be loaded again.  `is_last` when its agents end, too."""
-        await asyncio.shield(self._begin_close(shared, is_last=is_last))
+        await asyncio.shield(self._begin_close(session, is_last=is_last))
 
-    def _begin_close(self, shared: HostedSession, *, is_last: bool = False) -> "asyncio.Task[None]":
+    def _begin_close(self, session: HostedSession, *, is_last: bool = False) -> "asyncio.Task[None]":
         """From now on nobody finds the session, and who wants to open it again waits until it is closed."""
-        if self.live.get(shared.id) is shared:
-            del self.live[shared.id]
+        if self.live.get(session.id) is session:
+            del self.live[session.id]
             self.metrics.sessions.set(len(self.live))
-            self._closing[shared.id] = self._chores.start(self._end(shared, is_last))
-        return self._closing.get(shared.id) or self._chores.start(asyncio.sleep(0))
+            self._closing[session.id] = self._chores.start(self._end(session, is_last))
+        return self._closing.get(session.id) or self._chores.start(asyncio.sleep(0))
 
-    async def _end(self, shared: HostedSession, is_last: bool) -> None:
+    async def _end(self, session: HostedSession, is_last: bool) -> None:
         try:
-            await shared.close(is_last=is_last)
-            self.processes.end(shared.card.agent, shared.card.principal, shared.id)
+            await session.close(is_last=is_last)
+            self.processes.end(session.facts.agent, session.facts.principal, session.id)
             with contextlib.suppress(EngineFailure, Fenced):
-                await self._save(shared)
-                await self.engine.release(shared.history.lease)
+                await self._save(session)
+                await self.engine.release(session.history.lease)
         finally:
-            del self._closing[shared.id]
+            del self._closing[session.id]
 
     async def _closed(self, id: str) -> None:
         """Wait until a session that is being closed is."""
         if closing := self._closing.get(id):
             await asyncio.wait([closing])
 
-    def let_go(self, shared: HostedSession) -> None:
-        self._begin_close(shared)
+    def let_go(self, session: HostedSession) -> None:
+        self._begin_close(session)
 
     async def finish(
         self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]] | None = None
@@ -396,27 +404,27 @@ class Gateway:
 
     async def upkeep(self) -> None:
         """Renew leases, save what is known of sessions, mend logs, and end what nobody needs."""
-        for shared in list(self.live.values()):
+        for session in list(self.live.values()):
             try:
-                await self._look_after(shared)
+                await self._look_after(session)
             except Fenced as exc:
-                log.error("session %s is somebody else's: %s", shared.id, exc)
-                self.let_go(shared)
+                log.error("session %s is somebody else's: %s", session.id, exc)
+                self.let_go(session)
             except Error as exc:
-                log.error("session %s: %s", shared.id, exc)
-            if self._idle.lasts(shared.id, IDLE, is_idle=shared.is_idle):
-                self._begin_close(shared)
+                log.error("session %s: %s", session.id, exc)
+            if self._idle.lasts(session.id, IDLE, is_idle=session.is_idle):
+                self._begin_close(session)
         self._idle.keep(self.live)
         self.processes.tidy()
 
-    async def _look_after(self, shared: HostedSession) -> None:
-        if shared.history.broken:
-            async with self._locks.hold(shared.id):
-                if self.live.get(shared.id) is shared:
-                    await self._mend(shared)
-        await self.engine.renew(shared.history.lease, LEASE)
-        if shared.is_unsaved:
-            await self._save(shared)
+    async def _look_after(self, session: HostedSession) -> None:
+        if session.history.broken:
+            async with self._locks.hold(session.id):
+                if self.live.get(session.id) is session:
+                    await self._mend(session)
+        await self.engine.renew(session.history.lease, LEASE)
+        if session.is_unsaved:
+            await self._save(session)
 
 
 def unknown(id: str) -> ResourceNotFound:

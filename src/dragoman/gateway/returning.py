@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Raw, Struct
 
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, Overloaded, RpcError
 from ..rpc import Method
 from ..transports.remote.addresses import Persistence
@@ -183,14 +183,7 @@ async def ask(connection: Connection, name: str, params: Raw, timeout: float | N
 
 async def _closed(connection: Connection) -> None:
     closed = asyncio.Event()
-    before = connection.on_close
-
-    def note() -> None:
-        if before:
-            before()
-        closed.set()
-
-    connection.on_close = note
+    connection.when_closed(closed.set)
     if not connection.closed:
         await closed.wait()
 

@@ -30,12 +30,12 @@ from .access.tokens import TokenFile, add_token
 from .access.workspaces import Workspaces
 from .agents.upstream import Hosted
 from .gateway import Gateway, running
+from .log.retention import Retention
+from .log.session_facts import Detached
 from .log.sqlite import SqliteEngine
 from .operations.admin import admin_socket
 from .operations.offline import only_one
-from .operations.retention import Retention
 from .operations.supervision import VARIABLES, supervised
-from .sessions.session_record import Detached
 from .web import Web, local_names
 
 log = logging.getLogger("dragoman")

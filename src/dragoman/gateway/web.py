@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterator, Collection, MutableMapping
 from typing import Any
 
-from ..agent.agent import serve_on
+from ..agent.serving import serve_on
 from ..transports.remote.addresses import CONNECTION
 from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
 from ..transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse, respond
@@ -21,10 +21,10 @@ from .access.admission import SUBPROTOCOL, Admission, Principal
 from .access.quotas import RETRY_AFTER
 from .access.throttle import Throttle
 from .access.tokens import TokenFileError
-from .client_connection import front
+from .clients.client_connection import serve_client
 from .gateway import Gateway
-from .operations.metrics import TYPE
-from .operations.workers import owned
+from .metrics import TYPE
+from .workers import owned
 
 log = logging.getLogger("dragoman")
 
@@ -153,7 +153,7 @@ class Web:
         self._wires[wire.id] = wire
         erred = functools.partial(self._erred, wire)
         try:
-            await serve_on(functools.partial(front, self.gateway, agent, _whose(wire).name, erred), wire)
+            await serve_on(functools.partial(serve_client, self.gateway, agent, _whose(wire).name, erred), wire)
         finally:
             del self._wires[wire.id]
             self._errors.forget(wire.id)

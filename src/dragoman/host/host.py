@@ -21,7 +21,7 @@ from typing import Any, Literal, Unpack
 
 from ..client.client import SessionOptions
 from ..client.session import Session
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..errors import Error, RemoteProtocolError
 from ..foundation.places import Path, Place, open_place
 from .audit.chain import seal_path
@@ -269,15 +269,13 @@ class Host(Lender):
     def attach(self, connection: Connection) -> None:
         """Start to serve a connection; when it closes, everything lent is taken back."""
         super().attach(connection)
-        wake, self._over = connection.on_close, asyncio.Event()
+        self._over = asyncio.Event()
 
         def over() -> None:
             self._over.set()
-            if wake:
-                wake()
             self._taking_back = asyncio.create_task(self._take_all_back(), name="taking back")
 
-        connection.on_close = over
+        connection.when_closed(over)
 
     async def ended(self) -> Exception | None:
         """Wait for the end of the connection; gives why, such as `AgentExited` with the agent's last words."""

@@ -52,6 +52,7 @@ class Launch(Bare, kw_only=True):
     title: str = ""
     needs: str = ""
     install: str = ""
+    login: str = ""  # how to log in, where that is not said by the agent itself
     missing: MissingFiles = "error"  # how it is answered when it reads a file that is not there
 
     def __post_init__(self) -> None:

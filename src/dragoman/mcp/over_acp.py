@@ -8,8 +8,8 @@ import msgspec
 
 from .. import schema as s
 from ..agent.turn import new_id
+from ..connection.remotes import RemoteClient
 from ..errors import Error, RpcError
-from ..roles import RemoteClient
 
 WAITING = 64  # messages either way before their sender has to wait
 NO_ANSWER = -32603

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from .. import codec
 from ..agent.apps import App
 from ..client.connecting import Target, reach, target_kind
-from ..connection import Connection
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteAgent, RemoteClient
 from ..errors import brief
-from ..roles import AgentRole, ClientRole, RemoteAgent, RemoteClient, methods
+from ..roles import AgentRole, ClientRole, methods
 from ..rpc import Call, Method, Verbatim
 from .relaying import InHand, Lane, Passage, Relayed, relayed, session_of
 
@@ -135,7 +136,6 @@ async def _chained(
     async with reach(target) as transport:
         downstream = Connection(transport, quiet=True)
         upstream = client.wire
-        assert isinstance(upstream, Connection)
         proxy = proxy_class(upstream, downstream)
         downstream.answer_with(*proxy.answers(ClientRole))
         running = asyncio.create_task(downstream.run(), name="downstream")

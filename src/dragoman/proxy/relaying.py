@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..connection import Connection
+from ..connection.connection import Connection
 from ..errors import ConnectionClosed, Error, InternalError, RequestCancelled, RpcError
 from ..foundation.owning import own
 from ..rpc import Call, Method, Reply

@@ -7,7 +7,7 @@ from .. import __version__
 from .. import schema as s
 from ..agent.agent import Agent
 from ..agent.turn import Turn
-from ..roles import RemoteClient
+from ..connection.remotes import RemoteClient
 
 if TYPE_CHECKING:
     from .intake import PromptIntake
@@ -47,18 +47,18 @@ class Reviewer(Agent):
 
     def __init__(self, client: RemoteClient) -> None:
         super().__init__(client)
-        self._desk: PromptIntake | None = None
+        self._intake: PromptIntake | None = None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._desk:
-            await self._desk.close()
+        if self._intake:
+            await self._intake.close()
 
     async def answer(self, turn: Turn, *, only_looks: bool = False) -> s.StopReason | None:
         """Answer a prompt; `only_looks`: without changing a file or running code of the project."""
         from .intake import PromptIntake  # with the first prompt: none of it is needed to answer `initialize`
 
-        if self._desk is None:
-            self._desk = PromptIntake()
-        return await self._desk.answer(turn, only_looks=only_looks)
+        if self._intake is None:
+            self._intake = PromptIntake()
+        return await self._intake.answer(turn, only_looks=only_looks)

@@ -1,6 +1,7 @@
 """The analysers of a review: our own checks by topic, and the linters that are there."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -14,10 +15,11 @@ from .findings import Check, Finding, Source
 from .linters.commands import Commands
 from .linters.linters import InstalledLinter, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
-from .settings import by_ruff_settings, has_chosen_rules
+from .settings import by_ruff_settings, has_chosen_rules, is_named
 
 BATCH = 25  # files checked between two looks at whether the turn was cancelled
 MOST_FINDINGS = 200  # of one check in one file
+KEPT_TO = 5  # a rule of a chosen family that is broken more often is not one that the project goes by
 
 # How much an analyser knows of a file: what any text may have, its language's syntax, or mistakes made in it.
 Depth = Literal["text", "syntax", "mistakes"]
@@ -43,7 +45,7 @@ class Topic(Struct, frozen=True):
     wants: Callable[[Source], bool]
     checks: Sequence[Check]
     line_by_line: bool = False  # so it can be asked about a fragment
-    takes_samples: bool = False  # what tests work on concerns it, too
+    takes_all: bool = False  # what nobody would mend concerns it, too
 
 
 def _is_python(source: Source) -> bool:
@@ -81,7 +83,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
             _is_data,
             (data.json_syntax, data.json_duplicates, data.toml_syntax, yaml.yaml_syntax),
         ),
-        Topic("Secrets", _anything, (secrets.secrets,), line_by_line=True, takes_samples=True),
+        Topic("Secrets", _anything, (secrets.secrets,), line_by_line=True, takes_all=True),
         Topic(
             "Leftovers",
             _anything,
@@ -99,7 +101,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
 
 def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> list[Analyser]:
     """All analysers that have something to look at."""
-    real = [source for source in sources if not source.is_sample]
+    real = [source for source in sources if not source.apart]
     tools = tools_for(cwd, real)
     programs = {tool.linter.program for tool in tools}
     own = topics(has_ruff="ruff" in programs, has_shellcheck="shellcheck" in programs)
@@ -111,7 +113,7 @@ def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> li
 
 def of_topic(topic: Topic, sources: Sequence[Source], cwd: str, commands: Commands) -> Analyser | None:
     whole = [source for source in sources if topic.line_by_line or not source.is_fragment]
-    real = [source for source in whole if topic.takes_samples or not source.is_sample]
+    real = [source for source in whole if topic.takes_all or not source.apart]
     wanted = [source for source in real if topic.wants(source)]
     if not wanted:
         return None
@@ -159,7 +161,11 @@ def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: st
     by_settings = by_ruff_settings(cwd, dict.fromkeys(finding.path for finding in found))
     ours = {path for base, paths in by_settings.items() if not has_chosen_rules(base) for path in paths}
     sure = set(certain([finding for finding in found if finding.path in ours], sources))
-    return [finding for finding in found if finding.path not in ours or finding in sure]
+    told = [finding for finding in found if finding.path not in ours or finding in sure]
+    base_of = {path: base for base, paths in by_settings.items() for path in paths}
+    often = Counter((base_of[finding.path], finding.code) for finding in told)
+    loose = {(base, code) for (base, code), count in often.items() if count > KEPT_TO and not is_named(base, code)}
+    return [finding for finding in told if (base_of[finding.path], finding.code) not in loose]
 
 
 def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:

@@ -22,7 +22,7 @@ class Source(Struct, frozen=True):
     encoding_error: int = 0  # the first line that cannot be decoded
     size: int = 0  # bytes on the disk
     encoding: str = ""  # that the file names, where it is not UTF-8
-    is_sample: bool = False  # a test works on it, so it is what it is on purpose
+    apart: str = ""  # why it is looked at for secrets alone, where it is; see `places.reason_apart`
 
     @property
     def is_repairable(self) -> bool:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
 from ..host.disk import content, opened
+from ..host.protected import protected_by
 from ..roles import offered
 from .changes import ChangedLines, added_lines, as_fragment, matches, read_diff
-from .checks.places import is_test_data
+from .checks.places import reason_apart, reason_of_place
 from .checks.text import LARGE
 from .findings import Source, in_lines
 from .git import ChangedFiles, Repository, RepositoryError
@@ -25,7 +26,10 @@ MOST_FILES = 20_000
 MOST_TEXT = 256 * 1024 * 1024  # characters held at once
 AT_ONCE = 16  # files read at the same time
 SNIFFED = 8192  # bytes looked at to tell text from the rest
-OTHERS = {".git", ".hg", ".svn", "node_modules", "bower_components", "vendor", "third_party", ".venv", "venv"}
+OTHERS = {
+    *(".git", ".hg", ".svn", "node_modules", "bower_components", ".venv", "venv", "site-packages", "Pods"),
+    *("vendor", "vendored", "_vendor", "_vendored", "third_party", "third-party", "thirdparty", "3rdparty"),
+}
 MADE = {  # directories Git would have been told to ignore
     *("__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".idea", ".gradle", "env"),
     *("dist", "build", "target", ".next", ".nuxt", "coverage", ".terraform", ".eggs"),
@@ -65,10 +69,13 @@ class Project:
         return [*self._left_out, *refused]
 
     async def sources(self, request: ReviewRequest, progress: Progress) -> list[Source]:
-        """All that a request wants reviewed; what tests work on is marked, where nobody asked for it by name."""
-        named = [path for path in map(self.relative, request.paths) if is_test_data(f"{path}/")]
+        """All that a request wants reviewed; what nobody would mend is marked, unless it was asked for by name."""
+        named = {self.relative(path) for path in request.paths}
+        within = [path for path in named if reason_of_place(f"{path}/")]
         return [
-            replace(source, is_sample=is_test_data(source.path) and not _is_below(f"{source.path}/", named))
+            source
+            if source.path in named or _is_below(source.path, within)
+            else replace(source, apart=reason_apart(source))
             for source in await self._sources(request, progress)
         ]
 
@@ -118,7 +125,7 @@ class Project:
             return single
         everything = await self._everything()
         below = [path for path in self._nameable(everything) if not directories or _is_below(path, directories)]
-        return self._bounded([*single, *(path for path in below if _is_ours(path))])
+        return self._bounded([*single, *self._unasked(path for path in below if _is_ours(path))])
 
     async def others(self, suffix: str, known: Container[str]) -> list[Source]:
         """The project's other files with this suffix, to look names up in; nothing is said of those left out."""
@@ -128,7 +135,7 @@ class Project:
         try:
             paths = [path for path in await self._everything() if path.endswith(suffix) and _is_ours(path)]
             wanted = [path for path in paths[:MOST_FILES] if path not in known and path not in unread]
-            return await self._read(wanted, unseen)
+            return await self._read(self._unasked(wanted), unseen)
         except RepositoryError:
             return []
         finally:
@@ -166,6 +173,19 @@ class Project:
                 odd += 1
         if odd:
             self._left_out.append(f"{odd:,} files whose names are not Unicode were left out")
+
+    def _unasked(self, paths: Iterable[str]) -> list[str]:
+        """The paths without those that a client would ask its user about, for nobody named them."""
+        if not self.reads_through_client:
+            return list(paths)
+        kept: list[str] = []
+        asking: list[str] = []
+        for path in paths:
+            protection = protected_by(self.absolute(path))
+            (asking if protection and protection.secret else kept).append(path)
+        if asking:
+            self._left_out.append(f"{some(asking)}: may hold secrets, so it is read only if you name it")
+        return kept
 
     def _bounded(self, paths: list[str]) -> list[str]:
         if len(paths) > MOST_FILES:
@@ -214,7 +234,7 @@ class Project:
 
     async def _changed(self, changes: Sequence[ChangedLines], progress: Progress) -> list[Source]:
         lines = {change.path: added_lines(change) for change in changes if _is_ours(change.path)}
-        paths = self._bounded(list(self._nameable(lines)))
+        paths = self._bounded(self._unasked(self._nameable(lines)))
         read = await self._read(paths, progress)
         known = {source.path for source in read}.union(*self._refused.values())
         if unread := [path for path in paths if path not in known]:

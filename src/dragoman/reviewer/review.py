@@ -91,9 +91,12 @@ class Review:
 
     def _outcome(self, sources: Sequence[Source], found: Sequence[Finding]) -> ReviewOutcome:
         seen = {source.path: self._depths.get(source.path, set()) for source in sources}
-        samples = [source.path for source in sources if source.is_sample]
-        told = [f"{some(samples)}: tests work on it, so it was looked at for secrets alone"] if samples else []
-        text = [source for source in sources if source.text.strip() and not source.is_sample]
+        apart: dict[str, list[str]] = {}
+        for source in sources:
+            if source.apart:
+                apart.setdefault(source.apart, []).append(source.path)
+        told = [f"{some(paths)}: {why}, so it was looked at for secrets alone" for why, paths in apart.items()]
+        text = [source for source in sources if source.text.strip() and not source.apart]
         code = [source for source in text if not is_prose(source.path)]
         return ReviewOutcome(
             sources,

@@ -15,6 +15,11 @@ RULES = (
 )
 # What a star brings is not known, nor who calls a function that raises again, nor what a method is not to do.
 UNCERTAIN = "F403,F405,PLE0302,PLE0309,PLE0704"
+_BY_OTHERS = "RUF100"  # what a `noqa` is for shows only where all rules are on that the project knows
+# Not chosen by a project that chose their families: they want the contrary of what they wanted in an earlier Ruff,
+# came later, or do not know whether they are right.
+_TURNED = ("PT001", "PT023", "PLC0415", "PLR0917", "ICN001", "F405")
+_EVERY = "ALL"  # chooses nothing: every later Ruff has more
 _RUFF = ((".ruff.toml", ""), ("ruff.toml", ""), ("pyproject.toml", "ruff"))  # as Ruff itself looks for them
 
 
@@ -48,17 +53,33 @@ def has_chosen_rules(cwd: str) -> bool:
     return "--select" not in ruff_choice(cwd)
 
 
+def is_named(cwd: str, code: str) -> bool:
+    """Whether a rule is one of ours, or a project chose it by its own code, not with its family."""
+    found = next((table for file, name in _RUFF if (table := _table(cwd, file, name)) is not None), None) or {}
+    lint = {**found, **_mapping(found.get("lint"))}
+    named = (*_words(lint.get("select")), *_words(lint.get("extend-select")))
+    return code in named or any(code.startswith(rule) for rule in RULES.split(","))
+
+
 def ruff_choice(cwd: str) -> Sequence[str]:
     """How Ruff is told which rules to go by: the project's, or ours where it has settings but chose no rules."""
     if not is_configured(cwd, *_RUFF):
         return ("--isolated", "--select", RULES, "--ignore", UNCERTAIN)
     found = next((table for file, name in _RUFF if (table := _table(cwd, file, name)) is not None), None)
     lint = found and {**found, **_mapping(found.get("lint"))}
-    if not lint or "select" in lint or "extend" in lint:
-        return ("--force-exclude",)
-    more = _words(lint.get("extend-select"))
-    less = _words([*_words(lint.get("ignore")), *_words(lint.get("extend-ignore")), *UNCERTAIN.split(",")])
-    chosen = [code for code in UNCERTAIN.split(",") if code in more]
+    selected = _words(lint.get("select")) if lint else []
+    if not lint or "extend" in lint or ("select" in lint and _EVERY not in selected):
+        unwanted = [code for code in _TURNED if code not in (*selected, *_words((lint or {}).get("extend-select")))]
+        return ("--force-exclude", "--ignore", ",".join(unwanted)) if lint and unwanted else ("--force-exclude",)
+    more = [code for code in (*selected, *_words(lint.get("extend-select"))) if code != _EVERY]
+    less = [
+        *_words(lint.get("ignore")),
+        *_words(lint.get("extend-ignore")),
+        *UNCERTAIN.split(","),
+        _BY_OTHERS,
+        *_TURNED,
+    ]
+    chosen = [code for code in (*UNCERTAIN.split(","), *_TURNED) if code in more]
     return (
         "--force-exclude",
         "--select",

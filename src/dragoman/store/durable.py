@@ -14,7 +14,6 @@ from msgspec import Raw
 from .. import schema as s
 from ..agent.agent import Agent, with_value
 from ..agent.turn import AgentSession, Turn, new_id
-from ..connection import Connection
 from ..errors import ConnectionClosed, InternalError, InvalidParams, LocalProtocolError, RpcError
 from ..foundation.owning import cancel_once
 from ..roles import overrides
@@ -91,7 +90,6 @@ class _Durable(Agent):
         self._saved: dict[str, dict[str, bytes]] = {}  # their authors' states as they are stored
         self._turns: dict[str, tuple[str, asyncio.Task[Any]]] = {}  # under way: their ids and tasks
         wire = self.client.wire
-        assert isinstance(wire, Connection)
         self._flush = wire.through(self._gated)
         try:
             return await super().__aenter__()

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from .. import schema as s
 from ..agent.agent import Agent
+from ..connection.remotes import RemoteClient
 from ..errors import InvalidParams
-from ..roles import RemoteClient
 
 PROVIDERS = (
     s.ProviderInfo(

@@ -13,8 +13,10 @@ from msgspec import Struct
 from .. import schema as s
 from ..agent.agent import Agent
 from ..agent.turn import AgentSession, Turn, new_id, shown_options
+from ..connection.connection import Connection
+from ..connection.remotes import RemoteClient
 from ..errors import AuthRequired, InvalidParams, ResourceNotFound
-from ..roles import RemoteClient, Wire, extension
+from ..roles import extension
 from .providers import WithProviders
 from .script import VERBS
 
@@ -44,7 +46,7 @@ class RememberedSession(Struct):
 class _Overheard(RemoteClient):
     """The client, with somebody who notes what it is told."""
 
-    def __init__(self, wire: Wire, note: Callable[[s.SessionNotification], None]) -> None:
+    def __init__(self, wire: Connection, note: Callable[[s.SessionNotification], None]) -> None:
         super().__init__(wire)
         self._note = note
 

@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
 
 
 def _connect(arguments: argparse.Namespace) -> int:
-    from ...agent.agent import serve
+    from ...agent.serving import serve
     from ...errors import Error
     from ...gateway.attachment import attached
     from ...gateway.returning import PATIENCE

@@ -96,7 +96,7 @@ def _listed(found: Any, shown: Callable[[Any], Any]) -> list[Any]:
 
 
 def _verify(arguments: argparse.Namespace, state: Path) -> int:
-    from ...gateway.log.checking import count_sessions, problems
+    from ...gateway.operations.checking import count_sessions, problems
     from ...ui.legible import one_line
 
     found = 0
@@ -111,7 +111,7 @@ def _verify(arguments: argparse.Namespace, state: Path) -> int:
 
 
 def _back_up(arguments: argparse.Namespace, state: Path) -> int:
-    from ...gateway.log.checking import back_up, problems
+    from ...gateway.operations.checking import back_up, problems
 
     target = Path(arguments.directory)
     back_up(state, target)
@@ -131,7 +131,7 @@ def _export(arguments: argparse.Namespace, state: Path) -> int:
 
 async def _write_out(state: Path, sessions: list[str]) -> int:
     """Write sessions to stdout; gives how many records are damaged."""
-    from ...gateway.log.exchange import DAMAGED, exported
+    from ...gateway.operations.exchange import DAMAGED, exported
     from ...gateway.operations.offline import reading
     from ...ui.output import install
 
@@ -163,7 +163,7 @@ def _import(arguments: argparse.Namespace, state: Path) -> int:
 
 
 async def _take_in(state: Path, source: Any) -> None:
-    from ...gateway.log.exchange import imported
+    from ...gateway.operations.exchange import imported
     from ...gateway.operations.offline import stopped
     from ...store.exchange.exchange import readable_twice
 

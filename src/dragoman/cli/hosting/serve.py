@@ -143,8 +143,8 @@ def _order(arguments: argparse.Namespace) -> Any:
 
     from ...errors import Error
     from ...gateway.access.quotas import Quotas
+    from ...gateway.log.session_facts import Detached
     from ...gateway.serving import ServeOptions, state_directory
-    from ...gateway.sessions.session_record import Detached
 
     host, _, port = arguments.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:

@@ -360,7 +360,8 @@ class DraftSessions(DraftTerminals):
         result, kept = carried((yield from self._set_option(id, key, params["value"], margin(params))), self)
         if not kept:
             self._lose_definitions(result)
-            kept = {"key": key, "currentValue": self.sessions[id].values().get(key, params["value"])}
+            now, wanted = self.sessions[id].values().get(key), params["value"]
+            kept = {"key": key, "currentValue": wanted if now in (None, config_value(wanted)) else now}
             kept |= {} if before is None else {"previousValue": before}
         return {**kept, **margin(result)}
 
@@ -373,10 +374,7 @@ class DraftSessions(DraftTerminals):
         return {"key": APPROVAL, "previousValue": before, "currentValue": value}
 
     def _set_option(self, id: str, key: str, value: Any, meta: dict[str, Any] | None = None) -> Flow:
-        try:
-            text = config_value(value)
-        except ValueError as exc:
-            raise Fault(-32602, f"Invalid params: {exc}") from None
+        text = config_value(value)
         said = {"sessionId": id, "configId": key, "value": text, **(meta or {})}
         if isinstance(text, bool):
             said["type"] = "boolean"

@@ -1,5 +1,6 @@
 """Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
 
+import json
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -347,14 +348,10 @@ def _placeholder(content: dict[str, Any]) -> str:
 
 
 def config_value(value: Any) -> Any:
-    """A value of a config option: text, or on and off; a number becomes text."""
-    return value if isinstance(value, bool | str) else text_value(value)
-
-
-def text_value(value: Any) -> str:
-    if isinstance(value, int | float):
-        return str(value)
-    raise ValueError("the value of a config option has parts")
+    """A value of a config option: text, or on and off; a number, or a value with parts, becomes text as JSON."""
+    if isinstance(value, bool | str):
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 PLAN = Fields(

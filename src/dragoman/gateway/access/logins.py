@@ -15,7 +15,6 @@ from msgspec import Raw
 from ...errors import AuthRequired
 from .principals import PerPrincipal, PrincipalName
 
-MAX_FAILURES = 3  # of one connection, after which it is ended
 EXPIRES = "expiresAt"
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from ...connection import Connection, IncomingRequest
+from ...connection.connection import Connection
+from ...connection.incoming import IncomingRequest
 from ...errors import Error, InternalError, RpcError
 from ...proxy.relaying import relayed
 from ...rpc import Method

@@ -9,19 +9,18 @@ names the server in each request, and hears of the request while that is open.
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ...connection import Connection
+from ...connection.connection import Connection
 from ...errors import InternalError, McpBackendFailed, McpLimitExceeded, McpServerUnavailable, RpcError
 from ...proxy.relaying import relayed
 from ...rpc import Method, Reply
 from ..log.records import changed, members, optional, raw, text
-from ..sessions.session_record import SessionRecord
-from ..sessions.viewer import Viewer
+from ..log.session_facts import SessionFacts
 
 MESSAGE, CONNECT, DISCONNECT = "mcp/message", "mcp/connect", "mcp/disconnect"
 MAX_LINES = 1000  # connections between an agent's process and servers in clients
@@ -86,8 +85,8 @@ class ServerProvider(Protocol):
 class SessionServers:
     """The servers of one session, and who has them."""
 
-    def __init__(self, session: str, card: SessionRecord) -> None:
-        self._session, self._card = session, card
+    def __init__(self, session: str, facts: SessionFacts) -> None:
+        self._session, self._facts = session, facts
         self._offers: dict[ServerProvider, dict[str, str]] = {}
 
     def offer(self, client: ServerProvider, found: dict[str, Raw]) -> None:
@@ -101,7 +100,7 @@ class SessionServers:
 
     def told(self) -> dict[str, Raw]:
         """What the session was opened with, as an agent is told it."""
-        opening = members(self._card.opening)
+        opening = members(self._facts.opening)
         servers = _listed(opening)
         if not (own := _in_client(servers)):
             return opening
@@ -111,11 +110,10 @@ class SessionServers:
 
     def aliases(self) -> list[str]:
         """What the agent knows the servers by."""
-        return [self._alias(name) for _, name, _ in _in_client(_listed(members(self._card.opening)))]
+        return [self._alias(name) for _, name, _ in _in_client(_listed(members(self._facts.opening)))]
 
-    def find(self, alias: str, seats: Iterable[Viewer]) -> tuple[ServerProvider, str] | None:
-        """A client that has a server and owns the session, the last that came; and what it calls the server."""
-        lesser = {seat.visitor for seat in seats if seat.role != "admin"}
+    def find(self, alias: str, lesser: Collection[ServerProvider]) -> tuple[ServerProvider, str] | None:
+        """The last client that came with a server, other than the `lesser`; and what it calls the server."""
         for client, own in reversed(self._offers.items()):
             if client in lesser or client.connection.closed:
                 continue
@@ -208,10 +206,14 @@ class ClientServers:
 Ask = Callable[[ClientServers, str], Coroutine[Any, Any, Raw]]
 
 
-class Served(Protocol):
-    """A session, as its agent's servers need it."""
+class AskedClients(Protocol):
+    """The clients of a session, as its agent asks them."""
 
-    servers: SessionServers
+    async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
+        """Ask the client that owns the workspace for its files and terminals."""
+
+    async def requested(self, method: str, params: dict[str, Raw]) -> Raw:
+        """Ask a client what only the agent and it know."""
 
     async def served(self, alias: str, ask: Ask) -> Raw:
         """Have a client asked that has a server, once there is one."""
@@ -221,6 +223,15 @@ class Served(Protocol):
 
     def tell_client(self, client: Connection, name: str, params: Raw) -> None:
         """Tell a client something once it has been told what was told before."""
+
+
+class Served(Protocol):
+    """A session, as its agent's servers need it."""
+
+    servers: SessionServers
+
+    @property
+    def clients(self) -> AskedClients: ...
 
 
 class AgentServers:
@@ -258,7 +269,7 @@ class AgentServers:
         if "connectionId" in found:
             return await self._over_line(MESSAGE, found)
         alias, session = self._session(found)
-        return await session.served(alias, lambda client, id: client.message(self._agent, found, id))
+        return await session.clients.served(alias, lambda client, id: client.message(self._agent, found, id))
 
     async def _connect(self, params: Raw) -> Raw:
         found = members(params)
@@ -269,7 +280,7 @@ class AgentServers:
         async def connect(client: ClientServers, id: str) -> Raw:
             return await client.connect(self._agent, self._lines, session, found, id)
 
-        return await session.served(alias, connect)
+        return await session.clients.served(alias, connect)
 
     async def _disconnect(self, params: Raw) -> Raw:
         found = members(params)
@@ -289,7 +300,7 @@ class AgentServers:
     async def _over_line(self, name: str, found: dict[str, Raw]) -> Raw:
         line = self._line(found)
         asking = line.client.relay(self._agent, name, changed(found, connectionId=line.of_client))
-        return await line.session.in_turn(line.client.connection, asking)
+        return await line.session.clients.in_turn(line.client.connection, asking)
 
     def _line(self, found: dict[str, Raw]) -> Line:
         if (line := self._lines.get(text(found, "connectionId") or "")) is None:
@@ -300,7 +311,9 @@ class AgentServers:
         """Pass on what the agent tells a server, in its place among the updates."""
         found = optional({"params": params}, "params")
         if line := self._lines.get(text(found, "connectionId") or ""):
-            line.session.tell_client(line.client.connection, MESSAGE, changed(found, connectionId=line.of_client))
+            line.session.clients.tell_client(
+                line.client.connection, MESSAGE, changed(found, connectionId=line.of_client)
+            )
 
 
 def _key(found: dict[str, Raw]) -> str:

@@ -13,12 +13,12 @@ from ...errors import AgentStartError, InternalError
 from ...host.isolation.isolation import Isolation
 from ...host.terminals.sandbox.sandbox import Sandbox
 from ...transports import Transport
+from ..access.introductions import Introduction
 from ..access.principals import PerPrincipal, PrincipalName
 from ..access.quotas import Quotas, draining, exceeded
 from ..access.workspaces import Workspaces
-from ..operations.metrics import Metrics
-from ..operations.workers import DetachedWork, Locks
-from .introductions import Introduction
+from ..metrics import Metrics
+from ..workers import DetachedWork, Locks
 from .upstream import Hosted, Upstream
 
 log = logging.getLogger("dragoman")
@@ -91,7 +91,8 @@ class Processes:
             await upstream.start()
         except AgentStartError as exc:
             log.error("the agent %s does not start: %s", agent, exc)
-            raise InternalError("the agent could not be started", {"kind": "agent_start"}) from None
+            told = "the agent could not be started; the gateway's log says why"
+            raise InternalError(told, {"kind": "agent_start"}) from None
         finally:
             self._starting -= Counter([principal])  # which forgets those who start none
         self.running.put(principal, served, upstream)

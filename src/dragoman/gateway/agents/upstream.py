@@ -1,13 +1,11 @@
 """An agent's process as the gateway holds it: a raw relay, so that what we do not know survives.
 
 One process serves the sessions that one principal's clients with one `Introduction` have opened with one agent, or
-one of them alone.  Files and terminals are lent by a `Host` on this machine, or asked of the client that owns the
-workspace; everything else an agent asks is asked of a session, or of the process's `Audience`.
+one of them alone.  `AgentMessages` has what it says, `Upstream` what it is told.
 """
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -17,43 +15,34 @@ from msgspec import Raw, Struct
 
 from ... import codec
 from ... import schema as s
-from ...client.connecting import Target
-from ...connection import Connection, IncomingRequest, being_answered
+from ...client.connecting import Target, failed_start
+from ...connection.connection import Connection
+from ...connection.incoming import IncomingRequest, being_answered
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
     Error,
     InternalError,
-    MethodNotFound,
     RequestCancelled,
     RpcError,
 )
 from ...host.host import Host
 from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
-from ...host.permissions.questions import Question
 from ...host.terminals.sandbox.sandbox import Sandbox
-from ...proxy.relaying import Relayed
-from ...roles import ClientRole
 from ...rpc import Method, Reply
 from ...transports import Transport
 from ...transports.translating import TranslatingTransport
+from ..access.introductions import Introduction
 from ..access.principals import PrincipalName, state_of
-from ..log.records import members, optional, raw, session_of, text
-from ..operations.workers import owned
-from ..sessions.host_questions import answer_of, permission_request
+from ..log.records import members, optional, raw, session_of
+from ..workers import owned
+from .agent_messages import AgentMessages
 from .audience import Audience
-from .introductions import Introduction, lends
-from .mcp_servers import MESSAGE, AgentServers, Served
+from .mcp_servers import AgentServers, Served
 
 log = logging.getLogger("dragoman")
 
-STRANGERS = 64  # sessions of an agent whose updates are kept though they are not known yet
-STRANGER_UPDATES = 64  # of each
-LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
-PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
-COMPLETED = "elicitation/complete"
-TOOL_CALL = b'"tool_call'  # what an update of a call has in it
 START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
 OPEN_TIMEOUT = 120.0  # to open, load or resume a session
 CLOSE_TIMEOUT = 10.0
@@ -90,8 +79,6 @@ class Party(Served, Protocol):
     def opened(self) -> None: ...
     def heard(self, params: dict[str, Raw]) -> None: ...
     async def asked(self, method: str, params: dict[str, Raw]) -> Raw: ...
-    async def lent(self, method: str, params: dict[str, Raw]) -> Raw: ...
-    async def requested(self, method: str, params: dict[str, Raw]) -> Raw: ...
     def told(self, method: str, params: Raw) -> None: ...
     def lost(self) -> None: ...
 
@@ -123,7 +110,7 @@ class Upstream:
         self.connection: Connection
         self._ended = ended
         self._opening = 0  # sessions that it is just asked for
-        self._strangers: dict[str, list[dict[str, Raw]]] = {}
+        self._messages = AgentMessages(self)
         self._running: asyncio.Task[None] | None = None
         self._way = AsyncExitStack()
         self._is_ending = False
@@ -151,6 +138,9 @@ class Upstream:
         except TimeoutError:
             await self.close()
             raise AgentStartError("the agent does not answer initialize") from None
+        except ConnectionClosed as exc:
+            await self.close()
+            raise failed_start(exc) from None
         except BaseException:
             await self.close()
             raise
@@ -161,7 +151,7 @@ class Upstream:
         if self.agent.workspace == "host":
             self.host = Host(
                 preset=self.agent.preset,
-                asker=self._ask_for_host,
+                asker=self._messages.ask_for_host,
                 sandbox=self._sandbox if self.agent.sandbox or self.agent.isolated else None,
                 state=self.agent.state,
                 audit=None if self.agent.state else False,
@@ -169,14 +159,11 @@ class Upstream:
                 agent_name=self._name,
             )
             self.host.attach(self.connection)
-        after = self.connection.on_close
-        self.connection.on_close = functools.partial(self._over, after)
-        self.connection.answer_with(
-            Relayed(self._requests(), self._unknown), Relayed(self._notifications(), self._unknown_note)
-        )
+        self.connection.when_closed(self._over)
+        self._messages.attach()
         self._running = owned(self.connection.run(), "agent's process", lambda exc: self.connection.hang_up())
         told = self.introduction.told(self.host.capabilities() if self.host else None)
-        self._told = codec.decode(told, s.InitializeRequest).client_capabilities
+        self.told = codec.decode(told, s.InitializeRequest).client_capabilities
         self.greeting = members(await self.call("initialize", told))
         self.offers = codec.decode(raw(optional(self.greeting, "agentCapabilities")), s.AgentCapabilities)
 
@@ -303,7 +290,7 @@ class Upstream:
         """From now on a session's messages are this party's."""
         self.parties[id] = party
         self.servers.add(party)
-        for update in self._strangers.pop(id, ()):
+        for update in self._messages.early(id):
             party.heard(update)
 
     async def release(self, id: str) -> None:
@@ -367,108 +354,7 @@ class Upstream:
         with contextlib.suppress(Error):
             self.connection.note(Method(name, Raw, is_request=False), params)
 
-    # From the agent
-
-    def _notifications(self) -> dict[str, Method]:
-        completed = functools.partial(self.audience.completed, COMPLETED)
-        known: dict[str, Callable[[Raw], None]] = {"session/update": self._heard, COMPLETED: completed}
-        known[MESSAGE] = self.servers.tell
-        return {name: _note(name, handler) for name, handler in known.items()}
-
-    def _unknown_note(self, name: str) -> Method:
-        """Whatever else the agent tells: the session it is about, or all clients."""
-
-        def tell(params: Raw) -> None:
-            id = _session_of(params)
-            if id is None:
-                self.audience.tell(name, params)
-            elif party := self.parties.get(id):
-                party.told(name, params)
-
-        return _note(name, tell)
-
-    def _heard(self, params: Raw) -> None:
-        found = members(params)
-        id = session_of(found)
-        if self.host and TOOL_CALL in bytes(found.get("update", b"")):
-            with contextlib.suppress(codec.Invalid):
-                self.host.note_call(codec.decode(params, s.SessionNotification))
-        if party := self.parties.get(id):
-            party.heard(found)
-        elif id in self._strangers or len(self._strangers) < STRANGERS:
-            kept = self._strangers.setdefault(id, [])
-            if len(kept) < STRANGER_UPDATES:
-                kept.append(found)
-
-    def _requests(self) -> dict[str, Method]:
-        lent = {}
-        if self.host:
-            typed, _ = self.host.answers(ClientRole)
-            lent = {name: method for name, method in typed.items() if name.startswith(LENT)}
-        asked = {PERMISSION: self._asked, ELICITATION: self._elicited}
-        return (
-            lent
-            | self.servers.answers()
-            | {name: Method(name, Raw, Raw, handler=handler) for name, handler in asked.items()}
-        )
-
-    async def _asked(self, params: Raw) -> Raw:
-        """Put the agent's own question to people, as it is; the host then takes their yes for what it showed."""
-        found = members(params)
-        answer = await self._party(found).asked(PERMISSION, found)
-        if self.host is None:
-            return answer
-        try:
-            question = codec.decode_params(params, s.RequestPermissionRequest)
-            response = codec.decode(answer, s.RequestPermissionResponse)
-        except codec.Invalid:
-            return answer
-        taken = await self.host.answered(question, response)
-        return answer if taken is response else raw(taken)
-
-    async def _elicited(self, params: Raw) -> Raw:
-        """A question to the user: of a session, or of the request of a client."""
-        found = members(params)
-        if "sessionId" not in found:
-            return await self.audience.asked(self.connection, ELICITATION, params)
-        party = self._party(found)
-        if (id := found.get("elicitationId")) is not None:
-            self.audience.remember(id, party.told)
-        return await party.asked(ELICITATION, found)
-
-    def _unknown(self, name: str) -> Method:
-        """Whatever else the agent asks: of the client that owns the workspace, a session's, or any of its own."""
-
-        async def relay(params: Raw) -> Raw:
-            id = _session_of(params)
-            if name.startswith(LENT):
-                if self.agent.workspace == "host" or not lends(self._told, name):
-                    raise MethodNotFound(data={"method": name})
-                return await self._party(members(params)).lent(name, members(params))
-            if not name.startswith("_"):
-                raise MethodNotFound(data={"method": name})
-            if id is None:
-                return await self.audience.asked(self.connection, name, params)
-            return await self._party(members(params)).requested(name, members(params))
-
-        return Method(name, Raw, Raw, handler=relay)
-
-    def _party(self, found: dict[str, Raw]) -> Party:
-        if (party := self.parties.get(session_of(found))) is None:
-            raise RpcError.of(-32002, "Session not found")
-        return party
-
-    async def _ask_for_host(self, question: Question) -> str | None:
-        """Have the people at a session decide on something the host was asked to do."""
-        party = self.parties.get(question.session_id)
-        if party is None:
-            return None
-        answer = await party.asked(PERMISSION, members(raw(permission_request(question))))
-        return answer_of(answer)
-
-    def _over(self, after: Callable[[], None] | None) -> None:
-        if after:
-            after()
+    def _over(self) -> None:
         parties, self.parties = self.parties, {}
         self.parties_lost = len(parties)
         self.servers.over()
@@ -482,12 +368,3 @@ def _as_answered(error: Exception) -> Exception:
     if isinstance(error, RpcError):
         return RpcError.of(error.code, error.message, error.data)
     return error if isinstance(error, ConnectionClosed) else InternalError(str(error))
-
-
-def _note(name: str, handler: Callable[[Raw], None]) -> Method:
-    return Method(name, Raw, is_request=False, handler=handler)
-
-
-def _session_of(params: Raw) -> str | None:
-    """The session a message is about, whatever it looks like; None for one that is about none."""
-    return text(optional({"params": params}, "params"), "sessionId")

@@ -41,7 +41,7 @@ class LogEntry(Struct, frozen=True, gc=False):
     origin: Origin
     frame: bytes
     principal: str = ""
-    client: str = ""  # the seat it came from, which need not be told its own words
+    client: str = ""  # the client it came from, which need not be told its own words
 
 
 class StoredRecord(Struct, frozen=True, gc=False):

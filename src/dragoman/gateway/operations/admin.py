@@ -21,7 +21,7 @@ from ..gateway import Gateway
 from ..log.engine import EngineFailure
 from ..log.logs import records
 from ..log.records import update_params
-from .retention import Retention
+from ..log.retention import Retention
 
 SOCKET = "admin.sock"
 REFUSAL = b'{"error":'  # how a line begins that says what cannot be done
@@ -124,17 +124,17 @@ async def _expire(gateway: Gateway, order: AdminRequest, writer: asyncio.StreamW
 def _sessions(gateway: Gateway) -> list[dict[str, Any]]:
     return [
         {
-            "session": shared.id,
-            "agent": shared.card.agent,
-            "principal": shared.card.principal,
-            "cwd": shared.card.cwd,
-            "seats": len(shared.seats),
-            "running": shared.turns.running is not None,
-            "waiting": len(shared.turns.waiting),
-            "asks": len(shared.asks),
-            "records": shared.history.durable,
+            "session": session.id,
+            "agent": session.facts.agent,
+            "principal": session.facts.principal,
+            "cwd": session.facts.cwd,
+            "seats": len(session.viewers),
+            "running": session.turns.running is not None,
+            "waiting": len(session.turns.waiting),
+            "asks": len(session.asks),
+            "records": session.history.durable,
         }
-        for shared in gateway.live.values()
+        for session in gateway.live.values()
     ]
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ...errors import Error
 from ..log.database import FILE
+from ..log.retention import Expired, Expiry, Retention, forget_session
 from ..log.sqlite import SqliteEngine, SqliteReader
-from .metrics import Metrics
-from .retention import Expired, Expiry, Retention, forget_session
+from ..metrics import Metrics
 
 
 @contextlib.contextmanager

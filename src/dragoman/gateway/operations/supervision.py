@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 
-from .workers import owned
+from ..workers import owned
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # ours alone: no agent speaks for the gateway
 

@@ -17,9 +17,9 @@ from ..access.workspaces import directories_of
 from ..agents.upstream import Party, Upstream
 from ..log.logs import records
 from ..log.records import changed, members, optional, raw, update_params
+from ..log.session_facts import SessionFacts
 from .history import History
 from .services import SessionServices
-from .session_record import SessionRecord
 
 log = logging.getLogger("dragoman")
 
@@ -33,8 +33,10 @@ Ready = tuple[Upstream, str, Sequence[Any]]  # an agent, what it calls the sessi
 class AgentLink:
     """Leads from one session, which is a `Party`, to its agent."""
 
-    def __init__(self, id: str, card: SessionRecord, party: Party, history: History, desk: SessionServices) -> None:
-        self._id, self._card, self._party, self._history, self._desk = id, card, party, history, desk
+    def __init__(
+        self, id: str, facts: SessionFacts, party: Party, history: History, services: SessionServices
+    ) -> None:
+        self._id, self._facts, self._party, self._history, self._services = id, facts, party, history, services
         self.upstream: Upstream | None = None
         self.is_swallowing = False  # the agent tells what is in the log already
         self._primer: list[Any] = []
@@ -68,8 +70,8 @@ class AgentLink:
                 if not await self._is_gone_on_with(upstream):
                     await self.open(upstream)
                     self._primer = await self._reminder()
-                await self._desk.save_card(self._id, self._card)
-            return upstream, self._card.upstream, self._primer
+                await self._services.save_facts(self._id, self._facts)
+            return upstream, self._facts.upstream, self._primer
 
     def _is_to_move(self, upstream: Upstream) -> bool:
         """Whether nobody is here any more of whom a process was told, and the session can go on in another one."""
@@ -77,31 +79,31 @@ class AgentLink:
             return False
         if self._party.introduction() == upstream.introduction:
             return False
-        return upstream.can_give_up(self._card.upstream)
+        return upstream.can_give_up(self._facts.upstream)
 
     async def _move(self, upstream: Upstream) -> None:
         """Have the session closed in one process and gone on with in another; it stays where that is refused."""
-        told, id = self._card.introduction, self._card.upstream
+        told, id = self._facts.introduction, self._facts.upstream
         try:
             other = await self._process()
         except Error as exc:  # there is no room for one more, or it does not start
             log.info("a session stays with its agent's process: %s", exc)
-            self._card.introduction = told
+            self._facts.introduction = told
             return
         self.upstream = None
         await upstream.release(id)
         if not await self._is_gone_on_with(other):
-            self._card.introduction, self._stays_with = told, upstream
+            self._facts.introduction, self._stays_with = told, upstream
             await self._is_gone_on_with(upstream)
         elif not upstream.offers.session_capabilities.close:
-            await self._desk.finish(upstream.close())
+            await self._services.finish(upstream.close())
 
     async def about(self, name: str, found: dict[str, Raw]) -> Raw:
         """Ask the agent something about the session without opening it there."""
         upstream = self.upstream
         if upstream is None or not upstream.is_alive:
             upstream = await self._process()
-        return await upstream.call(name, changed(found, sessionId=self._card.upstream))
+        return await upstream.call(name, changed(found, sessionId=self._facts.upstream))
 
     async def fork(self, party: Party) -> tuple[Upstream, str, Raw]:
         """Have the agent open a copy of the session, which is another party's."""
@@ -114,9 +116,9 @@ class AgentLink:
             await self._use(upstream, id, places)
 
     async def _process(self) -> Upstream:
-        card = self._card
-        card.introduction = self._party.introduction()
-        return await self._desk.processes.get(card.agent, card.principal, card.introduction, self._id)
+        facts = self._facts
+        facts.introduction = self._party.introduction()
+        return await self._services.processes.get(facts.agent, facts.principal, facts.introduction, self._id)
 
     def reminded(self) -> None:
         """The agent has been told what it had to be reminded of."""
@@ -130,19 +132,19 @@ class AgentLink:
     def tell(self, name: str, found: dict[str, Raw]) -> None:
         """Tell the agent something about this session, if it has it open."""
         if self.upstream and self.upstream.is_alive:
-            self.upstream.note(name, changed(found, sessionId=self._card.upstream))
+            self.upstream.note(name, changed(found, sessionId=self._facts.upstream))
 
     async def close(self, *, is_told: bool) -> None:
         """Let the agent go, and tell it so unless it ends anyway."""
         upstream, self.upstream = self.upstream, None
         if upstream and is_told:
-            await upstream.release(self._card.upstream)
+            await upstream.release(self._facts.upstream)
         elif upstream:
-            upstream.forget(self._card.upstream)
+            upstream.forget(self._facts.upstream)
 
     async def _is_gone_on_with(self, upstream: Upstream) -> bool:
         """Have an agent that can resume or load the session do so; false for one that cannot, or has forgotten."""
-        id, offers = self._card.upstream, upstream.offers
+        id, offers = self._facts.upstream, upstream.offers
         way = "session/resume" if offers.session_capabilities.resume else "session/load"
         if not id or not (offers.session_capabilities.resume or offers.load_session):
             return False
@@ -166,38 +168,38 @@ class AgentLink:
 
     def _tell_options(self, answer: dict[str, Raw]) -> None:
         """Tell the clients which options the session has in this process, where others are known so far."""
-        known, options = members(self._card.state).get("configOptions"), answer.get("configOptions")
+        known, options = members(self._facts.state).get("configOptions"), answer.get("configOptions")
         if options is not None and msgspec.json.decode(options) != msgspec.json.decode(known or b"null"):
             update = raw({"sessionUpdate": "config_option_update", "configOptions": options})
-            self._party.heard({"sessionId": raw(self._card.upstream), "update": update})
+            self._party.heard({"sessionId": raw(self._facts.upstream), "update": update})
 
     @contextmanager
     def _places(self, upstream: Upstream) -> Iterator[Sequence[Place]]:
         """The session's directories, opened before the agent hears of them; none where its client lends them."""
-        card, workspaces = self._card, self._desk.workspaces
+        facts, workspaces = self._facts, self._services.workspaces
         with ExitStack() as opened:
             if not upstream.host:
                 yield ()
                 return
-            cwd, *further = directories_of(members(card.opening))
-            places = [opened.enter_context(workspaces.open(card.principal, cwd, card.cwd))]
-            yield places + [opened.enter_context(workspaces.open(card.principal, path)) for path in further]
+            cwd, *further = directories_of(members(facts.opening))
+            places = [opened.enter_context(workspaces.open(facts.principal, cwd, facts.cwd))]
+            yield places + [opened.enter_context(workspaces.open(facts.principal, path)) for path in further]
 
     async def _use(self, upstream: Upstream, id: str, places: Sequence[Place]) -> None:
         """From now on an agent's session is this one; when it cannot be lent what it needs it is let go again."""
-        self.upstream, self._card.upstream = upstream, id
+        self.upstream, self._facts.upstream = upstream, id
         try:
             await self._lend(upstream, places)
         except BaseException:
             self.upstream = None
-            self._desk.start(upstream.release(id))
+            self._services.start(upstream.release(id))
             raise
 
     async def _lend(self, upstream: Upstream, places: Sequence[Place]) -> None:
         if upstream.host is None:
             return
         try:
-            await upstream.host.lend_places(self._card.upstream, places)
+            await upstream.host.lend_places(self._facts.upstream, places)
         except (RpcError, ConnectionClosed):
             raise
         except Error as exc:
@@ -206,7 +208,7 @@ class AgentLink:
     async def _reminder(self) -> list[Any]:
         """What was said so far, the latest of it, for an agent that does not know."""
         transcript, start = Transcript(), max(0, self._history.durable - STORY)
-        async for record in records(self._desk.engine, self._id, start):
+        async for record in records(self._services.engine, self._id, start):
             if (params := update_params(record.entry.frame)) is not None:
                 transcript.apply(_readable(params))
         lines = []

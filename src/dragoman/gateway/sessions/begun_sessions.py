@@ -10,39 +10,40 @@ from collections.abc import Mapping
 from msgspec import Raw
 
 from ...errors import ConnectionClosed, Error
+from ..access.roles import check_role
 from ..log.records import optional, text
 from .hosted_session import HostedSession
-from .viewer import Viewer, check_role
+from .viewer import Viewer
 
 # What only sessions of clients can be: kept, shared, and opened again.
 KEPT = {f"session/{name}" for name in ("new", "load", "resume", "fork", "list", "delete", "attach", "detach")}
 KEPT |= {"session/archive", "session/unarchive"}
 
-Seats = Mapping[str, tuple[HostedSession, Viewer]]
+Viewers = Mapping[str, tuple[HostedSession, Viewer]]
 
 
-def begun_from(seats: Seats, name: str, params: Raw) -> tuple[HostedSession, Viewer] | None:
-    """Where a client sits that sends a message about such a session; None for a message about any other."""
-    if name in KEPT or not any(shared.has_begun for shared, _ in seats.values()):
+def begun_from(viewers: Viewers, name: str, params: Raw) -> tuple[HostedSession, Viewer] | None:
+    """The session that such a one was begun from, and the client's viewer; None for a message about any other."""
+    if name in KEPT or not any(session.has_begun for session, _ in viewers.values()):
         return None
     id = text(optional({"params": params}, "params"), "sessionId")
-    if id is None or id in seats:
+    if id is None or id in viewers:
         return None
-    return next((found for found in seats.values() if found[0].began(id)), None)
+    return next((found for found in viewers.values() if found[0].began(id)), None)
 
 
-async def ask_begun(name: str, params: Raw, shared: HostedSession, seat: Viewer) -> Raw:
+async def ask_begun(name: str, params: Raw, session: HostedSession, viewer: Viewer) -> Raw:
     """Ask the agent; what it tells before its answer is told before it."""
-    check_role(seat.role, "editor")
-    if shared.link.upstream is None:
+    check_role(viewer.role, "editor")
+    if session.link.upstream is None:
         raise ConnectionClosed("the agent is gone")
-    result = await shared.link.upstream.call(name, params)
+    result = await session.link.upstream.call(name, params)
     with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
-        await shared.in_order(seat)
+        await session.clients.in_order(viewer)
     return result
 
 
-def tell_begun(name: str, params: Raw, shared: HostedSession, seat: Viewer) -> None:
+def tell_begun(name: str, params: Raw, session: HostedSession, viewer: Viewer) -> None:
     """Tell the agent something."""
-    if seat.may_edit and shared.link.upstream:
-        shared.link.upstream.note(name, params)
+    if viewer.may_edit and session.link.upstream:
+        session.link.upstream.note(name, params)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from ...errors import Error, InternalError
 from ..log import logs
 from ..log.engine import Engine, Lease, LogEntry, Origin
-from ..operations.metrics import Metrics
-from ..operations.workers import owned
+from ..metrics import Metrics
+from ..workers import owned
 
 Publish = Callable[[int, Sequence[LogEntry]], None]
 Told = Callable[[Error | None], None]

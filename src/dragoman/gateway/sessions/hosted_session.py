@@ -1,6 +1,6 @@
-"""A session that several people share: its log, its agent, its turns, its questions, the seats at it.
+"""A session that several people share: its log, its agent, its turns, its questions, the clients at it.
 
-What the agent says is written down and then told to every seat.  Who holds the session's lease writes; whoever
+What the agent says is written down and then told to every viewer.  Who holds the session's lease writes; whoever
 finds that somebody else does lets go of the session at once.
 """
 
@@ -8,19 +8,16 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import Raw
 
-from ...connection import Connection
-from ...errors import Error, InternalError, McpServerUnavailable, ResourceNotFound, RpcError
-from ...proxy.relaying import relayed
-from ...rpc import Method
+from ...errors import ResourceNotFound
+from ..access.introductions import Introduction
 from ..access.quotas import exceeded
-from ..agents.audience import client_teller
-from ..agents.introductions import Introduction
-from ..agents.mcp_servers import Ask, SessionServers
+from ..access.roles import Role
+from ..agents.mcp_servers import SessionServers
 from ..agents.upstream import Upstream
 from ..log import logs
 from ..log.engine import Fenced, Lease, LogEntry
@@ -37,8 +34,9 @@ from ..log.records import (
     update_frame,
     update_params,
 )
+from ..log.session_facts import SessionFacts
 from ..log.summary import LogSummary
-from ..operations.workers import owned
+from ..workers import owned
 from .agent_link import AgentLink
 from .fitting import Fit
 from .history import History
@@ -47,16 +45,14 @@ from .presence import show_presence, show_queue, tell_all
 from .prompt_queue import PromptQueue
 from .questions import CANCELLED, Asks
 from .services import SessionServices
-from .session_record import SessionRecord
-from .viewer import Role, Viewer, Visitor
+from .session_clients import SessionClients
+from .viewer import Viewer, Visitor
 
 log = logging.getLogger("dragoman")
 
 T = TypeVar("T")
 
 HELD_AT = 4 * 1024 * 1024  # bytes not yet durable, before an agent has to wait
-LENDING_TIMEOUT = 30.0
-ASKED_AGAIN = ("fs/read_text_file", "terminal/output", "terminal/wait_for_exit")  # of a client that came back
 LAST_WORDS = 2.0  # seconds for those at a session that is closed to take what they have not been told yet
 NAMES = ("sessionId", "senderSessionId", "recipientSessionId")  # of sessions, in updates about others
 MAX_CHILDREN = 1000  # sessions begun by the agent of one; of more nothing is told
@@ -64,45 +60,48 @@ LOOK_AGAIN = 1.0  # seconds at least between two looks whether a question still 
 
 
 class HostedSession:
-    """One session; `recover` one that was there before, before anybody sits down."""
+    """One session; `recover` one that was there before, before anybody views it."""
 
     def __init__(
         self,
         id: str,
-        card: SessionRecord,
+        facts: SessionFacts,
         lease: Lease,
-        desk: SessionServices,
+        services: SessionServices,
         *,
         last: int = 0,
         kept: Iterable[bytes] = (),
     ) -> None:
-        self.id, self.card = id, card
+        self.id, self.facts = id, facts
         self.summary = LogSummary.read(kept, last)
         self.checkpoint = 0  # the record after which the older of the kept summaries is
         self.is_unsaved = False  # what is kept of it beside its log is no longer all
-        self.seats: list[Viewer] = []
-        self._desk = desk
-        self.history = History(desk.engine, lease, last, desk.metrics, self._publish, self._broke)
-        self.servers = SessionServers(id, card)
-        self.link = AgentLink(id, card, self, self.history, desk)
-        self.asks = Asks(id, self.history, lambda: list(self.seats), desk.metrics, lambda: self.turns.is_stopping)
-        self.turns = PromptQueue(
-            id, self.history, self.summary, self.asks, desk, link=self.link, moved=self._show_queue
+        self.viewers: list[Viewer] = []
+        self._services = services
+        self.history = History(services.engine, lease, last, services.metrics, self._publish, self._broke)
+        self.servers = SessionServers(id, facts)
+        self.link = AgentLink(id, facts, self, self.history, services)
+        self.asks = Asks(
+            id, self.history, lambda: list(self.viewers), services.metrics, lambda: self.turns.is_stopping
+        )
+        self.turns: PromptQueue = PromptQueue(
+            id, self.history, self.summary, self.asks, services, link=self.link, moved=self._show_queue
+        )
+        self.clients = SessionClients(
+            self.viewers, self.history, self.servers, self.link, self.turns, services.limits, self.public
         )
         self._children: set[str] = set()  # sessions that the agent has begun from this one
         self.told_early = 0  # the last record from before the agent had opened the session
         self._held: Upstream | None = None
-        self._came = asyncio.Event()  # somebody has sat down
         self._alone: asyncio.TimerHandle | None = None  # runs while nobody is here
         self._settling: asyncio.Task[None] | None = None  # finds out what became of prompts when the log broke
         self._mending = asyncio.Lock()
-        self._turn = asyncio.Lock()  # of whoever asks a client next
 
     # The log
 
     async def recover(self) -> None:
         """Read on in the log, and give what was under way when its last writer stopped its one outcome."""
-        async for record in records(self._desk.engine, self.id, self.summary.at):
+        async for record in records(self._services.engine, self.id, self.summary.at):
             self.summary.add(record.number, [record.entry])
             self.is_unsaved = True
         for asked in self.summary.asks.values():
@@ -112,12 +111,12 @@ class HostedSession:
                 self._tell(failure)
         for key in self.summary.prompts:
             self._remember(PromptEnded(key, error=LOST, interrupted=True))
-            self._desk.metrics.turns.add(1, "interrupted")
+            self._services.metrics.turns.add(1, "interrupted")
         await self.history.settled()
 
     async def take_over(self, other: "HostedSession") -> None:
         """Begin with all that was told in another session."""
-        async for record in records(self._desk.engine, other.id):
+        async for record in records(self._services.engine, other.id):
             if (params := update_params(record.entry.frame)) is not None:
                 entry, found = record.entry, members(params)
                 frame = functools.partial(update_frame, found, self.id)
@@ -134,9 +133,9 @@ class HostedSession:
 
     def _publish(self, first: int, entries: Sequence[LogEntry]) -> None:
         self.summary.add(first, entries)
-        self.card.updated, self.is_unsaved = time.time(), True
-        for seat in list(self.seats):
-            seat.offer(first, entries)
+        self.facts.updated, self.is_unsaved = time.time(), True
+        for viewer in list(self.viewers):
+            viewer.offer(first, entries)
         if self.history.waiting < HELD_AT // 4:
             self._let_speak()
 
@@ -147,7 +146,7 @@ class HostedSession:
         self.asks.cancel_all()
         self._settling = owned(self.turns.settle_broken(), "outcomes of a broken log", self._cannot_settle)
         if isinstance(self.history.broken, Fenced):
-            self._desk.let_go(self)
+            self._services.let_go(self)
 
     def _cannot_settle(self, why: Exception) -> None:
         for turn in list(self.turns.outcomes.open.values()):
@@ -163,12 +162,12 @@ class HostedSession:
         async with self._mending:
             if self._settling:
                 await asyncio.wait([self._settling])
-            self.history.mend(lease, await self._desk.engine.last(self.id))
+            self.history.mend(lease, await self._services.engine.last(self.id))
             try:
                 await self.recover()
             finally:
-                for seat in list(self.seats):
-                    seat.catch_up()
+                for viewer in list(self.viewers):
+                    viewer.catch_up()
 
     async def commands(self, after: int) -> Raw | None:
         """The commands there are, for a client that is told only what comes after a record."""
@@ -178,7 +177,7 @@ class HostedSession:
 
     async def update(self, number: int) -> Raw:
         """The update that stands in the log at a number."""
-        found = update_params((await logs.record(self._desk.engine, self.id, number)).entry.frame)
+        found = update_params((await logs.record(self._services.engine, self.id, number)).entry.frame)
         assert found is not None  # as whoever asks has made sure
         return found
 
@@ -194,7 +193,7 @@ class HostedSession:
             return
         self.turns.heard()
         params = self._named(params)
-        session = self._public(params)
+        session = self.public(params)
         self.history.add("agent", lambda number: update_frame(params, session, number))
         if session == self.id:
             self._follow(params.get("update", raw({})))
@@ -211,7 +210,7 @@ class HostedSession:
         """Whether its agent has begun this session, and is still there."""
         return id in self._children and self.link.upstream is not None and id in self.link.upstream.parties
 
-    def _public(self, params: dict[str, Raw]) -> str:
+    def public(self, params: dict[str, Raw]) -> str:
         """What clients call the session a message is about: this one, or one that its agent has begun from it."""
         named = text(params, "sessionId") if self._children else None
         return named if named in self._children else self.id
@@ -227,7 +226,7 @@ class HostedSession:
             if child and child not in self.link.upstream.parties and len(self._children) < MAX_CHILDREN:
                 self._children.add(child)
                 self.link.upstream.adopt(child, self)
-        own, ours = raw(self.card.upstream), raw(self.id)
+        own, ours = raw(self.facts.upstream), raw(self.id)
         shown = {name: ours if value == own and name in NAMES else value for name, value in update.items()}
         return {**params, "update": raw(shown)}
 
@@ -238,19 +237,19 @@ class HostedSession:
             return
         found = members(update)
         if text(found, "sessionUpdate") == "session_info_update" and "title" in found:
-            self.card.title = None if bytes(found["title"]) == b"null" else text(found, "title")
+            self.facts.title = None if bytes(found["title"]) == b"null" else text(found, "title")
         if "currentModeId" in found:
             self.set_state(mode=found["currentModeId"])
         elif "configOptions" in found:
             self.set_state(options=found["configOptions"])
 
     def set_state(self, *, mode: Raw | None = None, options: Raw | None = None) -> None:
-        state = members(self.card.state)
+        state = members(self.facts.state)
         if mode is not None and (modes := optional(state, "modes")):
             state["modes"] = changed(modes, currentModeId=mode)
         if options is not None:
             state["configOptions"] = options
-        self.card.state = raw(state)
+        self.facts.state = raw(state)
 
     def introduction(self) -> Introduction:
         """What the agent is to be told of the clients here.
@@ -258,11 +257,11 @@ class HostedSession:
         It stays what it was while a client like that is here, or nobody; else it is what the first said who may
         prompt.
         """
-        known = [seat.visitor.introduction for seat in self.seats if seat.may_edit]
-        return known[0] if known and self.card.introduction not in known else self.card.introduction
+        known = [viewer.visitor.introduction for viewer in self.viewers if viewer.may_edit]
+        return known[0] if known and self.facts.introduction not in known else self.facts.introduction
 
     async def asked(self, method: str, params: dict[str, Raw]) -> Raw:
-        return await self.asks.put(method, {**params, "sessionId": raw(self._public(params))})
+        return await self.asks.put(method, {**params, "sessionId": raw(self.public(params))})
 
     def opened(self) -> None:
         """The agent has opened the session: what it told before that was told before its answer."""
@@ -271,166 +270,84 @@ class HostedSession:
     def told(self, method: str, params: Raw) -> None:
         """The agent tells the clients what is no update: each hears it in its place among the updates."""
         found = members(params)
-        passed = changed(found, sessionId=self._public(found)) if "sessionId" in found else params
-        for seat in list(self.seats):
-            if seat.fit.hears(method):
-                seat.pass_on(self.history.last, method, passed)
-
-    async def requested(self, method: str, params: dict[str, Raw]) -> Raw:
-        """Have the client whose prompt runs answer what the agent asks, or else the first that may prompt."""
-        able = [seat for seat in self.seats if seat.may_edit and not seat.visitor.connection.closed]
-        if not able or self.link.upstream is None:
-            raise InternalError("no client is at this session", {"kind": "no_client"})
-        seat = next((seat for seat in able if self.turns.is_of(seat.visitor)), able[0])
-        asked = changed(params, sessionId=self._public(params))
-        source, client = self.link.upstream.connection, seat.visitor.connection
-        return await self._in_turn(seat, relayed(source, client, Method(method, Raw, Raw), asked))
-
-    async def _in_turn(self, seat: Viewer, asking: Coroutine[Any, Any, Raw]) -> Raw:
-        """Ask a client once it has been told what was told before, and asked what was asked before."""
-        try:
-            async with self._turn:
-                await self.in_order(seat)
-                answer = asyncio.ensure_future(asking)
-        except BaseException:
-            asking.close()
-            raise
-        return await answer
-
-    async def in_order(self, seat: Viewer) -> None:
-        """Wait until a client has been told what the agent told before this."""
-        number = self.history.last
-        await self.history.settled(number)
-        await seat.reached(number)
-
-    async def served(self, alias: str, ask: Ask) -> Raw:
-        """Ask a client for an MCP server that it has; while it is away, wait a little."""
-        client, id = await self._present(lambda: self.servers.find(alias, self.seats), McpServerUnavailable())
-        return await self.in_turn(client.connection, ask(client.servers, id))
-
-    async def in_turn(self, client: Connection, asking: Coroutine[Any, Any, Raw]) -> Raw:
-        seat = self._seat_of(client)
-        return await (self._in_turn(seat, asking) if seat else asking)
-
-    def tell_client(self, client: Connection, name: str, params: Raw) -> None:
-        if seat := self._seat_of(client):
-            seat.pass_on(self.history.last, name, params)
-        else:
-            client_teller(client)(name, params)
-
-    def _seat_of(self, client: Connection) -> Viewer | None:
-        """Where a client sits; nowhere yet while it opens the session."""
-        return next((seat for seat in self.seats if seat.visitor.connection is client), None)
-
-    async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
-        """Ask the client that owns the workspace for what only it has; while it is away, wait a little."""
-        timeout = None if method.endswith("wait_for_exit") else LENDING_TIMEOUT
-        asked = Method(method, Raw, Raw, timeout=timeout)
-        while True:
-            seat = await self._owner(method)
-            owner = seat.visitor
-            asking = owner.connection.call(asked, changed(params, sessionId=self._public(params)))
-            try:
-                return await self._in_turn(seat, asking)
-            except RpcError as exc:
-                raise RpcError.of(exc.code, exc.message, exc.data) from None
-            except Error as exc:
-                if owner.connection.closed and method in ASKED_AGAIN:
-                    continue
-                raise InternalError(f"the client that owns the workspace did not answer: {exc}") from None
-
-    async def _owner(self, method: str) -> Viewer:
-        def find() -> Viewer | None:
-            able = (seat for seat in self.seats if seat.role == "admin" and seat.visitor.lends(method))
-            return next((seat for seat in able if not seat.visitor.connection.closed), None)
-
-        why = "no client that owns this session's workspace is connected"
-        return await self._present(find, InternalError(why, {"kind": "no_workspace_owner"}))
-
-    async def _present(self, find: Callable[[], T | None], missing: RpcError) -> T:
-        """What somebody who is here has, or who comes within a while."""
-        try:
-            async with asyncio.timeout(self._desk.limits.owner_seconds):
-                while (found := find()) is None:
-                    self._came.clear()
-                    await self._came.wait()
-                return found
-        except TimeoutError:
-            raise missing from None
+        passed = changed(found, sessionId=self.public(found)) if "sessionId" in found else params
+        for viewer in list(self.viewers):
+            if viewer.fit.hears(method):
+                viewer.pass_on(self.history.last, method, passed)
 
     def lost(self) -> None:
         self.link.upstream = self._held = None
 
     # People
 
-    def sit(self, visitor: Visitor, *, after: int, echo: bool = False, most: Role = "admin") -> Viewer:
-        """Give somebody a seat that is told everything after a record; `echo` when also what it said itself.
+    def join(self, visitor: Visitor, *, after: int, echo: bool = False, most: Role = "admin") -> Viewer:
+        """Have a client view the session from a record on; `echo` when it is also told what it said itself.
 
-        The seat has its principal's role in the session, or a lesser one if it wants `most` that.
+        The viewer has its principal's role in the session, or a lesser one if it wants `most` that.
         """
-        role = self.card.role_of(visitor.name)
+        role = self.facts.role_of(visitor.name)
         if role is None:  # it was taken away a moment ago
             raise ResourceNotFound("Session not found", {"sessionId": self.id})
         if self._alone:
             self._alone.cancel()
             self._alone = None
-        seat = Viewer(
+        viewer = Viewer(
             self.id,
             self.history,
-            self._desk.engine,
+            self._services.engine,
             visitor,
             role,
             most=most,
             after=min(after, self.history.durable),
-            limits=self._desk.limits,
+            limits=self._services.limits,
             fit=self._fit(visitor),
             evict=self._evict,
             echo_until=self.history.durable if echo else 0,
         )
-        self.seats.append(seat)
-        self._desk.metrics.viewers.add(1)
+        self.viewers.append(viewer)
+        self._services.metrics.viewers.add(1)
         self._replace_lost(visitor)
-        return seat
+        return viewer
 
     def _fit(self, visitor: Visitor) -> Fit:
         """What a client can take of this session; where somebody else lends terminals it may not know any."""
-        of_host = self._desk.processes.agents[self.card.agent].workspace == "host"
-        are_lent = of_host or self.card.introduction.offers.terminal
+        of_host = self._services.processes.agents[self.facts.agent].workspace == "host"
+        are_lent = of_host or self.facts.introduction.offers.terminal
         return Fit(visitor.offers, has_terminals=visitor.offers.terminal or not are_lent)
 
     def _replace_lost(self, visitor: Visitor) -> None:
-        """A client that comes back takes over the seat it had on a connection that nobody has missed yet."""
+        """A client that comes back takes the place of its viewer on a connection that nobody has missed yet."""
         known = (visitor.name, visitor.client)
-        for seat in [seat for seat in self.seats if seat.visitor is not visitor]:
-            if (seat.visitor.name, seat.visitor.client) == known:
-                self.rise(seat)
-                seat.visitor.connection.hang_up()
+        for viewer in [viewer for viewer in self.viewers if viewer.visitor is not visitor]:
+            if (viewer.visitor.name, viewer.visitor.client) == known:
+                self.leave(viewer)
+                viewer.visitor.connection.hang_up()
 
-    def ready(self, seat: Viewer, *, asks: bool = True) -> None:
-        """Begin to tell a seat what happens, and ask it what is open."""
-        if seat in self.seats:
-            self._came.set()
-            seat.open()
+    def ready(self, viewer: Viewer, *, asks: bool = True) -> None:
+        """Begin to tell a viewer what happens, and ask it what is open."""
+        if viewer in self.viewers:
+            self.clients.came.set()
+            viewer.open()
             if asks:
-                self.asks.offer_all(seat)
+                self.asks.offer_all(viewer)
             self._show_presence()
             self._show_queue()
 
-    def rise(self, seat: Viewer) -> None:
+    def leave(self, viewer: Viewer) -> None:
         """Somebody leaves; what runs goes on, unless it is not to go on without anybody."""
-        if seat in self.seats:
-            self.seats.remove(seat)
-            seat.leave()
-            self.servers.withdraw(seat.visitor)
-            self._desk.metrics.viewers.add(-1)
+        if viewer in self.viewers:
+            self.viewers.remove(viewer)
+            viewer.leave()
+            self.servers.withdraw(viewer.visitor)
+            self._services.metrics.viewers.add(-1)
             self._show_presence()
-            if not self.seats and (patience := self.card.detached.cancel_after) is not None:
+            if not self.viewers and (patience := self.facts.detached.cancel_after) is not None:
                 self._alone = asyncio.get_running_loop().call_later(patience, self._abandon, patience)
 
     def _abandon(self, patience: float) -> None:
         """Nobody has come back: cancel everything, unless a question waits for somebody to come."""
         self._alone = None
-        if self.card.detached.unless_asking and self.asks:
+        if self.facts.detached.unless_asking and self.asks:
             again = max(patience, LOOK_AGAIN)
             self._alone = asyncio.get_running_loop().call_later(again, self._abandon, patience)
         else:
@@ -439,45 +356,45 @@ class HostedSession:
     def share(self, principal: str, role: Role | None) -> None:
         """Give somebody else a part in the session, or take it away."""
         if role is None:
-            self.card.roles.pop(principal, None)
+            self.facts.roles.pop(principal, None)
         else:
-            self.card.roles[principal] = role
-        for seat in [seat for seat in self.seats if seat.visitor.name == principal]:
+            self.facts.roles[principal] = role
+        for viewer in [viewer for viewer in self.viewers if viewer.visitor.name == principal]:
             if role is None:
-                self._send_away(seat, "it is no longer shared with you")
+                self._send_away(viewer, "it is no longer shared with you")
             else:
-                seat.role = role
-                (self.asks.offer_all if seat.may_edit else self.asks.take_away)(seat)
+                viewer.role = role
+                (self.asks.offer_all if viewer.may_edit else self.asks.take_away)(viewer)
         self._show_presence()
 
-    def _send_away(self, seat: Viewer, why: str) -> None:
-        seat.notify("_dragoman/session/detached", {"reason": why, "after": seat.cursor})
-        self.rise(seat)
+    def _send_away(self, viewer: Viewer, why: str) -> None:
+        viewer.notify("_dragoman/session/detached", {"reason": why, "after": viewer.cursor})
+        self.leave(viewer)
 
-    def _evict(self, seat: Viewer) -> None:
-        if seat not in self.seats:
+    def _evict(self, viewer: Viewer) -> None:
+        if viewer not in self.viewers:
             return
-        if not seat.visitor.connection.closed:
-            self._desk.metrics.evictions.add()
-            self._send_away(seat, "you do not keep up")
-            seat.visitor.connection.hang_up()
-        self.rise(seat)
+        if not viewer.visitor.connection.closed:
+            self._services.metrics.evictions.add()
+            self._send_away(viewer, "you do not keep up")
+            viewer.visitor.connection.hang_up()
+        self.leave(viewer)
 
     def _show_presence(self) -> None:
-        show_presence(self.seats)
+        show_presence(self.viewers)
 
     def _show_queue(self) -> None:
-        show_queue(self.seats, self.turns.running, self.turns.waiting)
+        show_queue(self.viewers, self.turns.running, self.turns.waiting)
 
     # Its end
 
     @property
     def is_idle(self) -> bool:
-        return not self.seats and not self.turns.is_busy and not self.asks
+        return not self.viewers and not self.turns.is_busy and not self.asks
 
     def check_room(self) -> None:
-        if self.summary.size > self._desk.limits.session_bytes:
-            raise exceeded("session_bytes", self._desk.limits.session_bytes)
+        if self.summary.size > self._services.limits.session_bytes:
+            raise exceeded("session_bytes", self._services.limits.session_bytes)
 
     async def close(self, *, is_last: bool = False) -> None:
         """End what runs, write everything down, and let everybody go; the agent need not know when it ends, too."""
@@ -487,9 +404,9 @@ class HostedSession:
         await self.history.close()
         if self._settling:
             await asyncio.wait([self._settling])
-        await tell_all(self.seats, self.history.durable, LAST_WORDS)
-        for seat in list(self.seats):
-            self._send_away(seat, "the gateway stopped" if is_last else "the session was closed")
+        await tell_all(self.viewers, self.history.durable, LAST_WORDS)
+        for viewer in list(self.viewers):
+            self._send_away(viewer, "the gateway stopped" if is_last else "the session was closed")
         if self._alone:
             self._alone.cancel()
         await self.link.close(is_told=not is_last)

@@ -16,7 +16,7 @@ from ...errors import Error, InternalError
 from ..log.engine import Engine, StoredRecord
 from ..log.logs import record, records
 from ..log.records import ErrorAnswer, PromptAccepted, PromptEnded, is_update, own_frame, read_own
-from ..operations.metrics import Metrics
+from ..metrics import Metrics
 from .history import History
 from .viewer import Visitor
 

@@ -40,8 +40,8 @@ from ..log.records import (
     update_frame,
 )
 from ..log.summary import LogSummary
-from ..operations.tracing import TRACE, describe, onward, span
-from ..operations.workers import owned
+from ..tracing import TRACE, describe, onward, span
+from ..workers import owned
 from .agent_link import AgentLink, Ready
 from .history import History
 from .outcomes import HostedTurn, Outcomes, interruption
@@ -65,15 +65,15 @@ class PromptQueue:
         history: History,
         summary: LogSummary,
         asks: Asks,
-        desk: SessionServices,
+        services: SessionServices,
         *,
         link: AgentLink,
         moved: Callable[[], None],
     ) -> None:
         self.running: HostedTurn | None = None
-        self.outcomes = Outcomes(session, history, desk.engine, desk.metrics)
+        self.outcomes = Outcomes(session, history, services.engine, services.metrics)
         self._session, self._history, self._summary, self._asks = session, history, summary, asks
-        self._desk, self._limits, self._metrics = desk, desk.limits, desk.metrics
+        self._services, self._limits, self._metrics = services, services.limits, services.metrics
         self._link, self._moved = link, moved
         self._queue: deque[HostedTurn] = deque()
         self._worker: asyncio.Task[None] | None = None
@@ -122,7 +122,7 @@ class PromptQueue:
     def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> HostedTurn:
         if self._is_closed:
             raise ResourceNotFound("Session not found", {"sessionId": self._session})
-        if self._desk.is_draining:
+        if self._services.is_draining:
             raise draining()
         if len(self._queue) >= self._limits.queue:
             raise exceeded("queue", self._limits.queue)
@@ -244,8 +244,7 @@ class PromptQueue:
             return PromptEnded(turn.key, await self._ask_agent(turn))
         except ConnectionClosed as exc:
             await self._wind_up()
-            why = str(exc).partition("; its stderr")[0]
-            return PromptEnded(turn.key, error=interruption(why), interrupted=True)
+            return PromptEnded(turn.key, error=interruption(exc.reason), interrupted=True)
         except RpcError as exc:
             return PromptEnded(turn.key, error=ErrorAnswer.of(exc))
         except Error as exc:  # the agent does not start, the log cannot be written
@@ -298,14 +297,14 @@ class PromptQueue:
                 await asyncio.wait([asking], timeout=self._limits.cancel_seconds)
                 if not asking.done():
                     log.error("an agent did not stop in %g s; it is ended", self._limits.cancel_seconds)
-                    await self._desk.finish(upstream.close())
+                    await self._services.finish(upstream.close())
                 if is_late:
                     raise exceeded("turn_seconds", self._limits.turn_seconds)
                 if not asking.done() or isinstance(asking.exception(), ConnectionClosed):
                     await self._wind_up()
                     return CANCELLED
             if _has_stopped(asking):  # its process is about to go, and the next prompt is for another one
-                await self._desk.finish(upstream.close())
+                await self._services.finish(upstream.close())
                 raise ConnectionClosed("the agent stopped")
             return asking.result()
         finally:

@@ -17,7 +17,7 @@ from ... import schema as s
 from ...errors import InternalError, MethodNotFound, RequestCancelled, RpcError
 from ...rpc import Reply
 from ..log.records import Answered, ErrorAnswer, QuestionAsked, changed, own_frame, raw
-from ..operations.metrics import Metrics
+from ..metrics import Metrics
 from .history import History
 from .viewer import Viewer
 
@@ -59,11 +59,11 @@ class Asks:
         self,
         session: str,
         history: History,
-        seats: Callable[[], Iterable[Viewer]],
+        viewers: Callable[[], Iterable[Viewer]],
         metrics: Metrics,
         is_stopping: Callable[[], bool],
     ) -> None:
-        self._session, self._history, self._seats, self._metrics = session, history, seats, metrics
+        self._session, self._history, self._viewers, self._metrics = session, history, viewers, metrics
         self._is_stopping = is_stopping
         self._open: dict[str, OpenQuestion] = {}
 
@@ -85,8 +85,8 @@ class Asks:
         try:
             await self._history.settled(number)
             ask.is_durable = True
-            for seat in self._seats():
-                self._offer(ask, seat)
+            for viewer in self._viewers():
+                self._offer(ask, viewer)
             if ask.refused:
                 self._give_up(ask, MethodNotFound(data={"method": method}))
             answered = await ask.answer
@@ -98,15 +98,15 @@ class Asks:
             raise answered.error.error()
         return answered.result
 
-    def offer_all(self, seat: Viewer) -> None:
+    def offer_all(self, viewer: Viewer) -> None:
         """Put every open question to somebody who has just come, or may answer from now on."""
         for ask in list(self._open.values()):
-            self._offer(ask, seat)
+            self._offer(ask, viewer)
 
-    def take_away(self, seat: Viewer) -> None:
+    def take_away(self, viewer: Viewer) -> None:
         """Ask somebody no longer who may not answer any more."""
         for ask in list(self._open.values()):
-            seat.withdraw(ask.id)
+            viewer.withdraw(ask.id)
             if ask.refused:
                 self._give_up(ask, None)
 
@@ -115,26 +115,26 @@ class Asks:
         for ask in list(self._open.values()):
             self._cancel(ask)
 
-    def _offer(self, ask: OpenQuestion, seat: Viewer) -> None:
-        if not seat.may_edit or not ask.is_durable or ask.id not in self._open:
+    def _offer(self, ask: OpenQuestion, viewer: Viewer) -> None:
+        if not viewer.may_edit or not ask.is_durable or ask.id not in self._open:
             return
-        if seat.fit.takes(ask.method, ask.params):
-            seat.after(ask.number, lambda: self._put_to(ask, seat))
+        if viewer.fit.takes(ask.method, ask.params):
+            viewer.after(ask.number, lambda: self._put_to(ask, viewer))
         else:
-            ask.refused.add(seat)
+            ask.refused.add(viewer)
 
-    def _put_to(self, ask: OpenQuestion, seat: Viewer) -> None:
+    def _put_to(self, ask: OpenQuestion, viewer: Viewer) -> None:
         """Ask somebody who has been told all that was told before the question, if it is still open."""
-        if seat.may_edit and ask.id in self._open:
-            seat.put(ask.id, ask.method, ask.params, lambda reply: self._replied(ask, seat, reply))
+        if viewer.may_edit and ask.id in self._open:
+            viewer.put(ask.id, ask.method, ask.params, lambda reply: self._replied(ask, viewer, reply))
 
-    def _replied(self, ask: OpenQuestion, seat: Viewer, reply: Reply) -> None:
+    def _replied(self, ask: OpenQuestion, viewer: Viewer, reply: Reply) -> None:
         if ask.id not in self._open:
             if reply.error is None:
-                seat.notify(RESOLVED, {"ask": ask.id, "late": True})
+                viewer.notify(RESOLVED, {"ask": ask.id, "late": True})
             return
-        seat.asks.pop(ask.id, None)
-        if not seat.may_edit:
+        viewer.asks.pop(ask.id, None)
+        if not viewer.may_edit:
             return  # it was asked when it still might answer
         error, fits = reply.error, False
         if error is None:
@@ -144,14 +144,14 @@ class Asks:
                 log.info("an answer does not fit its question: %s", exc)
                 error = InternalError("the answer does not fit the question")
         if fits:
-            self._settle(ask, Answered(ask.id, reply.result, by=seat.visitor.name), seat)
+            self._settle(ask, Answered(ask.id, reply.result, by=viewer.visitor.name), viewer)
         elif isinstance(error, RpcError | None) and not isinstance(error, RequestCancelled):
-            ask.refused.add(seat)  # who is cancelled in the middle has not answered, but is about to leave
+            ask.refused.add(viewer)  # who is cancelled in the middle has not answered, but is about to leave
             self._give_up(ask, error)
 
     def _give_up(self, ask: OpenQuestion, error: RpcError | None) -> None:
         """When nobody who is here can answer such a question, the agent is told so."""
-        able = {seat for seat in self._seats() if seat.may_edit}
+        able = {viewer for viewer in self._viewers() if viewer.may_edit}
         if able <= ask.refused:
             if error:
                 self._settle(ask, Answered(ask.id, error=ErrorAnswer.of(error)))
@@ -175,10 +175,10 @@ class Asks:
         self._metrics.permission_seconds.observe(time.monotonic() - ask.began)
         if not ask.answer.done():
             ask.answer.set_result(answered)
-        for seat in self._seats():
-            if seat is not by:
-                seat.withdraw(ask.id)
-                seat.notify(RESOLVED, {"ask": ask.id, "by": answered.by})
+        for viewer in self._viewers():
+            if viewer is not by:
+                viewer.withdraw(ask.id)
+                viewer.notify(RESOLVED, {"ask": ask.id, "by": answered.by})
 
 
 def _fits(ask: OpenQuestion, result: Raw) -> bool:

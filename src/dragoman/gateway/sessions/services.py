@@ -7,8 +7,8 @@ from ..access.quotas import Quotas
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
 from ..log.engine import Engine
-from ..operations.metrics import Metrics
-from .session_record import SessionRecord
+from ..log.session_facts import SessionFacts
+from ..metrics import Metrics
 
 if TYPE_CHECKING:
     from .hosted_session import HostedSession
@@ -25,10 +25,10 @@ class SessionServices(Protocol):
     workspaces: Workspaces
     is_draining: bool  # nothing new is begun
 
-    async def save_card(self, id: str, card: SessionRecord) -> None:
+    async def save_facts(self, id: str, facts: SessionFacts) -> None:
         """Keep what is known of a session besides its log."""
 
-    def let_go(self, shared: "HostedSession") -> None:
+    def let_go(self, session: "HostedSession") -> None:
         """Close a session that is somebody else's by now."""
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:

@@ -1,6 +1,6 @@
-"""One client's place at one session: how far it has been told, and what it is still owed.
+"""One client at one session: how far it has been told, and what it is still owed.
 
-A seat reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
+A viewer reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
 records as they become durable; once its wire is full it is left behind, and reads on from the log when there is
 room.
 """
@@ -11,20 +11,21 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw
 
 from ... import schema as s
-from ...connection import Connection
-from ...errors import Error, InvalidRequest
+from ...connection.connection import Connection
+from ...errors import Error
 from ...rpc import Method, Reply
+from ..access.introductions import Introduction
 from ..access.quotas import Quotas
-from ..agents.introductions import Introduction
+from ..access.roles import Role, lesser, may
 from ..log.engine import Engine, LogEntry
 from ..log.logs import records
 from ..log.records import PromptEnded, raw, read_own, update_params
-from ..operations.workers import owned
+from ..workers import owned
 from .fitting import Fit
 from .history import History
 
@@ -33,29 +34,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-Role = Literal["viewer", "editor", "admin"]
-RANK: dict[Role, int] = {"viewer": 0, "editor": 1, "admin": 2}
-
-MAX_WAITERS = 10_000  # of one seat, for records that it has not been told
+MAX_WAITERS = 10_000  # of one viewer, for records that it has not been told
 
 UPDATE = Method("session/update", Raw, is_request=False)
 
 
-def may(role: Role | None, needed: Role) -> bool:
-    return role is not None and RANK[role] >= RANK[needed]
-
-
-def check_role(role: Role | None, needed: Role) -> None:
-    if not may(role, needed):
-        raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
-
-
-def lesser(one: Role, other: Role) -> Role:
-    return min(one, other, key=RANK.__getitem__)
-
-
 class Visitor(Protocol):
-    """A client that is connected, as its seats see it."""
+    """A client that is connected, as sessions see it."""
 
     connection: Connection
     client: str  # what tells this client from others of the same principal, also when it comes back
@@ -71,8 +56,8 @@ class Visitor(Protocol):
     def lends(self, method: str) -> bool:
         """Whether it answers requests for its files or terminals."""
 
-    def left(self, session: str, seat: "Viewer") -> None:
-        """A seat of its is no more."""
+    def left(self, session: str, viewer: "Viewer") -> None:
+        """A viewer of it is no more."""
 
 
 class Viewer:

@@ -11,22 +11,21 @@ from ..findings import Finding, Source
 from .places import is_test
 from .python import parsed
 from .shared_defaults import is_only_read
+from .undefined import is_bound_elsewhere, is_no_annotation, line_of, lines_of, said_name
 
-_GONE = re.compile(  # with Python 2
-    r"`(?:unicode|basestring|long|raw_input|xrange|unichr|cmp|file|reduce|buffer|execfile|reload|apply|intern)`"
-)
-_VERSION = re.compile(
-    r"(?i)(?<![a-z])py(?:thon)?_?[23]|version_info|\bsix\b|hexversion|\b(?:unicode|bytes) is str\b"
-)
-_TYPE_IGNORE = re.compile(r"#\s*type:\s*ignore")
-_NEWER = "requires-python"  # what Ruff advises where a later Python has the name
 _FOR_PYTHON_2 = re.compile(r"#![^\n]*\bpython2\b")
 _PLAIN = re.compile(
     r"(?i)assert|(?:print|bool|str|repr|all|any|int|list)$"
 )  # calls that see nothing but the answer
 _EXCUSED = re.compile(r"#\s*(?:pylint:\s*disable|nosec)")  # by another linter
+_MAY_CHANGE = "seems safe"  # what Ruff says of commands that are written out
 _HANDED_ON = re.compile(r"(?i)exc_info|reraise|format_exc|print_exc|handle_?error|exception$")
+_EXPLAINED = re.compile(
+    r"(?i)#.*\b(?:need|requir|regist|side|keep|used|load|export|compat|avoid|must|patch|effect)"
+)
+_EFFECTS = re.compile(r"`(?:readline|rlcompleter|py2exe|py2app|mpl_toolkits\.mplot3d\b.*|tensorflow_text)`")
 _FIRST = re.compile(r"from line (\d+)")
+_ANY_OBJECT = ("Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafeLoader", "CFullLoader")
 # Where a query has a value, not a name: only there a parameter can take its place.
 _VALUE = re.compile(r"(?is)(?:[=<>]|\blike)[\s(]*[\"']*\s*(?:%[sdr(]|\{|\+|[\"']+\s*[+%])")
 
@@ -45,7 +44,9 @@ def certain(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Find
 def _is_doubtful(finding: Finding, source: Source, trees: dict[str, ast.Module | None]) -> bool:
     if _FOR_PYTHON_2.match(source.text):
         return True
-    if _EXCUSED.search(_line(source, finding)):
+    if _EXCUSED.search(line_of(source, finding.line)) or _EXCUSED.match(line_of(source, finding.line - 1).lstrip()):
+        return True
+    if _MAY_CHANGE in finding.message:
         return True
     if finding.code not in _DOUBTS:
         return False
@@ -55,11 +56,6 @@ def _is_doubtful(finding: Finding, source: Source, trees: dict[str, ast.Module |
     return tree is not None and _DOUBTS[finding.code](finding, source, tree)
 
 
-def _line(source: Source, finding: Finding) -> str:
-    lines = source.text.split("\n")
-    return lines[finding.line - 1] if finding.line <= len(lines) else ""
-
-
 def _tree(source: Source) -> ast.Module | None:
     try:
         return parsed(source)
@@ -67,19 +63,44 @@ def _tree(source: Source) -> ast.Module | None:
         return None
 
 
-def _is_condition_of_a_query(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether `== None` is said to a library that overloads it: in a method's arguments, or joined by & and |."""
-    return finding.line in _lines(_overloaded(tree))
+def _may_be_overloaded(finding: Finding, source: Source, tree: ast.Module) -> bool:
+    """Whether `== None` or `== True` may be said to a library that overloads it: nobody asks here for its truth."""
+    if is_test(source.path) and finding.code == "E711" and finding.line in lines_of(_about_equality(tree)):
+        return True
+    return finding.line not in lines_of(_asked(tree))
 
 
-def _overloaded(tree: ast.Module) -> Iterator[ast.AST]:
+def _about_equality(tree: ast.Module) -> Iterator[ast.AST]:
+    """The comparisons in functions that compare the same with more than None: they test how it compares."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and not _PLAIN.match(_called(node)):
-            yield from (child for child in node.args if _is_comparison(child))
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
-            yield from (child for child in (node.left, node.right) if _is_comparison(child))
-        elif isinstance(node, ast.Subscript) and _is_comparison(node.slice):
-            yield node.slice
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            made = [one for one in ast.walk(node) if isinstance(one, ast.Compare)]
+            others = {ast.unparse(one.left) for one in made if ast.unparse(one.comparators[0]) != "None"}
+            yield from (one for one in made if ast.unparse(one.left) in others)
+
+
+def _asked(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test) | ast.IfExp(test=test):
+                yield from _compared(test)
+            case ast.Return(value=ast.expr() as test):
+                yield from _compared(test)
+            case ast.comprehension(ifs=tests):
+                yield from (found for test in tests for found in _compared(test))
+            case ast.Call(args=tests) if _PLAIN.match(_called(node)):
+                yield from (found for test in tests for found in _compared(test))
+
+
+def _compared(test: ast.expr) -> Iterator[ast.AST]:
+    """The comparisons that a truth is made of."""
+    match test:
+        case ast.BoolOp(values=values):
+            yield from (found for value in values for found in _compared(value))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield from _compared(operand)
+        case ast.Compare() if not any(isinstance(part, ast.Compare) for part in (test.left, *test.comparators)):
+            yield test  # that of a comparison's answer is a test of the comparison
 
 
 def _called(call: ast.Call) -> str:
@@ -87,15 +108,9 @@ def _called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _is_comparison(node: ast.AST) -> bool:
-    while isinstance(node, ast.UnaryOp):
-        node = node.operand
-    return isinstance(node, ast.Compare)
-
-
 def _is_given_a_namespace(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether code is made and run on purpose: with a namespace of its own, or in a test."""
-    if is_test(source.path):
+    """Whether code is made and run on purpose: with a namespace of its own, in a test, or of the project itself."""
+    if is_test(source.path) or source.path.endswith("setup.py"):
         return True
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == finding.line]
     named = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")]
@@ -115,29 +130,10 @@ def _is_written_out(call: ast.Call) -> bool:
     return isinstance(given, ast.Constant)
 
 
-def _is_for_another_python(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a name is looked up only where it exists, or a type checker was told not to mind."""
-    if source.path.endswith("__init__.py") and _is_submodule(finding, tree):
-        return True
-    if _NEWER in finding.message or _TYPE_IGNORE.search(_line(source, finding)):
-        return True
-    return bool(_GONE.search(finding.message)) and finding.line in _lines(_guarded(source, tree))
-
-
-def _is_submodule(finding: Finding, tree: ast.Module) -> bool:
-    """Whether a package names a module of its own, which an import from it has bound."""
-    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    return any(f"`{module.rpartition('.')[2]}`" in finding.message for module in modules)
-
-
-def _guarded(source: Source, tree: ast.Module) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If | ast.IfExp) and _VERSION.search(ast.unparse(node.test)):
-            yield node
-
-
 def _is_registered(finding: Finding, source: Source, tree: ast.Module) -> bool:
     """Whether the definition that is repeated was handed to a decorator: then somebody has it."""
+    if finding.line in lines_of(_imports_alone(tree)) or finding.line in lines_of(_parameters(tree)):
+        return True
     first = _FIRST.search(finding.message)
     if first is None or int(first[1]) > finding.line:
         return first is not None  # what comes later is no first one
@@ -148,10 +144,17 @@ def _is_registered(finding: Finding, source: Source, tree: ast.Module) -> bool:
     }
 
 
+def _parameters(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            yield from (ast.copy_location(ast.Name(one.arg), one) for one in given)
+
+
 def _is_made_to_fail(finding: Finding, source: Source, tree: ast.Module) -> bool:
     """Whether a comparison is made for the exception it raises, or in a test for none being raised."""
-    return finding.line in _lines(_watched(tree)) or (
-        is_test(source.path) and finding.line in _lines(_ordered(tree))
+    return finding.line in lines_of(_watched(tree)) or (
+        is_test(source.path) and finding.line in lines_of(_ordered(tree))
     )
 
 
@@ -194,9 +197,14 @@ def _is_name_in_a_query(finding: Finding, source: Source, tree: ast.Module) -> b
     return not _VALUE.search("\n".join(source.text.split("\n")[finding.line - 1 : last]))
 
 
-def _is_tried(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether imports are all that a function or block does, so that they are there for what they do, or tried."""
-    return finding.line in _lines(_imports_alone(tree))
+def _is_for_its_effect(finding: Finding, source: Source, tree: ast.Module) -> bool:
+    """Whether an import is tried, does something by itself, is explained, or serves types in comments."""
+    line, name = line_of(source, finding.line), said_name(finding).rpartition(".")[2]
+    if _EXPLAINED.search(line) or _EFFECTS.search(finding.message):
+        return True
+    if re.search(rf"#\s*type:[^\n]*\b{re.escape(name)}\b", source.text):
+        return True
+    return finding.line in lines_of(_imports_alone(tree))
 
 
 def _imports_alone(tree: ast.Module) -> Iterator[ast.AST]:
@@ -231,6 +239,20 @@ def _is_list(finding: Finding, source: Source, tree: ast.Module) -> bool:
     return False
 
 
+def _is_another_loader(finding: Finding, source: Source, tree: ast.Module) -> bool:
+    """Whether YAML is read by a loader whose name does not say that it makes any object."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == finding.line]
+    given = [_loader(node) for node in calls if _called(node) in ("load", "load_all")]
+    return any(loader is not None and loader not in _ANY_OBJECT for loader in given)
+
+
+def _loader(call: ast.Call) -> str | None:
+    """The last word of the loader that is given; None where there is none."""
+    by_name = [keyword.value for keyword in call.keywords if keyword.arg == "Loader"]
+    named = [*call.args[1:2], *by_name]
+    return ast.unparse(named[0]).rpartition(".")[2] if named else None
+
+
 def _is_kept(finding: Finding, source: Source, tree: ast.Module) -> bool:
     """Whether what a bare `except` catches is handed on: then everything is meant."""
     handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
@@ -240,40 +262,69 @@ def _is_kept(finding: Finding, source: Source, tree: ast.Module) -> bool:
 
 
 def _is_looked_up(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a function takes all of its variables by name."""
+    """Whether a variable may be taken by its name: by `locals`, in a text, or as one of a family."""
+    name = said_name(finding)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    around = [node for node in functions if node.lineno <= finding.line <= (node.end_lineno or node.lineno)]
-    calls = (call for node in around for call in ast.walk(node) if isinstance(call, ast.Call))
-    return any(_called(call) in ("vars", "locals") and not call.args for call in calls)
+    around = [node for node in functions if finding.line in lines_of(iter([node]))]
+    inner = [node for function in around for node in ast.walk(function)]
+    if any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in inner):
+        return True  # further up, where a loop comes by again
+    calls = [node for node in inner if isinstance(node, ast.Call)]
+    if any(_called(call) in ("vars", "locals") and not call.args for call in calls):
+        return True
+    texts = [
+        word.value
+        for call in calls
+        for word in (*call.args, *(keyword.value for keyword in call.keywords))
+        if isinstance(word, ast.Constant) and isinstance(word.value, str)
+    ]
+    if any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for text in texts):
+        return True
+    return _has_family(name, inner)
+
+
+def _has_family(name: str, nodes: Sequence[ast.AST]) -> bool:
+    """Whether functions and variables beside a variable begin as it does, as those that a parser is made of."""
+    head, line, _ = name.partition("_")
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    made = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    return bool(line) and any(one.startswith(f"{head}_") for one in made) and name in bound
 
 
 def _is_of_no_concern(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether what a loop hides is a name for what nobody wants."""
-    return "`_`" in finding.message
+    """Whether what a loop hides is a name for what nobody wants, or is hidden in one function alone."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return "`_`" in finding.message or finding.line in lines_of(functions)
 
 
-def _lines(nodes: Iterator[ast.AST]) -> set[int]:
-    return {
-        line
-        for node in nodes
-        if isinstance(node, ast.stmt | ast.expr)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
+def _is_made_when_asked_for(finding: Finding, source: Source, tree: ast.Module) -> bool:
+    """Whether a module makes its names when somebody asks for them."""
+    return any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+
+
+def _is_filled_in_otherwise(finding: Finding, source: Source, tree: ast.Module) -> bool:
+    """Whether a message for a log has braces, as some libraries want it."""
+    return "{" in line_of(source, finding.line) or "loguru" in source.text
 
 
 _DOUBTS: Mapping[str, Callable[[Finding, Source, ast.Module], bool]] = {
     "B015": _is_made_to_fail,
     "B006": is_only_read,
-    "E711": _is_condition_of_a_query,
-    "E712": _is_condition_of_a_query,
+    "E711": _may_be_overloaded,
+    "E712": _may_be_overloaded,
     "E722": _is_kept,
-    "F401": _is_tried,
+    "F401": _is_for_its_effect,
     "F402": _is_of_no_concern,
+    "F722": is_no_annotation,
     "F811": _is_registered,
-    "F821": _is_for_another_python,
+    "F821": is_bound_elsewhere,
+    "F822": _is_made_when_asked_for,
     "F841": _is_looked_up,
+    "PLE1205": _is_filled_in_otherwise,
+    "PLE1206": _is_filled_in_otherwise,
     "S102": _is_given_a_namespace,
     "S307": _is_given_a_namespace,
+    "S506": _is_another_loader,
     "S602": _is_list,
     "S605": _is_in_a_test,
     "S608": _is_name_in_a_query,

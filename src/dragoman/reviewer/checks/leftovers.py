@@ -1,6 +1,10 @@
 """What was meant to go before anybody else saw it: merge markers, debuggers, notes to oneself."""
 
+import functools
+import io
+import os
 import re
+import tokenize
 from bisect import bisect_left
 from collections.abc import Iterator
 
@@ -10,9 +14,23 @@ _MERGE = re.compile(r"^<{7} .+$", re.MULTILINE)
 _MERGE_END = re.compile(r"^>{7} .+$", re.MULTILINE)
 _NOTE_WORDS = ("TODO", "FIXME", "XXX", "HACK")
 _WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
-_NOTE = re.compile(
-    r"(?:#|//|/\*|<!--|--|;|%|^\s*\*)[^\n]{0,200}?\b(TODO|FIXME|XXX|HACK)\b(?=[:(\s]|$)[:\s]*([^\n]{0,100})"
-)
+_MARKS = r"#|//|/\*|<!--|^\s*\*"
+_FURTHER_MARKS = {  # of comments in some languages
+    **dict.fromkeys((".el", ".lisp", ".clj", ".scm", ".ini", ".cfg", ".asm"), ";"),
+    **dict.fromkeys((".sql", ".lua", ".hs", ".elm", ".vhd", ".adb"), "--"),
+    **dict.fromkeys((".tex", ".sty", ".m", ".erl"), "%"),
+}
+
+
+@functools.cache
+def _note(marks: str) -> re.Pattern[str]:
+    """A note begins its comment, or has a colon or a person behind it; elsewhere the word is only spoken of."""
+    return re.compile(
+        rf"(?:{marks})(?:[^\w\n\"'`]{{0,10}}|[^\n]{{0,200}}?(?=\b[A-Z]+[:(]))(?<![,=|\"'`])"
+        r"\b(TODO|FIXME|XXX|HACK)\b(?=[:(\s]|$)[:\s]*([^\n]{0,100})"
+    )
+
+
 _DEBUGGERS = {
     ".py": re.compile(r"(?<![\w.])(?:breakpoint|(?:i|pu)?pdb\.set_trace|pudb\.set_trace)\(|^\s*i?pdb\s*$"),
     **dict.fromkeys(
@@ -26,11 +44,23 @@ _DEBUGGER_WORDS = ("breakpoint", "pdb", "pudb", "debugger", "binding", "byebug")
 # Strings and comments of one line; a string that is not closed is one that began before it, or goes on behind it.
 _NO_CODE = re.compile(r"\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?|(?:#|//|/\*|^\s*\*).*")
 LONGEST = 2000  # characters of a line somebody wrote by hand
-PROSE = (".md", ".rst", ".txt", ".adoc", ".csv", ".tsv", ".svg", ".html", ".lock")  # `#` begins no comment here
+PROSE = (
+    ".md",
+    ".rst",
+    ".txt",
+    ".adoc",
+    ".csv",
+    ".tsv",
+    ".svg",
+    ".html",
+    ".lock",
+    ".patch",
+    ".diff",
+)  # `#` begins no comment here
 
 
 _PROSE_NAMES = re.compile(
-    r"(?:^|/)(?:licen[cs]es?|copying|copyright|notice|authors|contributors|patents|readme|changes|changelog|news|todo)"
+    r"(?:^|/)(?:licen[cs]es?|copying|copyright|notice|authors|contributors|patents|readme|changes|changelog|news|todo|pkg-info|metadata)"
     r"(?:-[\w.-]+)?$",
     re.IGNORECASE,
 )
@@ -81,10 +111,12 @@ def _blank(found: re.Match[str]) -> str:
 
 def notes(source: Source) -> Iterator[Finding]:
     """The TODOs and FIXMEs in comments."""
-    if source.path.endswith(PROSE) or not any(word in source.text for word in _NOTE_WORDS):
+    if is_prose(source.path) or not any(word in source.text for word in _NOTE_WORDS):
         return
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if len(line) < LONGEST and _WORDS.search(line) and (found := _NOTE.search(line)):
+    further = _FURTHER_MARKS.get(os.path.splitext(source.path)[1])
+    note = _note(f"{_MARKS}|{further}" if further else _MARKS)
+    for number, line in _commented(source):
+        if len(line) < LONGEST and _WORDS.search(line) and (found := note.search(line)):
             word, rest = found.groups()
             said = rest.strip(" */->")
             yield Finding(
@@ -95,6 +127,19 @@ def notes(source: Source) -> Iterator[Finding]:
                 f"{word}: {said}" if said else f"{word} without a word on what is to be done",
                 "do it, or move it to where work is planned",
             )
+
+
+def _commented(source: Source) -> Iterator[tuple[int, str]]:
+    """The lines that may have a comment, with their numbers; of whole files in Python, the comments alone."""
+    if source.path.endswith((".py", ".pyi")) and not source.is_fragment:
+        try:
+            tokens = list(tokenize.generate_tokens(io.StringIO(source.text).readline))
+        except (tokenize.TokenError, SyntaxError):
+            pass
+        else:
+            yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+            return
+    yield from enumerate(source.text.split("\n"), 1)
 
 
 class TextLines:

@@ -1,6 +1,8 @@
-"""What a file's place in a project tells of it."""
+"""What a file's place in a project, and its first lines, tell of it."""
 
 import re
+
+from ..findings import Source
 
 _TEST_DIRECTORY = r"(?:^|/)(?:tests?|testing|t|specs?|__tests__)/"
 _TEST = re.compile(rf"{_TEST_DIRECTORY}|(?:^|/)(?:test_[^/]*|[^/]*_test\.\w+|conftest\.py)$")
@@ -9,6 +11,19 @@ _TEST_DATA = re.compile(
     rf"|{_TEST_DIRECTORY}(?:[^/]+/)*"
     r"(?:data|files|inputs?|outputs?|expected|samples?|templates?|resources|cases|assets|fuzz)/"
 )
+_BUNDLED = re.compile(r"(?:^|/)(?:deps|externals?|extern|bundled)/")
+# What programs write at the top of what they made.
+_MADE = re.compile(
+    r"(?i)^[ \t]*(?:#|//|/\*|\*|--|;|<!--|\"\"\"|\.\.).*"
+    r"(?:\bdo not (?:edit|modify|change)\b|@generated\b|\bauto-?generated\b|\bgenerated (?:by|from|with|using)\b)",
+    re.MULTILINE,
+)
+_MIGRATION = re.compile(
+    r"(?:^|/)migrations/(?:.*/)?\d{4}_\w+\.py$|(?:^|/)(?:alembic|migrations)/versions/[^/]+\.py$"
+)
+_TEMPLATE = re.compile(r"(?i)templat|cookiecutter|skeleton|scaffold|boilerplate|\{\{|\.(?:j2|jinja2?|tmpl|tpl|in)$")
+_FILLED_IN = re.compile(r"\{\{|\{%|<%|\$\{|@\w+@")
+_TOP = 10  # lines
 _APART = re.compile(  # what nobody imports
     r"(?:^|/)(?:examples?|docs?|scripts?|tools|bench(?:marks?)?|demos?)/|(?:^|/)(?:setup|conf|noxfile|tasks|fabfile)\.py$"
 )
@@ -22,6 +37,24 @@ def is_test(path: str) -> bool:
 def is_test_data(path: str) -> bool:
     """Whether a file is what a test works on: it is what it is on purpose."""
     return bool(_TEST_DATA.search(path))
+
+
+def reason_apart(source: Source) -> str:
+    """Why nobody would mend what is found in a file; empty where somebody would."""
+    if why := reason_of_place(source.path):
+        return why
+    if _TEMPLATE.search(source.path) and _FILLED_IN.search(source.text):
+        return "it is a template"
+    return "a program made it" if _MADE.search("\n".join(source.text[:4000].split("\n")[:_TOP])) else ""
+
+
+def reason_of_place(path: str) -> str:
+    """The same, as far as a path tells it; that of a directory ends with a slash."""
+    if is_test_data(path):
+        return "tests work on it"
+    if _MIGRATION.search(path):
+        return "a program made it"
+    return "it is a copy of somebody else's" if _BUNDLED.search(path) else ""
 
 
 def is_library(path: str) -> bool:

@@ -13,6 +13,7 @@ from .places import is_test, is_test_data
 MOST_HITS = 1000
 HIDDEN = "(a secret)"
 KEY_BLOCK, IN_ADDRESS = "a private key", "a password in an address"
+FOR_AN_HOUR = "a GitHub token of an installation"  # it expires before anybody reads a test that has it
 # Names, values and keys made up for a test or an example are its business.
 _EXAMPLE = re.compile(r"(?:^|/)(?:examples?|docs?)/|\.(?:md|rst|adoc)$")
 
@@ -27,7 +28,8 @@ _LOOKS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
             r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----\s*[A-Za-z0-9+/=\\n\s:-]{32}",
         ),
         ("an AWS access key", "AKIA ASIA", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
-        ("a GitHub token", "gh", r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22,255})\b"),
+        (FOR_AN_HOUR, "ghs_", r"\bghs_[A-Za-z0-9]{36}\b"),
+        ("a GitHub token", "gh", r"\b(?:gh[pour]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22,255})\b"),
         ("a GitLab token", "glpat- gldt- glrt-", r"\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,}"),
         ("a Slack token", "xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
         ("a Stripe key", "k_live_", r"\b[sr]k_live_[A-Za-z0-9]{20,}"),
@@ -58,6 +60,7 @@ _PLACEHOLDER = re.compile(
     r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|arn:.*|os\.environ.*|none|null|true|false)$"
 )
 _FILE = re.compile(r"[\w./~-]+\.(?:pem|key|crt|cer|der|p12|pfx|jks|txt|json|toml|ya?ml|conf|ini)")
+_TEXTS = re.compile(r"(?ms)^[ \t]*[rRuU]?(\"\"\"|''').*?\1")  # that begin a line: no value of anything
 _PORT = re.compile(r"\d{1,5}")
 _ESCAPES = re.compile(r"(?:\\+[nrt])+$")
 _FILLED_IN = re.compile(r"\$(?:[{(]|\d\b)")  # by a shell
@@ -99,7 +102,7 @@ def _secrets_in(source: Source) -> Iterator[tuple[int, str, str]]:
     """Where secrets begin, what they are, and the secrets."""
     is_made_up = is_test(source.path) or is_test_data(source.path) or _EXAMPLE.search(source.path) is not None
     for what, beginnings, pattern in _LOOKS:
-        if (is_made_up and what in (IN_ADDRESS, KEY_BLOCK)) or not any(
+        if (is_made_up and what in (IN_ADDRESS, KEY_BLOCK, FOR_AN_HOUR)) or not any(
             beginning in source.text for beginning in beginnings
         ):
             continue
@@ -109,12 +112,22 @@ def _secrets_in(source: Source) -> Iterator[tuple[int, str, str]]:
                 yield found.start(), what, found[1] if found.groups() else found[0]
     if is_made_up:
         return
+    explained = _explained(source)
     for found in _assigned(source.text):
+        if any(start <= found.start() < end for start, end in explained):
+            continue
         before = _NAME_BEFORE.search(source.text, max(found.start() - 41, 0), found.start())
         if before and not _is_placeholder(found[2]):
             name = re.match(r"\w+", found[0])
             assert name
             yield found.start(), f"a value for {(before[0] + name[0]).lstrip('.-_')!r}", found[2]
+
+
+def _explained(source: Source) -> list[tuple[int, int]]:
+    """Where a file in Python has texts for its readers alone: values in them are examples."""
+    if not source.path.endswith((".py", ".pyi")) or source.is_fragment:
+        return []
+    return [(found.start(), found.end()) for found in _TEXTS.finditer(source.text)]
 
 
 def _assigned(text: str) -> Iterator[re.Match[str]]:

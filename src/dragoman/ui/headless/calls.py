@@ -7,10 +7,10 @@ from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
 from ...transcript import UNFINISHED, ToolCallEntry, Transcript
 from ..agent_terminals import told_of
-from ..legible import CommandLines, legible, one_line
+from ..legible import CommandLines, legible, one_line, width
 from ..output import marked
 from .page import INDENT, Page
-from .wording import plain
+from .wording import plain, where
 
 SHOWN_LINES = 12  # of what a tool has to say
 DIFF_LINES = 400
@@ -122,9 +122,23 @@ class ToolCallLines:
             self._tell(call)
 
     def _tool_line(self, call: ToolCallEntry) -> str:
-        columns = self._page.columns
+        columns, style = self._page.columns, self._page.style
         title = one_line(call.title or call.name or call.kind, columns - 2)
-        return f"{self._page.style(MARKS[call.status], COLOURS[call.status])} {title}"
+        line = f"{style(MARKS[call.status], COLOURS[call.status])} {title}"
+        place = self._place(call, title)
+        return f"{line}{style(place, 'dim')}" if width(title) + width(place) + 2 <= columns else line
+
+    def _place(self, call: ToolCallEntry, title: str) -> str:
+        """The first line a call works on, as far as its title does not say it already."""
+        location = next((each for each in call.locations if each.line is not None), None)
+        if location is None:
+            return ""
+        place = one_line(where(location, self.cwd))
+        path = one_line(where(s.ToolCallLocation(path=location.path), self.cwd))
+        said = path in title and str(location.line) in title.replace(path, "")  # as "line 3", say
+        if place in title or (said and place == f"{path}:{location.line}"):
+            return ""
+        return place.removeprefix(path) if title.endswith(path) else f"  {place}"
 
     def _show_command(self, call: ToolCallEntry) -> None:
         """Show what a call runs, where its title hides that and no terminal of ours names it."""

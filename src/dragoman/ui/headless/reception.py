@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from ... import schema as s
 from ...client.session import Session
 from ...host import Host
@@ -43,6 +45,10 @@ class Reception(Host):
         self._view, self._desk = view, desk
         self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
         self._following: set[asyncio.Task[None]] = set()
+
+    def capabilities(self) -> s.ClientCapabilities:
+        """What a host offers, and a login at the user's terminal: the run says which command begins it."""
+        return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
 
     async def ask(self, question: Question) -> str | None:
         """Put a question to the user, behind everything that came before it."""

@@ -30,6 +30,7 @@ from .opening import open_session, set_mode, set_option
 from .reception import Reception
 from .screen import Screen
 from .terms import FAILED, INTERRUPTED, LIMIT, USAGE, RunOptions, RunOutcome, View, WrongArgument, outcome_of
+from .wording import login_hint
 
 START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time
 COMMANDS_INSIDE = (
@@ -81,8 +82,8 @@ class Run:
         match work.exception():
             case None:
                 outcome = work.result()
-                if self._stopped == LIMIT and outcome.stop_reason == "cancelled":
-                    outcome.exit_code = LIMIT
+                if self._stopped is not None:  # whatever the agent calls the end of a turn that was cut short
+                    outcome.exit_code = self._stopped
                 return outcome
             case WrongArgument() | RulesError() as exc:
                 return RunOutcome(USAGE, error=str(exc), denied=denied)
@@ -268,9 +269,8 @@ def _failure(exc: Error, agent: Launch, client: Client) -> str:
     """What went wrong, and what to do about it."""
     match exc:
         case AuthRequired():
-            ways = ", ".join(method.name for method in client.auth_methods if not isinstance(method, s.Raw))
-            wish = f"the agent wants you to log in first{f' ({ways})' if ways else ''}; do so in its own program"
-            return wish if exc.message == AuthRequired().message else f"{wish}; it says: {exc.message}"
+            said = "" if exc.message == AuthRequired().message else exc.message
+            return login_hint(said, client.auth_methods, agent)
         case RpcError():
             return f"the agent answered with an error: {exc}"
         case AgentStartError() if agent.install and not agent.is_installed:

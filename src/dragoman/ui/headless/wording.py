@@ -1,9 +1,12 @@
 """Things in a few words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import schema as s
+from ...dialects.engine.shapes import CARRIED
+from ...host.display import shown_command
+from ...host.processes import Launch
 from ..legible import one_line
 
 DOINGS = {
@@ -13,6 +16,7 @@ DOINGS = {
     "network_access": "reach {url}",
     "mcp_tool": "call {tool} of {server}",
 }
+OWN_PROGRAM = "log in with the agent's own program{where}, then try again"
 
 
 def is_worth_a_line(seconds: int) -> bool:
@@ -46,3 +50,44 @@ def plain(block: s.ContentBlock) -> str:
             return f"[{block.mime_type}]"
         case _:
             return "[content of an unknown kind]"
+
+
+def where(location: s.ToolCallLocation, cwd: str) -> str:
+    """A place in a file as editors and compilers write it, with its range where the agent's dialect has one."""
+    path = location.path.removeprefix(f"{cwd}/") if cwd else location.path
+    by_dialect = (location.meta or {}).get(CARRIED)
+    told = [each for each in by_dialect.values() if isinstance(each, dict)] if isinstance(by_dialect, dict) else []
+    column, last, end = (
+        next((each[name] for each in told if isinstance(each.get(name), int)), None)
+        for name in ("column", "endLine", "endColumn")
+    )
+    first = ":".join(str(part) for part in (path, location.line, column) if part is not None)
+    until = ":".join(str(part) for part in (last, end) if part is not None)
+    return f"{first}-{until}" if until else first
+
+
+def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch) -> str:
+    """How to log in: what the agent says, the ways that it offers, and the command to run where one is known."""
+    where = " on the machine where it runs" if agent.url else ""
+    lines, told = [f"the agent wants you to log in first{f'; it says: {said}' if said else ''}"], bool(agent.login)
+    for method in methods:
+        if isinstance(method, s.Raw):
+            continue
+        command = _login_command(method, agent)
+        way = f"{method.name}: {method.description.strip()}" if method.description else method.name
+        lines.append(one_line(f"{way}; run{where}: {shown_command(command)}" if command else way))
+        told = told or bool(command)
+    lines.append(f"to log in: {agent.login}" if agent.login else "" if told else OWN_PROGRAM.format(where=where))
+    return "\n".join(line for line in lines if line)
+
+
+def _login_command(method: s.AuthMethod, agent: Launch) -> list[str]:
+    """The agent's own command with the arguments of a login, or the command that agents name in an older way."""
+    if isinstance(method, s.AuthMethodTerminal) and not agent.url:
+        settings = [f"{name}={value}" for name, value in method.env.items()]
+        return [*(["env", *settings] if settings else []), agent.command, *agent.args, *method.args]
+    older = (method.meta or {}).get("terminal-auth")
+    if not isinstance(older, dict):
+        return []
+    words = [older.get("command"), *(older.get("args") or [])]
+    return words if all(isinstance(word, str) for word in words) else []

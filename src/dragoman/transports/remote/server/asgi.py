@@ -298,7 +298,7 @@ def endpoint(
     connections: int = MAX_CONNECTIONS,
 ) -> Endpoint:
     """An agent as an ASGI application: each client that connects gets one of its own."""
-    from ....agent.agent import serve_on
+    from ....agent.serving import serve_on
 
     async def serve(wire: Transport) -> None:
         await serve_on(app, wire)

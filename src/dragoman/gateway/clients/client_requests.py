@@ -1,20 +1,17 @@
-"""What clients send, read as an agent of ours reads it, and what they are told while they wait."""
+"""What clients send, read as an agent of ours reads it."""
 
 from typing import Any
 
 from msgspec import Raw
 
-from .. import codec
-from ..dialects import older
-from ..errors import InvalidParams
-from ..roles import AgentRole, methods
-from .log.records import AFTER, meta_value
+from ... import codec
+from ...dialects import older
+from ...errors import InvalidParams
+from ...roles import AgentRole, methods
+from ..log.records import AFTER, meta_value
 
 PARAMS = {method.name: method.params for method in methods(AgentRole).values() if method.is_request}
 GATES = {method.name: method.gate for method in methods(AgentRole).values() if method.is_request}
-WAITING = "This prompt waits for one that is still being answered in this session."
-WAITS = {"sessionUpdate": "notice", "severity": "info", "title": WAITING}
-WAITS_IN_WORDS = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": WAITING}}
 
 
 def after_of(found: dict[str, Raw], default: int) -> int:

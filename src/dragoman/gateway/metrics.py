@@ -65,7 +65,7 @@ class Metrics:
         self.connections = Gauge("Clients connected now.")
         self.sessions = Gauge("Sessions with an agent behind them now.")
         self.processes = Gauge("Agent processes running now.")
-        self.viewers = Gauge("Seats at sessions taken now.")
+        self.viewers = Gauge("Clients at sessions now, once for each session.")
         self.turns = Counter("Turns that ended, by how.", "outcome")
         self.refusals = Counter("Requests refused, by why.", "reason")
         self.evictions = Counter("Viewers sent away because they did not keep up.")

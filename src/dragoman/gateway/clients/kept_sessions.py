@@ -13,11 +13,12 @@ from msgspec import Raw
 from ... import schema as s
 from ...errors import InvalidParams, InvalidRequest, ResourceNotFound
 from ..access.principals import PrincipalName
+from ..access.roles import Role
 from ..gateway import PAGE, Gateway
 from ..log.records import members, raw, session_of, text
-from .hosted_session import HostedSession
-from .session_record import ListedSession
-from .viewer import Role, Visitor
+from ..log.session_facts import ListedSession
+from ..sessions.hosted_session import HostedSession
+from ..sessions.viewer import Visitor
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 
@@ -32,7 +33,7 @@ class Requester(Visitor, Protocol):
     def name(self) -> PrincipalName: ...
     async def must_be(self, id: str, needed: Role) -> None: ...
     async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession: ...
-    def forked(self, shared: HostedSession, result: Raw) -> Raw: ...
+    def forked(self, session: HostedSession, result: Raw) -> Raw: ...
 
 
 class KeptSessions:
@@ -46,15 +47,15 @@ class KeptSessions:
         if (wanted := ARCHIVED.get(asked.archived or "exclude")) is None:
             raise InvalidParams(f"archived is one of {', '.join(ARCHIVED)}")
         found = [
-            (id, card)
-            for id, card in await self._gateway.listed(self._client.name)
-            if card.agent == self._client.agent
-            and asked.cwd in (None, card.cwd)
-            and card.archived in wanted
-            and (-card.updated, id) > place
+            (id, facts)
+            for id, facts in await self._gateway.listed(self._client.name)
+            if facts.agent == self._client.agent
+            and asked.cwd in (None, facts.cwd)
+            and facts.archived in wanted
+            and (-facts.updated, id) > place
         ]
         more = {"nextCursor": _cursor(*found[PAGE - 1])} if len(found) > PAGE else {}
-        return raw({"sessions": [_shown(id, card) for id, card in found[:PAGE]], **more})
+        return raw({"sessions": [_shown(id, facts) for id, facts in found[:PAGE]], **more})
 
     async def delete(self, params: Raw) -> Raw:
         """Forget a session for good; one that is not there, or is not this client's, is forgotten already."""
@@ -69,65 +70,65 @@ class KeptSessions:
         found = members(params)
         id = session_of(found)
         await self._gateway.known(id, self._client.name)
-        shared = self._gateway.live.get(id)
-        if shared is None:
+        session = self._gateway.live.get(id)
+        if session is None:
             return raw({"status": "saved"})
-        return await shared.link.about("session/status", found) if shared.link.is_up else raw({"status": "open"})
+        return await session.link.about("session/status", found) if session.link.is_up else raw({"status": "open"})
 
     async def set_title(self, params: Raw) -> Raw:
         found = members(params)
-        shared = await self._client.having(found, "editor")
-        result = await shared.link.forward("session/set_title", found)
-        shared.card.title = text(members(result), "title")
-        await self._gateway.save_card(shared.id, shared.card)
+        session = await self._client.having(found, "editor")
+        result = await session.link.forward("session/set_title", found)
+        session.facts.title = text(members(result), "title")
+        await self._gateway.save_facts(session.id, session.facts)
         return result
 
     async def archive(self, params: Raw) -> Raw:
         """Put a session away: it is closed, and listed only where archived ones are asked for."""
-        shared, result = await self._put("session/archive", params, is_archived=True)
-        await self._gateway.close(shared)
+        session, result = await self._put("session/archive", params, is_archived=True)
+        await self._gateway.close(session)
         return result
 
     async def unarchive(self, params: Raw) -> Raw:
         was_open = session_of(members(params)) in self._gateway.live
-        shared, result = await self._put("session/unarchive", params, is_archived=False)
+        session, result = await self._put("session/unarchive", params, is_archived=False)
         if not was_open:
-            await self._gateway.close(shared)
+            await self._gateway.close(session)
         return result
 
     async def _put(self, name: str, params: Raw, *, is_archived: bool) -> tuple[HostedSession, Raw]:
         found = members(params)
-        shared = await self._client.having(found, "admin")
+        session = await self._client.having(found, "admin")
         result = raw({})
         with contextlib.suppress(
             ResourceNotFound
         ):  # an agent that has forgotten the session has nothing to put away
-            result = await shared.link.about(name, found)
-        shared.card.archived = is_archived
-        await self._gateway.save_card(shared.id, shared.card)
-        return shared, result
+            result = await session.link.about(name, found)
+        session.facts.archived = is_archived
+        await self._gateway.save_facts(session.id, session.facts)
+        return session, result
 
     async def fork(self, params: Raw) -> Raw:
         """Open a copy of a session, with its whole history."""
         found = members(params)
         source = await self._client.having(found, "admin")
-        if source.card.principal != self._client.name:  # the copy is in the owner's process
+        if source.facts.principal != self._client.name:  # the copy is in the owner's process
             raise InvalidRequest("only its owner forks a session", {"kind": "role", "needed": "owner"})
         return self._client.forked(*await self._gateway.fork(source, found, self._client))
 
 
-def _shown(id: str, card: ListedSession) -> dict[str, object]:
-    moment = datetime.fromtimestamp(card.updated, UTC).isoformat().replace("+00:00", "Z")
-    further: dict[str, object] = {"archived": True} if card.archived else {}
-    further |= {"title": card.title} if card.title is not None else {}
-    if directories := members(card.opening).get("additionalDirectories"):
+def _shown(id: str, facts: ListedSession) -> dict[str, object]:
+    moment = datetime.fromtimestamp(facts.updated, UTC).isoformat().replace("+00:00", "Z")
+    further: dict[str, object] = {"archived": True} if facts.archived else {}
+    further |= {"title": facts.title} if facts.title is not None else {}
+    if directories := members(facts.opening).get("additionalDirectories"):
         further["additionalDirectories"] = directories
-    return {"sessionId": id, "cwd": card.cwd, "updatedAt": moment, **further}
+    return {"sessionId": id, "cwd": facts.cwd, "updatedAt": moment, **further}
 
 
-def _cursor(id: str, card: ListedSession) -> str:
+def _cursor(id: str, facts: ListedSession) -> str:
     """Where a page of a list ends: behind a session as it was then, so that none is skipped when others move."""
-    return f"{card.updated!r} {id}"
+    return f"{facts.updated!r} {id}"
 
 
 def _place(cursor: str | None) -> tuple[float, str]:

@@ -6,14 +6,14 @@ from msgspec import Raw
 
 from ... import __version__
 from ... import schema as s
-from ...connection import Connection
+from ...agent.logins import MAX_FAILURES
+from ...connection.connection import Connection
 from ...errors import RpcError
-from ..access.logins import MAX_FAILURES
+from ..access.introductions import BARE, Introduction
 from ..access.principals import PrincipalName
+from ..agents.upstream import Upstream
 from ..gateway import Gateway
 from ..log.records import changed, members, optional, session_of, text
-from .introductions import BARE, Introduction
-from .upstream import Upstream
 
 OURS: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
 START, CLOSE = "nes/start", "nes/close"

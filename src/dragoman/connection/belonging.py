@@ -6,7 +6,7 @@ from asyncio import _get_running_loop
 from threading import get_ident
 from weakref import WeakSet
 
-from .errors import LocalProtocolError
+from ..errors import LocalProtocolError
 
 ELSEWHERE = (
     "this connection belongs to another event loop: call it there, with asyncio.run_coroutine_threadsafe or "

@@ -1,6 +1,6 @@
 """Sessions of a gateway as lines of JSON, from any engine to any other, every byte as it was.
 
-A session is a line that names it, its card, its records, and a line that seals it; a file holds any number of them.
+A session is a line that names it, its facts, its records, and a line that seals it; a file has any number of them.
 """
 
 import base64
@@ -12,10 +12,10 @@ from msgspec import Raw, Struct
 
 from ...errors import Error
 from ...store.exchange.sealing import START, ExportSeal, Sealing
-from ..operations.retention import forget_session
-from ..sessions.session_record import SessionRecord
-from . import logs
-from .engine import Engine, LogEntry, LogReader, Origin, StoredRecord
+from ..log import logs
+from ..log.engine import Engine, LogEntry, LogReader, Origin, StoredRecord
+from ..log.retention import forget_session
+from ..log.session_facts import MEMBER, SessionFacts
 
 FORMAT = 1
 BATCH = 1024 * 1024  # bytes of records written at a time
@@ -39,11 +39,11 @@ class _Record(Struct, omit_defaults=True, forbid_unknown_fields=True):
     bytes: str | None = None  # in base64, of a frame that is no text
 
 
-_NO_CARD = Raw()
+_NO_FACTS = Raw()
 
 
 class _Line(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    card: Raw = _NO_CARD
+    facts: Raw = msgspec.field(default=_NO_FACTS, name="card")  # as the format calls them
     record: _Record | None = None
     damaged: int | None = None  # the number of a record that could not be read
 
@@ -55,7 +55,7 @@ async def exported(engine: LogReader, session: str) -> AsyncIterator[bytes]:
         raise Error(f"there is no session {session}")
     sealing = Sealing()
     yield msgspec.json.encode(_First(FORMAT, session))
-    yield sealing.add(msgspec.json.encode(_Line(card=Raw(fact.value))))
+    yield sealing.add(msgspec.json.encode(_Line(facts=Raw(fact.value))))
     async for record in logs.records(engine, session):
         line = _Line(record=_outward(record)) if record.is_whole else _Line(damaged=record.number)
         yield sealing.add(msgspec.json.encode(line))
@@ -108,7 +108,7 @@ class _Taking:
     def __init__(self, engine: Engine, session: str) -> None:
         self.session = session
         self._engine = engine
-        self._card = b""
+        self._facts = b""
         self._last = self._size = 0
         self._records: list[StoredRecord] = []
 
@@ -118,8 +118,8 @@ class _Taking:
         return self
 
     async def take(self, line: _Line) -> None:
-        if line.card:
-            self._card = bytes(line.card)
+        if line.facts:
+            self._facts = bytes(line.facts)
         elif line.record is not None:
             self._add(_inward(line.record))
         elif line.damaged is not None:
@@ -140,10 +140,10 @@ class _Taking:
     async def finish(self) -> None:
         """Write what is left, and only then who has a part in it: from now on the session is there."""
         await self._write()
-        card = msgspec.json.decode(self._card, type=SessionRecord)
-        for principal in (card.principal, *card.roles):
-            await self._engine.put_fact("seat", f"{principal}\n{self.session}", b"")
-        await self._engine.put_fact("session", self.session, self._card)
+        facts = msgspec.json.decode(self._facts, type=SessionFacts)
+        for principal in (facts.principal, *facts.roles):
+            await self._engine.put_fact(MEMBER, f"{principal}\n{self.session}", b"")
+        await self._engine.put_fact("session", self.session, self._facts)
 
 
 def _inward(said: _Record) -> StoredRecord:
@@ -183,11 +183,11 @@ def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | ExportSeal]]:
 
 
 def _check(line: _Line, expected: int) -> None:
-    """Raise for what no export says: first the card, then records without a gap."""
+    """Raise for what no export says: first the facts, then records without a gap."""
     if expected == 0:
-        if not line.card:
-            raise ValueError("its card is missing")
-        msgspec.json.decode(line.card, type=SessionRecord)
+        if not line.facts:
+            raise ValueError("its facts are missing")
+        msgspec.json.decode(line.facts, type=SessionFacts)
         return
     number = line.record.number if line.record else line.damaged
     if number != expected:

@@ -6,11 +6,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ...errors import InvalidParams
+from ..access.introductions import BARE, Introduction
 from ..access.principals import PrincipalName
-from ..agents.introductions import BARE, Introduction
-from ..log.records import meta_value
-from .viewer import Role
+from ..access.roles import Role
+from .records import meta_value
 
+MEMBER = "seat"  # the kind of fact that says who has a part in which session, as logs have it since the first
 DETACHED = "dragoman.detached"  # of session/new: what becomes of prompts while nobody is there
 
 
@@ -31,8 +32,8 @@ class Detached(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_u
             raise InvalidParams(f"{DETACHED}: {exc}") from None
 
 
-class SessionRecord(Struct, omit_defaults=True):
-    """Whose a session is, where, with which agent, and what a client that loads it is told."""
+class SessionFacts(Struct, omit_defaults=True):
+    """Stored facts about a session: owner, directory, agent, last known state."""
 
     agent: str
     principal: PrincipalName
@@ -54,7 +55,7 @@ class SessionRecord(Struct, omit_defaults=True):
 
 
 class ListedSession(Struct):
-    """As much of a card as a list of sessions shows."""
+    """As much of the facts as a list of sessions shows."""
 
     agent: str
     principal: str

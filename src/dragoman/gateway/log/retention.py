@@ -9,11 +9,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ..log import summary
-from ..log.engine import DamagedLog, Engine
-from ..sessions.session_record import SessionRecord
-from .metrics import Metrics
-from .workers import owned
+from ..metrics import Metrics
+from ..workers import owned
+from . import summary
+from .engine import DamagedLog, Engine
+from .session_facts import MEMBER, SessionFacts
 
 log = logging.getLogger("dragoman")
 
@@ -91,9 +91,9 @@ async def kept_sessions(
     while page := await engine.facts("session", after=after, limit=PAGE):
         for id, fact in page.items():
             after = id
-            card = msgspec.json.decode(fact.value, type=SessionRecord)
-            if principal in (None, card.principal):
-                yield KeptSession(id, card.principal, card.updated, card.bytes, id in is_open)
+            facts = msgspec.json.decode(fact.value, type=SessionFacts)
+            if principal in (None, facts.principal):
+                yield KeptSession(id, facts.principal, facts.updated, facts.bytes, id in is_open)
 
 
 async def forget_session(engine: Engine, id: str) -> None:
@@ -103,23 +103,23 @@ async def forget_session(engine: Engine, id: str) -> None:
     """
     await engine.doom(id)  # whatever happens now, somebody will finish it
     for principal in await _parties(engine, id):
-        await engine.drop_fact("seat", f"{principal}\n{id}")
+        await engine.drop_fact(MEMBER, f"{principal}\n{id}")
     for kind in ("session", *summary.KINDS):
         await engine.drop_fact(kind, id)
     await engine.forget(id)
 
 
 async def _parties(engine: Engine, id: str) -> Iterable[str]:
-    """Who has a part in a session: its card says so, and where that is damaged, what else is known."""
+    """Who has a part in a session: its facts say so, and where that is damaged, what else is known."""
     try:
         fact = await engine.fact("session", id)
     except DamagedLog:
-        seats = [key.partition("\n") for key in await engine.facts("seat")]
-        return [principal for principal, _, session in seats if session == id]
+        viewers = [key.partition("\n") for key in await engine.facts(MEMBER)]
+        return [principal for principal, _, session in viewers if session == id]
     if fact is None:
         return ()
-    card = msgspec.json.decode(fact.value, type=SessionRecord)
-    return (card.principal, *card.roles)
+    facts = msgspec.json.decode(fact.value, type=SessionFacts)
+    return (facts.principal, *facts.roles)
 
 
 class Expiry:

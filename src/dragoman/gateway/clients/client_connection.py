@@ -4,49 +4,38 @@ Towards the client of a `ClientConnection` the gateway is its agent, which can l
 sessions, whatever the agent behind it can.
 """
 
-import asyncio
 import contextlib
 import functools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from .. import schema as s
-from ..connection import Connection
-from ..errors import ConnectionClosed, Error, InternalError, InvalidParams, InvalidRequest, MethodNotFound, RpcError
-from ..proxy.relaying import Relayed
-from ..roles import AgentRole, RemoteClient, offered
-from ..rpc import Method
-from .access.principals import PrincipalName
-from .access.quotas import RETRY_AFTER, draining, exceeded
-from .agents.introductions import BARE, introduced, lends
-from .agents.mcp_servers import MESSAGE, ClientServers
-from .agents.own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
-from .client_requests import GATES, PARAMS, WAITS, WAITS_IN_WORDS, after_of, read_params
-from .gateway import Gateway, unknown
-from .log.engine import EngineFailure
-from .log.records import (
-    AFTER,
-    PROMPT,
-    SEQ,
-    PromptEnded,
-    changed,
-    members,
-    meta,
-    optional,
-    raw,
-    session_of,
-    text,
-)
-from .sessions.begun_sessions import ask_begun, begun_from, tell_begun
-from .sessions.hosted_session import HostedSession
-from .sessions.kept_sessions import KeptSessions
-from .sessions.prompt_queue import answer, key_of, owner
-from .sessions.viewer import Role, Viewer, check_role, may
+from ... import schema as s
+from ...connection.connection import Connection
+from ...connection.remotes import RemoteClient
+from ...errors import ConnectionClosed, Error, InternalError, InvalidParams, MethodNotFound, RpcError
+from ...proxy.relaying import Relayed
+from ...roles import AgentRole, offered
+from ...rpc import Method
+from ..access.introductions import BARE, introduced, lends
+from ..access.principals import PrincipalName
+from ..access.quotas import RETRY_AFTER, draining
+from ..access.roles import Role, check_role, may
+from ..agents.mcp_servers import MESSAGE, ClientServers
+from ..gateway import Gateway, unknown
+from ..log.engine import EngineFailure
+from ..log.records import AFTER, SEQ, changed, members, meta, optional, raw, session_of, text
+from ..sessions.begun_sessions import ask_begun, begun_from, tell_begun
+from ..sessions.hosted_session import HostedSession
+from ..sessions.viewer import Viewer
+from .client_prompts import ClientPrompts
+from .client_requests import GATES, PARAMS, after_of, read_params
+from .kept_sessions import KeptSessions
+from .own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
 
 log = logging.getLogger("dragoman")
 
@@ -82,8 +71,8 @@ class ClientConnection(AgentRole):
         self.offers = s.ClientCapabilities()
         self.introduction = BARE
         self._principal = principal
-        self._seats: dict[str, tuple[HostedSession, Viewer]] = {}
-        self._arriving: dict[str, list[asyncio.Event]] = {}  # prompts on their way, by session: set when cancelled
+        self._viewers: dict[str, tuple[HostedSession, Viewer]] = {}
+        self._prompts = ClientPrompts(self)
         self.servers = ClientServers(connection)
         self._own = OwnAgent(gateway, agent, principal, connection)
         self._kept = KeptSessions(self)
@@ -108,10 +97,10 @@ class ClientConnection(AgentRole):
             "session/list": self._list,
             "session/close": self._close,
             "session/delete": self._kept.delete,
-            "session/prompt": self._prompt,
+            "session/prompt": self._prompts.prompt,
             MESSAGE: self._ask_over_line,
             "_dragoman/session/share": self._share,
-            "_dragoman/queue/cancel": self._cancel_queued,
+            "_dragoman/queue/cancel": self._prompts.cancel_queued,
         }
         gated = {
             "session/fork": self._kept.fork,
@@ -159,11 +148,11 @@ class ClientConnection(AgentRole):
         try:
             if name in READ_HERE:
                 read_params(params, PARAMS[name])
-            if begun := begun_from(self._seats, name, params):
+            if begun := begun_from(self._viewers, name, params):
                 return await ask_begun(name, params, *begun)
             return await handler(params)
         except ConnectionClosed as exc:
-            raise InternalError(str(exc).partition("; its stderr")[0]) from None
+            raise InternalError(exc.reason) from None
         except EngineFailure as exc:
             log.error("a request failed: %s", exc)
             raise InternalError("the gateway cannot write its log just now; try again later", STORAGE) from None
@@ -181,7 +170,7 @@ class ClientConnection(AgentRole):
 
     def _tell_agent(self, name: str, params: Raw) -> None:
         """Pass a notification on; as with any, nobody is told if that cannot be done."""
-        if begun := begun_from(self._seats, name, params):
+        if begun := begun_from(self._viewers, name, params):
             tell_begun(name, params, *begun)
             return
         found = optional({"params": params}, "params")
@@ -189,9 +178,9 @@ class ClientConnection(AgentRole):
             self._own.tell(name, params)
             return
         with contextlib.suppress(RpcError):
-            shared, seat = self._seats.get(session_of(found), (None, None))
-            if shared and seat and seat.may_edit:
-                shared.link.tell(name, found)
+            session, viewer = self._viewers.get(session_of(found), (None, None))
+            if session and viewer and viewer.may_edit:
+                session.link.tell(name, found)
 
     async def _ask_over_line(self, params: Raw) -> Raw:
         """Pass on what an MCP server in the client asks, over a connection that the agent has opened."""
@@ -213,63 +202,65 @@ class ClientConnection(AgentRole):
 
     async def _new(self, params: Raw) -> Raw:
         self.gateway.logins.check(self.agent, self.name)
-        shared, result = await self.gateway.new(self.agent, self.name, members(params), self)
-        seat = self._sit(shared, members(shared.card.opening), after=shared.told_early)
-        for number in range(1, shared.told_early + 1):
-            seat.show(await shared.update(number))
-        return self._placed(result, seat)
+        session, result = await self.gateway.new(self.agent, self.name, members(params), self)
+        viewer = self._join(session, members(session.facts.opening), after=session.told_early)
+        for number in range(1, session.told_early + 1):
+            viewer.show(await session.update(number))
+        return self._placed(result, viewer)
 
-    def forked(self, shared: HostedSession, result: Raw) -> Raw:
-        """Sit down at a copy of a session, whose history is known; gives the answer."""
-        return self._placed(result, self._sit(shared, members(shared.card.opening), after=shared.told_early))
+    def forked(self, session: HostedSession, result: Raw) -> Raw:
+        """View a copy of a session, whose history is known; gives the answer."""
+        return self._placed(result, self._join(session, members(session.facts.opening), after=session.told_early))
 
-    def _placed(self, result: Raw, seat: Viewer) -> Raw:
+    def _placed(self, result: Raw, viewer: Viewer) -> Raw:
         """An answer that opens a session, for those who may come back: what they have been told so far."""
-        return changed(members(result), {SEQ: seat.cursor}) if self._comes_back else result
+        return changed(members(result), {SEQ: viewer.cursor}) if self._comes_back else result
 
     async def _load(self, params: Raw) -> Raw:
         """Everything that was said, then what is being said."""
-        shared = await self.gateway.find(session_of(members(params)), self.name)
-        seat = self._sit(shared, members(params), after=0, echo=True)
-        await self._tell_all(seat, shared)
-        shared.card.archived = False
-        return self._placed(self._state(shared), seat)
+        session = await self.gateway.find(session_of(members(params)), self.name)
+        viewer = self._join(session, members(params), after=0, echo=True)
+        await self._tell_all(viewer, session)
+        session.facts.archived = False
+        return self._placed(self._state(session), viewer)
 
     async def _resume(self, params: Raw) -> Raw:
         found = members(params)
-        shared = await self.gateway.find(session_of(found), self.name)
-        seat = self._sit(shared, found, after=after_of(found, shared.history.durable))
-        shared.card.archived = False
+        session = await self.gateway.find(session_of(found), self.name)
+        viewer = self._join(session, found, after=after_of(found, session.history.durable))
+        session.facts.archived = False
         if AFTER not in meta(found):
-            await self._announce(shared, seat)
-        return self._placed(self._state(shared), seat)
+            await self._announce(session, viewer)
+        return self._placed(self._state(session), viewer)
 
-    def _state(self, shared: HostedSession) -> Raw:
-        return self._seat(shared.id).fit.options(members(shared.card.state))
+    def _state(self, session: HostedSession) -> Raw:
+        return self.viewer(session.id).fit.options(members(session.facts.state))
 
-    async def _announce(self, shared: HostedSession, seat: Viewer) -> None:
+    async def _announce(self, session: HostedSession, viewer: Viewer) -> None:
         """Tell a client that knows nothing of the session which commands there are, as an agent does: first."""
-        if (commands := await shared.commands(seat.cursor)) is not None:
-            seat.show(commands)
+        if (commands := await session.commands(viewer.cursor)) is not None:
+            viewer.show(commands)
 
     async def _attach(self, params: Raw) -> Raw:
         """Come to a session as one of several: with a part of one's own choice, told as much as one wants."""
         found = members(params)
-        shared = await self.gateway.find(session_of(found), self.name)
+        session = await self.gateway.find(session_of(found), self.name)
         wanted = text(found, "role") or "controller"
         policy = text(found, "historyPolicy") or "full"
         if wanted not in ATTACHED_AS or policy not in HISTORY:
             raise InvalidParams(f"role is one of {', '.join(ATTACHED_AS)}, historyPolicy of {', '.join(HISTORY)}")
         is_full = policy == "full" and AFTER not in meta(found)
-        after = 0 if is_full else after_of(found, shared.history.durable)
-        seat = self._sit(shared, found, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none")
+        after = 0 if is_full else after_of(found, session.history.durable)
+        viewer = self._join(
+            session, found, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none"
+        )
         if is_full:
-            await self._tell_all(seat, shared)
-        return changed(members(self._state(shared)), sessionId=shared.id, role=seat.role)
+            await self._tell_all(viewer, session)
+        return changed(members(self._state(session)), sessionId=session.id, role=viewer.role)
 
-    def _sit(
+    def _join(
         self,
-        shared: HostedSession,
+        session: HostedSession,
         opening: dict[str, Raw],
         *,
         after: int,
@@ -277,35 +268,35 @@ class ClientConnection(AgentRole):
         most: Role = "admin",
         asks: bool = True,
     ) -> Viewer:
-        """Take a seat; what happens is told once the client has its answer."""
-        self._leave(shared.id)
-        shared.servers.offer(self, opening)
-        seat = shared.sit(self, after=after, echo=echo, most=most)
-        self._seats[shared.id] = shared, seat
-        self.connection.after_answer(lambda: shared.ready(seat, asks=asks))
-        return seat
+        """Become a viewer; what happens is told once the client has its answer."""
+        self._leave(session.id)
+        session.servers.offer(self, opening)
+        viewer = session.join(self, after=after, echo=echo, most=most)
+        self._viewers[session.id] = session, viewer
+        self.connection.after_answer(lambda: session.ready(viewer, asks=asks))
+        return viewer
 
-    async def _tell_all(self, seat: Viewer, shared: HostedSession) -> None:
+    async def _tell_all(self, viewer: Viewer, session: HostedSession) -> None:
         """Have everything told that is in the log by now, before the client has its answer."""
-        target = shared.history.durable
-        seat.open()
-        await seat.reached(target)
+        target = session.history.durable
+        viewer.open()
+        await viewer.reached(target)
 
     def _leave(self, id: str) -> None:
-        if found := self._seats.pop(id, None):
-            shared, seat = found
-            shared.rise(seat)
+        if found := self._viewers.pop(id, None):
+            session, viewer = found
+            session.leave(viewer)
 
-    def left(self, session: str, seat: Viewer) -> None:
-        """A seat is no more, whoever's doing it was."""
-        if self._seats.get(session, (None, None))[1] is seat:
-            del self._seats[session]
+    def left(self, session: str, viewer: Viewer) -> None:
+        """A viewer of this client has left, for whatever reason."""
+        if self._viewers.get(session, (None, None))[1] is viewer:
+            del self._viewers[session]
 
     def leave(self) -> None:
         """The client is gone; what it began goes on."""
         self._own.leave()
         self.servers.leave()
-        for id in list(self._seats):
+        for id in list(self._viewers):
             self._leave(id)
 
     async def _list(self, params: Raw) -> Raw:
@@ -316,122 +307,48 @@ class ClientConnection(AgentRole):
         id = session_of(members(params))
         if not may(await self._role(id), "admin"):
             self._leave(id)
-        elif shared := self.gateway.live.get(id):
-            await self.gateway.close(shared)  # which sends everybody away
+        elif session := self.gateway.live.get(id):
+            await self.gateway.close(session)  # which sends everybody away
         return raw({})
 
     async def _detach(self, params: Raw) -> Raw:
         id = session_of(members(params))
-        self._seat(id)
+        self.viewer(id)
         self._leave(id)
         return raw({})
 
     async def _share(self, params: Raw) -> Raw:
         found = members(params)
-        shared = await self.having(found, "admin")
+        session = await self.having(found, "admin")
         if (principal := text(found, "principal")) is None or "\n" in principal:
             raise InvalidParams("principal is missing")
         role = msgspec.json.decode(found.get("role", b"null"))
-        await self.gateway.share(shared, principal, role)
+        await self.gateway.share(session, principal, role)
         return raw({})
 
-    # Prompts
-
-    async def _prompt(self, params: Raw) -> Raw:
-        if len(params) > self.gateway.limits.prompt_bytes:
-            raise exceeded("prompt_bytes", self.gateway.limits.prompt_bytes)
-        found = members(params)
-        with self._arrives(session_of(found)) as cancelled:
-            shared, seat = await self._seated(found)
-            self.gateway.logins.check(self.agent, shared.card.principal)
-            shared.check_room()
-            key = key_of(found, self)
-            outcome = shared.turns.prompt(key, found, self)
-            if cancelled.is_set():
-                shared.turns.cancel_one(key)
-        self._show_wait(shared, seat, key)
-        seat.owed[key] = functools.partial(self._answer, self.connection.answering)
-        while True:
-            try:
-                number, ended = await asyncio.shield(outcome)
-                await seat.reached(number)
-                return answer(ended)
-            except asyncio.CancelledError:
-                if self.connection.closed:  # to hang up is not to cancel
-                    raise
-                shared.turns.cancel_one(key)
-            finally:
-                if outcome.done():
-                    seat.owed.pop(key, None)
-
-    def _show_wait(self, shared: HostedSession, seat: Viewer, key: str) -> None:
-        """Tell a client that its prompt waits for one that came over another connection, if nothing else does.
-
-        Whoever sends a second prompt over its own connection knows of the first.
-        """
-        running = shared.turns.running
-        waits = running and running.key != key and any(turn.key == key for turn in shared.turns.waiting)
-        if running and waits and running.key not in seat.owed and not self.knows_us:
-            seat.show_alone(WAITS if offered(self.offers, "session.notices") else WAITS_IN_WORDS)
-
-    def _answer(self, request: int, ended: PromptEnded) -> None:
-        """Answer a prompt at the moment that its client has been told everything before its outcome."""
-        if ended.error:
-            self.connection.peer.fail(request, ended.error.error())
-        else:
-            self.connection.answer_early(request, ended.result)
-
-    @contextlib.contextmanager
-    def _arrives(self, session: str) -> Iterator[asyncio.Event]:
-        """A prompt is on its way into its queue: gives what is set should it be cancelled before it is there."""
-        cancelled = asyncio.Event()
-        arriving = self._arriving.setdefault(session, [])
-        arriving.append(cancelled)
-        try:
-            yield cancelled
-        finally:
-            arriving.remove(cancelled)
-            if not arriving:
-                del self._arriving[session]
+    # Messages about sessions
 
     def _cancel(self, params: Raw) -> None:
         with contextlib.suppress(RpcError):
-            if begun_from(self._seats, CANCEL, params):
+            if begun_from(self._viewers, CANCEL, params):
                 self.connection.in_turn(functools.partial(self._tell_agent, CANCEL, params))
                 return
             id = session_of(members(params))
-            seat = self._seat(id)
-            if seat.may_edit:
-                self.connection.in_turn(functools.partial(self._cancel_turns, id))
-
-    def _cancel_turns(self, id: str) -> None:
-        for cancelled in self._arriving.get(id, ()):
-            cancelled.set()
-        if shared := self.gateway.live.get(id):
-            shared.turns.cancel(self)
-
-    async def _cancel_queued(self, params: Raw) -> Raw:
-        found = members(params)
-        shared = await self.having(found, "editor")
-        key = key_of(found, self) if PROMPT in meta(found) else text(found, "prompt") or ""
-        if not key.startswith(owner(self.name)) and not may(shared.card.role_of(self.name), "admin"):
-            raise InvalidRequest("only an admin of the session cancels what others have asked")
-        if not shared.turns.cancel_one(key):
-            raise InvalidParams("there is no such prompt in the queue")
-        return raw({})
+            if self.viewer(id).may_edit:
+                self.connection.in_turn(functools.partial(self._prompts.cancel, id))
 
     async def _forward(self, name: str, params: Raw) -> Raw:
         """Pass on what is about a session; what the agent tells before its answer is told before it."""
         found = members(params)
-        shared, seat = await self._seated(found)
-        result = await shared.link.forward(name, found)
+        session, viewer = await self.opened(found)
+        result = await session.link.forward(name, found)
         with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
-            await shared.in_order(seat)
+            await session.clients.in_order(viewer)
         if name == "session/set_mode":
-            shared.set_state(mode=found.get("modeId"))
+            session.set_state(mode=found.get("modeId"))
         elif name == "session/set_config_option":
-            shared.set_state(options=members(result).get("configOptions"))
-            return seat.fit.options(members(result))
+            session.set_state(options=members(result).get("configOptions"))
+            return viewer.fit.options(members(result))
         return result
 
     async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession:
@@ -444,32 +361,31 @@ class ClientConnection(AgentRole):
         """Raise unless this client is at least `needed` in a session."""
         check_role(await self._role(id), needed)
 
-    async def _seated(self, found: dict[str, Raw]) -> tuple[HostedSession, Viewer]:
+    async def opened(self, found: dict[str, Raw]) -> tuple[HostedSession, Viewer]:
         """A session this client has opened, and in which it may act; any other is as unknown as on stdio."""
         id = session_of(found)
-        check_role(self._seat(id).role, "editor")
-        shared = await self.gateway.find(id, self.name)
-        return shared, self._seat(id)
+        check_role(self.viewer(id).role, "editor")
+        session = await self.gateway.find(id, self.name)
+        return session, self.viewer(id)
 
-    def _seat(self, id: str) -> Viewer:
-        """Where this client sits at a session; one that was closed for everybody is to be opened again."""
-        if found := self._seats.get(id):
+    def viewer(self, id: str) -> Viewer:
+        """This client as a viewer of a session; one that was closed for everybody is to be opened again."""
+        if found := self._viewers.get(id):
             return found[1]
         raise draining() if self.gateway.is_draining else unknown(id)
 
     async def _role(self, id: str) -> Role | None:
-        """What this client is at a session: by its seat, or if it has none by who it is."""
-        card = await self.gateway.known(id, self.name)
-        found = self._seats.get(id)
-        return found[1].role if found else card.role_of(self.name)
+        """What this client is at a session: as a viewer, or if it views it not, by who it is."""
+        facts = await self.gateway.known(id, self.name)
+        found = self._viewers.get(id)
+        return found[1].role if found else facts.role_of(self.name)
 
 
 @contextlib.asynccontextmanager
-async def front(
+async def serve_client(
     gateway: Gateway, agent: str, principal: str, erred: Callable[[], None], client: RemoteClient
 ) -> AsyncIterator[ClientConnection]:
     """The app each connection is served; `erred` is called for each frame of the client's that is wrong."""
-    assert isinstance(client.wire, Connection)
     client.wire.on_noise = erred
     served = ClientConnection(gateway, agent, PrincipalName(principal), client.wire)
     gateway.metrics.connections.add(1)

@@ -13,11 +13,11 @@ from ...errors import Error
 from ...store.database.connecting import connect_reader
 from ...store.database.tip import Tip
 from ...store.places import QUARANTINE
-from ..sessions.session_record import SessionRecord
-from . import summary
-from .database import FILE, LAYOUT, TIP, fact_checksum
-from .logs import blob_of
-from .sqlite import last_number, read_records
+from ..log import summary
+from ..log.database import FILE, LAYOUT, TIP, fact_checksum
+from ..log.logs import blob_of
+from ..log.session_facts import SessionFacts
+from ..log.sqlite import last_number, read_records
 
 PAGE = 1000
 
@@ -97,7 +97,7 @@ def _looked_through(db: sqlite3.Connection, directory: Path) -> Iterator[tuple[s
             yield key if kind in ("session", *summary.KINDS) else "", f"its {kind} is damaged"
         elif kind == "session":
             known.add(key)
-            msgspec.json.decode(value, type=SessionRecord)
+            msgspec.json.decode(value, type=SessionFacts)
     doomed = {id for (id,) in db.execute("SELECT session FROM doomed")}
     logged = {id for (id,) in db.execute("SELECT DISTINCT session FROM records")}
     for id in sorted(known | logged - doomed):

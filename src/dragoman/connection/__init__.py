@@ -1,0 +1,1 @@
+"""One peer over one wire, and the other end of it as an object to call."""

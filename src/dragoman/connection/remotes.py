@@ -1,0 +1,72 @@
+"""The peer at the other end of a connection, as an object: calling a method sends it."""
+
+from typing import Any, TypeVar, overload
+
+from .. import codec
+from .. import schema as s
+from ..errors import NotOffered
+from ..roles import AgentRole, ClientRole, checked
+from ..rpc import Method
+from ..signatures import READABLE, Role, offered
+from .connection import Connection
+
+T = TypeVar("T")
+
+
+class Remote(Role):
+    """The peer at the other end of a wire, as an object: calling a method sends it."""
+
+    offers: s.AgentCapabilities | s.ClientCapabilities  # its capabilities; none until it has told them
+
+    def __init__(self, wire: Connection) -> None:
+        self.wire = wire
+
+    async def _request(self, method: Method, params: Any) -> Any:
+        if method.gate:
+            self.must_offer(method)
+        return await self.wire.call(method, checked(method, params))
+
+    def _notify(self, method: Method, params: Any) -> None:
+        if method.gate:
+            self.must_offer(method)
+        self.wire.note(method, params)
+
+    @overload
+    async def request(self, name: str, params: object = None) -> Any: ...
+    @overload
+    async def request(self, name: str, params: object = None, result: type[T] = ...) -> T: ...
+    @overload  # a type that is no class, such as a union
+    async def request(self, name: str, params: object = None, result: Any = ...) -> Any: ...
+    async def request(self, name: str, params: object = None, result: Any = Any) -> Any:
+        """Call an extension of the protocol; `result` is the type that its answer is read as."""
+        try:
+            method = Method(name, Any, codec.readable(result))
+        except TypeError as exc:
+            raise TypeError(f"the result of {name} cannot be read: {exc}. {READABLE}") from None
+        return await self.wire.call(method, {} if params is None else params)
+
+    def notify(self, name: str, params: object = None) -> None:
+        """Send a notification of an extension of the protocol."""
+        self.wire.note(Method(name, Any, is_request=False), {} if params is None else params)
+
+    async def room(self) -> None:
+        """Wait until the wire takes more: whoever sends many notifications awaits this in between."""
+        if self.wire.is_full:
+            await self.wire.room()
+
+    def must_offer(self, method: Method) -> None:
+        """Raise NotOffered unless the peer has said that it answers a method."""
+        if not offered(self.offers, method.gate):
+            raise NotOffered(f"{method.name} needs the capability {method.gate}, which the peer does not offer")
+
+
+class RemoteAgent(Remote, AgentRole):
+    """An agent at the other end of a wire."""
+
+    offers: s.AgentCapabilities = s.AgentCapabilities()
+
+
+class RemoteClient(Remote, ClientRole):
+    """A client at the other end of a wire."""
+
+    offers: s.ClientCapabilities = s.ClientCapabilities()

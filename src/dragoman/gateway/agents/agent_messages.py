@@ -1,0 +1,157 @@
+"""What an agent's process says, taken to the session it is about, or to the process's clients.
+
+Files and terminals are lent by a `Host` on this machine, or asked of the client that owns the workspace; everything
+else an agent asks is asked of a session, or of the process's `Audience`.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from ... import codec
+from ... import schema as s
+from ...errors import MethodNotFound, RpcError
+from ...host.permissions.questions import Question
+from ...proxy.relaying import Relayed
+from ...roles import ClientRole
+from ...rpc import Method
+from ..access.introductions import lends
+from ..log.records import members, optional, raw, session_of, text
+from .host_questions import answer_of, permission_request
+from .mcp_servers import MESSAGE
+
+if TYPE_CHECKING:
+    from .upstream import Party, Upstream
+
+STRANGERS = 64  # sessions of an agent whose updates are kept though they are not known yet
+STRANGER_UPDATES = 64  # of each
+LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
+PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
+COMPLETED = "elicitation/complete"
+TOOL_CALL = b'"tool_call'  # what an update of a call has in it
+
+
+class AgentMessages:
+    """Answers and hears one agent's process."""
+
+    def __init__(self, process: "Upstream") -> None:
+        self._process = process
+        self._strangers: dict[str, list[dict[str, Raw]]] = {}
+
+    def attach(self) -> None:
+        """Take over what the process says from now on."""
+        requests = Relayed(self._requests(), self._unknown)
+        self._process.connection.answer_with(requests, Relayed(self._notifications(), self._unknown_note))
+
+    def early(self, id: str) -> list[dict[str, Raw]]:
+        """What the agent told of a session before it had said that there is one."""
+        return self._strangers.pop(id, [])
+
+    def _notifications(self) -> dict[str, Method]:
+        completed = functools.partial(self._process.audience.completed, COMPLETED)
+        known: dict[str, Callable[[Raw], None]] = {"session/update": self._heard, COMPLETED: completed}
+        known[MESSAGE] = self._process.servers.tell
+        return {name: _note(name, handler) for name, handler in known.items()}
+
+    def _unknown_note(self, name: str) -> Method:
+        """Whatever else the agent tells: the session it is about, or all clients."""
+
+        def tell(params: Raw) -> None:
+            id = _session_of(params)
+            if id is None:
+                self._process.audience.tell(name, params)
+            elif party := self._process.parties.get(id):
+                party.told(name, params)
+
+        return _note(name, tell)
+
+    def _heard(self, params: Raw) -> None:
+        found = members(params)
+        id = session_of(found)
+        if self._process.host and TOOL_CALL in bytes(found.get("update", b"")):
+            with contextlib.suppress(codec.Invalid):
+                self._process.host.note_call(codec.decode(params, s.SessionNotification))
+        if party := self._process.parties.get(id):
+            party.heard(found)
+        elif id in self._strangers or len(self._strangers) < STRANGERS:
+            kept = self._strangers.setdefault(id, [])
+            if len(kept) < STRANGER_UPDATES:
+                kept.append(found)
+
+    def _requests(self) -> dict[str, Method]:
+        lent = {}
+        if self._process.host:
+            typed, _ = self._process.host.answers(ClientRole)
+            lent = {name: method for name, method in typed.items() if name.startswith(LENT)}
+        asked = {PERMISSION: self._asked, ELICITATION: self._elicited}
+        return (
+            lent
+            | self._process.servers.answers()
+            | {name: Method(name, Raw, Raw, handler=handler) for name, handler in asked.items()}
+        )
+
+    async def _asked(self, params: Raw) -> Raw:
+        """Put the agent's own question to people, as it is; the host then takes their yes for what it showed."""
+        found = members(params)
+        answer = await self._party(found).asked(PERMISSION, found)
+        if self._process.host is None:
+            return answer
+        try:
+            question = codec.decode_params(params, s.RequestPermissionRequest)
+            response = codec.decode(answer, s.RequestPermissionResponse)
+        except codec.Invalid:
+            return answer
+        taken = await self._process.host.answered(question, response)
+        return answer if taken is response else raw(taken)
+
+    async def _elicited(self, params: Raw) -> Raw:
+        """A question to the user: of a session, or of the request of a client."""
+        found = members(params)
+        if "sessionId" not in found:
+            return await self._process.audience.asked(self._process.connection, ELICITATION, params)
+        party = self._party(found)
+        if (id := found.get("elicitationId")) is not None:
+            self._process.audience.remember(id, party.told)
+        return await party.asked(ELICITATION, found)
+
+    def _unknown(self, name: str) -> Method:
+        """Whatever else the agent asks: of the client that owns the workspace, a session's, or any of its own."""
+
+        async def relay(params: Raw) -> Raw:
+            id = _session_of(params)
+            if name.startswith(LENT):
+                if self._process.agent.workspace == "host" or not lends(self._process.told, name):
+                    raise MethodNotFound(data={"method": name})
+                return await self._party(members(params)).clients.lent(name, members(params))
+            if not name.startswith("_"):
+                raise MethodNotFound(data={"method": name})
+            if id is None:
+                return await self._process.audience.asked(self._process.connection, name, params)
+            return await self._party(members(params)).clients.requested(name, members(params))
+
+        return Method(name, Raw, Raw, handler=relay)
+
+    def _party(self, found: dict[str, Raw]) -> "Party":
+        if (party := self._process.parties.get(session_of(found))) is None:
+            raise RpcError.of(-32002, "Session not found")
+        return party
+
+    async def ask_for_host(self, question: Question) -> str | None:
+        """Have the people at a session decide on something the host was asked to do."""
+        party = self._process.parties.get(question.session_id)
+        if party is None:
+            return None
+        answer = await party.asked(PERMISSION, members(raw(permission_request(question))))
+        return answer_of(answer)
+
+
+def _note(name: str, handler: Callable[[Raw], None]) -> Method:
+    return Method(name, Raw, is_request=False, handler=handler)
+
+
+def _session_of(params: Raw) -> str | None:
+    """The session a message is about, whatever it looks like; None for one that is about none."""
+    return text(optional({"params": params}, "params"), "sessionId")
