@@ -99,6 +99,11 @@ async def test_an_agent_in_the_docs_answers_also_when_it_is_refused_or_a_command
     assert client.terminals == []
 
 
+def test_no_program_in_the_docs_is_left_out() -> None:
+    for page in PAGES:
+        assert not re.findall(r"```(?:py|python )", page.read_text().replace("```python\n", "")), page
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_every_link_inside_the_project_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):

@@ -85,6 +85,7 @@ def test_every_method_and_update_is_in_the_protocol_reference(site: Path) -> Non
         for name, method in methods(role).items():
             assert method.name in page
             assert (getattr(role, name).__doc__ or "").split("\n")[0].replace("`", "") in page
+    assert all(name in page for name in ("auth/login", "auth/logout", "terminal/cancel", "tool_call/cancel"))
     for update in schema.SessionUpdate.__args__:
         if config := getattr(update, "__struct_config__", None):
             assert config.tag in page

@@ -11,7 +11,7 @@ from pygments.formatters import HtmlFormatter
 
 sys.path.insert(0, str(Path(__file__).parent))
 from command_line import command_line
-from protocol import methods_of, updates
+from protocol import later_methods, methods_of, updates
 
 ROOT = Path(__file__).parents[2]
 # Files of the repository that are pages of the site, too.
@@ -29,6 +29,7 @@ LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 GENERATED = {
     "agent methods": lambda: methods_of("agent"),
     "client methods": lambda: methods_of("client"),
+    "later methods": later_methods,
     "updates": updates,
     "command line": command_line,
 }

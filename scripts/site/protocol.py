@@ -68,6 +68,25 @@ IN_V2 = {
 }
 
 
+def later_methods() -> str:
+    """A chapter for each method that version 2 alone has."""
+    lines: list[str] = []
+    for name, variants in V2["methods"].items():
+        if name in V1["methods"] or name in FROZEN["methods"]:
+            continue
+        for variant in variants:
+            params = getattr(v2, variant["params"])
+            sender = "client" if variant["side"] == "agent" else "agent"
+            lines += [f"### `{name}`\n", f"{inspect.getdoc(params)}\n", "| | |", "|---|---|"]
+            lines += [f"| Sent by | the {sender}, to the {variant['side']} |", f"| Kind | {variant['kind']} |"]
+            lines += [f"| Status | {'stable' if variant['stable'] else 'unstable'}, in the draft of version 2 |"]
+            lines += [f"| Params | {linked(params)} |"]
+            if "result" in variant:
+                lines += [f"| Result | {linked(getattr(v2, variant['result']))} |"]
+            lines += ["", *fields(params)]
+    return "\n".join(lines)
+
+
 def status(name: str) -> str:
     if name in V1["methods"]:
         return "stable" if any(variant["stable"] for variant in V1["methods"][name]) else "unstable"

@@ -174,7 +174,7 @@ class ConnectionClosed(Error):
 
     @property
     def reason(self) -> str:
-        """Why it is gone, without anything that the peer printed."""
+        """Why the connection was closed, without anything that the peer printed."""
         return str(self)
 
 
@@ -187,6 +187,7 @@ class AgentExited(ConnectionClosed):
 
     @property
     def reason(self) -> str:
+        """How the agent ended, without its stderr."""
         return f"the agent {describe_exit(self.status)}"
 
 

@@ -72,6 +72,7 @@ class Coder(Agent):
         self._reviewer: Any = None
 
     def tool_catalogue(self) -> Sequence[s.JsonObject]:
+        """List the tools of the default mode, for dialects that want them before there is a session."""
         from .toolbox import USUAL, Toolbox
 
         specs = Toolbox(USUAL).specs(DEFAULT)

@@ -46,7 +46,7 @@ class AuthenticateResponse(Model):
 
 
 class LogoutRequest(Model):
-    """A request without parameters."""
+    """Ends the login."""
 
 
 class LogoutResponse(Model):
@@ -64,7 +64,7 @@ class AuthAccount(Model, kw_only=True):
 
 
 class AuthStatusRequest(Model):
-    """A request without parameters."""
+    """Asks whether the user is logged in."""
 
 
 class AuthStatusResponse(Model, kw_only=True):

@@ -26,7 +26,7 @@ class ProviderInfo(Model, kw_only=True):
 
 
 class ListProvidersRequest(Model):
-    """A request without parameters."""
+    """Asks for the model providers."""
 
 
 class ListProvidersResponse(Model, kw_only=True):

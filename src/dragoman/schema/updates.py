@@ -28,15 +28,15 @@ class ContentChunk(Model, kw_only=True):
 
 # One shape under three tags, hence a class for each.
 class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
-    """Said by the user, as a replayed session repeats it."""
+    """A piece of the user's message, repeated when a session is loaded."""
 
 
 class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
-    """Said by the agent."""
+    """A piece of the agent's message."""
 
 
 class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
-    """Thought by the agent."""
+    """A piece of the agent's thoughts."""
 
 
 class UnstructuredCommandInput(Model, kw_only=True):
@@ -97,7 +97,7 @@ class UsageUpdate(Model, tag_field="sessionUpdate", tag="usage_update", kw_only=
 
 
 class Notice(Model, tag_field="sessionUpdate", tag="notice", kw_only=True):
-    """A word to the user, shown once and never replayed."""
+    """A notice for the user, shown once and never replayed."""
 
     severity: NoticeSeverity
     title: Annotated[str, Meta(min_length=1)]

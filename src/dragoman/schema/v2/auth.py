@@ -39,7 +39,7 @@ class LoginAuthResponse(Model):
 
 
 class LogoutAuthRequest(Model):
-    """A request without parameters."""
+    """Ends the login."""
 
 
 class LogoutAuthResponse(Model):

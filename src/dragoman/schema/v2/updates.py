@@ -26,15 +26,15 @@ class ContentChunk(Model, kw_only=True):
 
 # One shape under three tags, hence a class for each.
 class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
-    """Said by the user, as the agent echoes it."""
+    """A piece of the user's message, as the agent echoes it."""
 
 
 class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
-    """Said by the agent."""
+    """A piece of the agent's message."""
 
 
 class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
-    """Thought by the agent."""
+    """A piece of the agent's thoughts."""
 
 
 class _Message(Patch, kw_only=True):
@@ -45,15 +45,15 @@ class _Message(Patch, kw_only=True):
 
 
 class UserMessage(_Message, tag_field="sessionUpdate", tag="user_message"):
-    """Said by the user."""
+    """A whole message of the user."""
 
 
 class AgentMessage(_Message, tag_field="sessionUpdate", tag="agent_message"):
-    """Said by the agent."""
+    """A whole message of the agent."""
 
 
 class AgentThought(_Message, tag_field="sessionUpdate", tag="agent_thought"):
-    """Thought by the agent."""
+    """A whole thought of the agent."""
 
 
 class ConfigOptionUpdate(Model, tag_field="sessionUpdate", tag="config_option_update", kw_only=True):
