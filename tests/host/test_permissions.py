@@ -329,8 +329,8 @@ async def test_a_thousand_dangerous_variables_are_one_short_warning_and_more_are
         operation = Execute(argv=("ls",), cwd=str(root), env=env, dangerous_env=tuple(name for name, _ in env))
         assert not await Permissions("ask", asker=screen).decide("s", operation, workspace=root)
     ((warning,),) = (question.warnings for question in screen.seen)
-    assert warning.startswith("LD_0, LD_1, LD_10, ")
-    assert warning.endswith("and 990 more can change what is run")
+    first = sorted(f"LD_{number}" for number in range(1000))[:10]
+    assert warning == f"{', '.join(first)} and 990 more can change what is run"
 
 
 async def test_what_the_host_calls_dangerous_is(root):
