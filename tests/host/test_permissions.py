@@ -34,7 +34,7 @@ from dragoman.host.audit import AuditLog, verify
 from dragoman.host.audit.chain import read_line
 from dragoman.host.git_directories import is_git_directory
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
-from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules
+from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules, scrutiny
 from dragoman.host.permissions.rules.matching import Rule
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -385,6 +385,20 @@ async def test_what_cannot_be_what_it_says_is_refused_unasked(operation):
     screen = Screen()
     assert not await Permissions("allow-all", asker=screen).decide("s", operation)
     assert screen.seen == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "why"),
+    [
+        (FileRead(path="a"), "the path is not an absolute one"),
+        (FileRead(path="/" + "a" * 5000), "the path is longer than the system takes"),
+        (FileRead(path="/a\0b"), "the path has a NUL character"),
+        (Execute(argv=("ls",), cwd="/" + "a" * 5000), "the path is longer than the system takes"),
+        (Execute(argv=("ls", "\0"), cwd="/"), "NUL character"),
+    ],
+)
+def test_why_something_is_impossible_is_said_as_it_is(operation, why):
+    assert why in (scrutiny.impossible(operation) or "")
 
 
 # Rules and precedence

@@ -50,7 +50,7 @@ def impossible(operation: Operation) -> str | None:
             if len(env) > MAX_VARIABLES:
                 return f"it sets more than {MAX_VARIABLES} variables"
             if not is_path(cwd):
-                return f"of the command's directory {_path_fault(cwd)}"
+                return f"the command's directory: {_path_fault(cwd)}"
             if any("\0" in text for text in (*argv, *(v for _, v in env))):
                 return "the command cannot be run as it is: it has a NUL character"
             if is_too_long(argv, env):

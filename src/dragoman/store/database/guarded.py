@@ -55,7 +55,7 @@ class GuardedFile:
     # Opening
 
     def _make_room(self, tip: Path) -> None:
-        """Move away what is no file of ours, before ours are opened; in use, ours may be put back by who moved it."""
+        """Move away what is no file of ours, before ours are opened; later, ours may be put back."""
         if found := strangers(self.file, tip):
             with self._alone():
                 set_aside(found)

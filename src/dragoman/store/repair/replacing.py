@@ -72,7 +72,7 @@ def put_in_place(file: Path) -> Path:
 
 
 def strangers(file: Path, tip: Path) -> list[Path]:
-    """What is in the place of a database's files and is none: a directory, a pipe.  A link may be somebody's wish."""
+    """What is in the place of a database's files and is none: a directory, a pipe; a link may be meant so."""
     rebuilt = file.with_name(REBUILT)
     ours = (file, *beside(file), rebuilt, *beside(rebuilt), tip)
     kinds = {path: stat.S_IFMT(path.lstat().st_mode) for path in ours if os.path.lexists(path)}
