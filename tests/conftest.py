@@ -8,7 +8,12 @@ import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from leftovers import children, descriptors
+
+# How long an example takes says something about the machine, not about what is tested.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:

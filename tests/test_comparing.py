@@ -98,9 +98,13 @@ def other_order(count: int) -> tuple[list[str], list[str]]:
 
 
 def peeled(count: int) -> tuple[list[str], list[str]]:
-    """Each look for anchors finds one, and divides the rest into a long part and a short one."""
-    old = [f"{n}\n" for n in range(count) for _ in "12"]
-    return old, [line for pair in zip(old[::2], reversed(old[::2]), strict=True) for line in pair]
+    """Each look for anchors finds one, and divides the rest into a long part and a short one.
+
+    A line is there twice until the part with its first copy is cut off.
+    """
+    levels = [(f"{n + 1}\n", f"{n}\n") for n in range(count // 10)]
+    old, new = ([line for level in levels for line in (differs, *level)] for differs in ("old\n", "new\n"))
+    return [*old, "old\n"], [*new, "new\n"]
 
 
 def all_changed(count: int) -> tuple[list[str], list[str]]:

@@ -175,6 +175,17 @@ async def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
     assert kept.read_bytes() == b"no database" * 1000
 
 
+@pytest.mark.parametrize("name", ["gateway.db", "gateway.db-wal", "gateway.tip"])
+async def test_what_is_in_the_place_of_a_file_is_set_aside_whole(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "something").write_text("of somebody")
+    engine = SqliteEngine(tmp_path)
+    await engine.put_fact("session", "s", b"x")
+    await engine.close()
+    (kept,) = tmp_path.glob(f"not-ours-*/{name}/something")
+    assert kept.read_text() == "of somebody"
+
+
 @pytest.mark.parametrize("layout", [1, 2])
 async def test_a_file_of_an_older_layout_is_brought_up_to_date_with_all_that_is_in_it(
     tmp_path: Path, layout: int

@@ -47,6 +47,13 @@ async def test_a_command_that_hides_ends_with_its_terminal(
     await endure(tmp_path / "attack", attack)
 
 
+@pytest.mark.parametrize("attack", HIDING)
+async def test_a_command_that_hides_ends_although_no_later_keeper_looks_for_what_is_left(
+    attack: str, group: Path, tmp_path: Path
+) -> None:
+    await run_in(group, sys.executable, "-m", "torture.hostile_commands", str(tmp_path), attack)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can delegate")
 async def test_a_command_that_hides_ends_also_where_a_group_was_delegated_to_an_ordinary_user(
     group: Path, tmp_path: Path

@@ -34,7 +34,7 @@ from dragoman.host.audit import AuditLog, verify
 from dragoman.host.audit.chain import read_line
 from dragoman.host.git_directories import is_git_directory
 from dragoman.host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess
-from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules
+from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules, scrutiny
 from dragoman.host.permissions.rules.matching import Rule
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -329,8 +329,8 @@ async def test_a_thousand_dangerous_variables_are_one_short_warning_and_more_are
         operation = Execute(argv=("ls",), cwd=str(root), env=env, dangerous_env=tuple(name for name, _ in env))
         assert not await Permissions("ask", asker=screen).decide("s", operation, workspace=root)
     ((warning,),) = (question.warnings for question in screen.seen)
-    assert warning.startswith("LD_0, LD_1, LD_10, ")
-    assert warning.endswith("and 990 more can change what is run")
+    first = sorted(f"LD_{number}" for number in range(1000))[:10]
+    assert warning == f"{', '.join(first)} and 990 more can change what is run"
 
 
 async def test_what_the_host_calls_dangerous_is(root):
@@ -385,6 +385,20 @@ async def test_what_cannot_be_what_it_says_is_refused_unasked(operation):
     screen = Screen()
     assert not await Permissions("allow-all", asker=screen).decide("s", operation)
     assert screen.seen == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "why"),
+    [
+        (FileRead(path="a"), "the path is not an absolute one"),
+        (FileRead(path="/" + "a" * 5000), "the path is longer than the system takes"),
+        (FileRead(path="/a\0b"), "the path has a NUL character"),
+        (Execute(argv=("ls",), cwd="/" + "a" * 5000), "the path is longer than the system takes"),
+        (Execute(argv=("ls", "\0"), cwd="/"), "NUL character"),
+    ],
+)
+def test_why_something_is_impossible_is_said_as_it_is(operation, why):
+    assert why in (scrutiny.impossible(operation) or "")
 
 
 # Rules and precedence

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from torture.host_terminals import KINDS, Pulse, flood, kill_hosts, spawn_and_en
 
 from dragoman.errors import InvalidParams, ResourceNotFound
 from dragoman.host.terminals import Terminal, TerminalLimits, Terminals, children, execution
-from dragoman.host.terminals.output import Tail
+from dragoman.host.terminals.output import PIECE, Tail
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -90,6 +91,25 @@ def test_however_it_is_cut_the_tail_is_the_longest_that_fits(pieces: list[str], 
     suffixes = (whole[start:] for start in range(len(whole) + 1))
     assert str(tail) == next(suffix for suffix in suffixes if len(suffix.encode()) <= limit)
     assert tail.truncated == (str(tail) != whole)
+
+
+@pytest.mark.parametrize("size", [100, PIECE])
+def test_a_full_tail_drops_what_came_first_and_moves_nothing(size: int) -> None:
+    """Moving what is kept with each piece takes the square of what is printed."""
+    piece, tail = b"x" * size, Tail(4 * MEGABYTE)
+    tracemalloc.start()
+    try:
+        for _ in range(8 * MEGABYTE // size):
+            tail.add(piece)
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(MEGABYTE // size):
+            tail.add(piece)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert before < 5 * MEGABYTE
+    assert peak < before + 4 * PIECE
 
 
 async def test_bytes_that_are_no_text_become_replacement_characters(terminals: Terminals) -> None:

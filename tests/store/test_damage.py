@@ -1,6 +1,7 @@
 """Stores with damaged files."""
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 
@@ -129,6 +130,63 @@ async def test_whatever_error_a_damaged_file_leads_to_it_is_mended(
     async with connect(durable(Notebook, Store(tmp_path))) as client:
         assert [one.session_id for one in await client.list_sessions()] == [id]
         assert await client.load_session(id)
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe"])
+@pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm"])
+async def test_what_is_no_file_beside_the_database_is_set_aside_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, suffix: str, kind: str
+) -> None:
+    id = await kept(tmp_path)
+    in_the_way(tmp_path / f"sessions.db{suffix}", kind)
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        assert await client.load_session(id)
+    [aside] = tmp_path.glob(f"not-ours-*/sessions.db{suffix}")
+    assert aside.is_fifo() if kind == "pipe" else (aside / "something").read_text() == "of somebody"
+    assert f"sessions.db{suffix} is no file of ours" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe"])
+@pytest.mark.parametrize("name", ["sessions.db", "tip", "rebuilt.db", "rebuilt.db-wal"])
+async def test_what_is_in_the_place_of_a_stores_file_is_set_aside_and_sessions_go_on(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    id = await kept(tmp_path)
+    if name in ("sessions.db", "tip"):
+        (tmp_path / name).rename(tmp_path / "away")
+    in_the_way(tmp_path / name, kind)
+    async with connect(durable(Notebook, Store(tmp_path))) as client:
+        await (await client.new_session("/")).prompt("say anew")
+        if name == "sessions.db":
+            with pytest.raises(InternalError, match="Session corrupted"):  # it is missed, not unknown
+                await client.load_session(id)
+        else:
+            assert await client.load_session(id)
+    (tmp_path / "sessions.db").unlink()
+    async with connect(durable(Notebook, Store(tmp_path))):
+        pass
+    [aside] = tmp_path.glob(f"not-ours-*/{name}")
+    assert aside.is_fifo() if kind == "pipe" else (aside / "something").read_text() == "of somebody"
+
+
+async def test_what_is_in_the_way_stays_while_another_process_uses_the_store(tmp_path: Path) -> None:
+    id = await kept(tmp_path)
+    with contextlib.closing(Database(tmp_path)):
+        (tmp_path / "sessions.db").rename(tmp_path / "away")
+        in_the_way(tmp_path / "sessions.db", "directory")
+        async with connect(durable(Notebook, Store(tmp_path))) as client:
+            with pytest.raises(InternalError, match="in use by another process"):
+                await client.load_session(id)
+        assert (tmp_path / "sessions.db" / "something").exists()
+
+
+def in_the_way(path: Path, kind: str) -> None:
+    """Put something in the place of a file that is none."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+        (path / "something").write_text("of somebody")
 
 
 async def kept(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Commands that stop and kill the processes that watch over them, and daemons that do not want to be found.
 
 As in `host_terminals`, whether somebody lives is told by a pipe.  `python -m torture.hostile_commands DIRECTORY`
-tries them all at once, as whoever runs it; `DIRECTORY ATTACK ...` tries these.
+tries them all at once, as whoever runs it; `DIRECTORY ATTACK ...` tries these, and a single one alone.
 """
 
 import asyncio
@@ -38,6 +38,10 @@ def leave():
     if os.fork():
         os._exit(0)
 
+def hold(pid):
+    import ctypes
+    ctypes.CDLL(None).ptrace(16, pid, 0, 0)  # PTRACE_ATTACH
+
 def wander():
     while True:
         if os.fork():
@@ -54,6 +58,7 @@ ATTACKS = {
     "it stops its supervisor": f"{STOP}supervisor); {UP}; {STAY}",
     "it stops the keeper": f"{STOP}keeper); {UP}; {STAY}",
     "it stops both": f"{STOP}keeper, supervisor); {UP}; {STAY}",
+    "it holds its supervisor as a debugger does": f"hold(supervisor); {UP}; {STAY}",
     "it kills its supervisor": f"leave(); {UP}; {KILL}supervisor); {STAY}",
     "it kills the keeper": f"leave(); {KILL}keeper); {UP}; {STAY}",
     "a daemon kills keeper and supervisor": f"leave(); {UP}; {KILL}keeper, supervisor); {STAY}",
@@ -82,8 +87,8 @@ HIDING = {
 }
 
 
-async def endure(directory: Path, attack: str, python: str = sys.executable) -> None:
-    """Start an attack, run another command if that can be, and close: nothing is left, and no wait is for ever."""
+async def endure(directory: Path, attack: str, *, is_alone: bool = False) -> None:
+    """Start an attack, run another command unless it is alone, and close: nothing is left, no wait is for ever."""
     directory.mkdir()
     pulse = Pulse(directory)
     directory.chmod(0o755)
@@ -93,12 +98,12 @@ async def endure(directory: Path, attack: str, python: str = sys.executable) -> 
         asyncio.timeout(PATIENCE),
     ):
         code = {**ATTACKS, **SIEGES, **HIDING}[attack]
-        operation = execution(python, ["-I", "-S", "-c", BEGINNING + code, str(pulse.path)], cwd="/")
+        operation = execution(sys.executable, ["-I", "-S", "-c", BEGINNING + code, str(pulse.path)], cwd="/")
         attacker = await terminals.create("attacker", operation)
         await felt.begun(20 if "crowd" in attack else 1)
         if re.search(r"SIGKILL[^)]*supervisor", code):
             await attacker.wait()
-        if attack not in SIEGES:
+        if not is_alone and attack not in SIEGES:
             other = await terminals.create("other", execution("echo", ["here"], cwd="/"))
             ended = await other.wait()
             assert ended and ended.exit_code == 0
@@ -110,9 +115,10 @@ async def endure(directory: Path, attack: str, python: str = sys.executable) -> 
 
 async def endure_all(directory: Path, attacks: Iterable[str]) -> None:
     host_side.OVERDUE = 1.0
+    attacks = list(attacks)
     async with asyncio.TaskGroup() as together:
         for number, attack in enumerate(attacks):
-            together.create_task(endure(directory / str(number), attack))
+            together.create_task(endure(directory / str(number), attack, is_alone=len(attacks) == 1))
 
 
 async def run_host(*argv: str) -> None:

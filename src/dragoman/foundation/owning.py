@@ -56,17 +56,20 @@ async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = No
 
 
 async def side_by_side(works: Iterable[Callable[[], Work[None]]], most: int) -> None:
-    """Do several things, so many at a time, begun in their order.  The first that fails ends the others."""
-    room = asyncio.Semaphore(most)
+    """Do several things, so many at a time, begun in their order.
 
-    async def done(work: Callable[[], Work[None]]) -> None:
-        async with room:
+    The first that fails ends the others that have begun, and no other begins.
+    """
+    waiting = iter(works)
+
+    async def one_after_the_other() -> None:
+        for work in waiting:
             await work()
 
     try:
         async with asyncio.TaskGroup() as group:
-            for work in works:
-                group.create_task(done(work))
+            for _ in range(most):
+                group.create_task(one_after_the_other())
     except BaseExceptionGroup as exc:
         raise exc.exceptions[0] from None
 

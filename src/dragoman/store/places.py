@@ -10,6 +10,7 @@ from pathlib import Path
 from ..foundation.directories import state_directory
 
 FILE, TIP, REBUILT, QUARANTINE = "sessions.db", "tip", "rebuilt.db", "damaged-"
+NOT_OURS = "not-ours-"  # what was in the place of our files; nothing in it is ever removed
 
 REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs")
 
@@ -29,7 +30,7 @@ def copied(path: Path) -> Iterator[Path]:
     """A copy of a store that cannot be written: to be read, its log may have to be written back first."""
     with tempfile.TemporaryDirectory(prefix="dragoman-store-") as directory:
         for name in (FILE, f"{FILE}-wal", TIP):
-            if (path / name).exists():
+            if (path / name).is_file():
                 shutil.copyfile(path / name, Path(directory) / name)
         yield Path(directory)
 

@@ -86,6 +86,7 @@ class GatewayFile(GuardedFile):
         self.written: int | None = None  # the record written last
         self._files = contextlib.ExitStack()
         try:
+            self._make_room(path.with_name(TIP))
             self._tip = self._files.enter_context(contextlib.closing(Tip(path.with_name(TIP))))
             self._connect()
         except BaseException as exc:

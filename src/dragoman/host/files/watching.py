@@ -17,7 +17,6 @@ from typing import Any
 
 from ...errors import Error, ResourceNotFound, RpcError
 from ...foundation.places import descend
-from .changing.locations import Identity, identity_of
 from .errors import FileRefused, refusal
 from .extensions import ChangeKind, FileChange, FilesChanged
 from .paths import MAX_TRIES, checked_name, status_at
@@ -102,7 +101,7 @@ class _Watch:
         self._watch, self._fd, self._path, self._named = watch, fd, path, named
         self._recursive, self._changes = recursive, changes
         self._top = f"/proc/self/fd/{fd}" if sys.platform == "linux" else path
-        self._known: dict[str, Identity] = {}  # directories that are watched, by their paths from the top
+        self._known: set[str] = set()  # directories that are watched, by their paths from the top
         self.ready, self.stop = threading.Event(), threading.Event()
 
     def run(self) -> None:
@@ -130,12 +129,12 @@ class _Watch:
                     raise ResourceNotFound("the directory is gone", {"uri": self._named})
                 others, batch = self._others(batch, found), None
                 if self._recursive and others:
-                    before = {name: known for name, known in self._known.items() if not _is_under(name, others)}
+                    before = {name for name in self._known if not _is_under(name, others)}
                     old = feed
                     feed, batch = self._start()
                     found.update(self._inside(next(old, ())))
                     old.close()
-                    for directory in self._known.keys() - before:  # what came into them before they were watched
+                    for directory in self._known - before:  # what came into them before they were watched
                         found.update((name, "created") for name in self._names(directory))
                 if found:
                     self._tell(found)
@@ -149,7 +148,7 @@ class _Watch:
     def _start(self) -> tuple[Any, Any]:
         """Watch all directories there are: a feed of changes, and the first of them; the watch is on by then."""
         for _ in range(MAX_TRIES):
-            self._known = {name: known for name in self._directories() if (known := self._identity(name))}
+            self._known = set(self._directories())
             feed = self._watch(
                 *(os.path.join(self._top, directory) for directory in self._known),
                 watch_filter=None,
@@ -195,22 +194,13 @@ class _Watch:
             return False
         return status is not None and stat.S_ISDIR(status.st_mode)
 
-    def _identity(self, name: str) -> Identity | None:
-        """Which directory has a name now; None when none has."""
-        try:
-            fd = descend(self._fd, name.split("/") if name else ())
-        except OSError:
-            return None
-        try:
-            return identity_of(fd)
-        finally:
-            os.close(fd)
-
     def _others(self, batch: Iterable[tuple[int, str]], found: Iterable[str]) -> set[str]:
-        """Directories that have come or gone, or have been removed and made again, also within one batch."""
+        """Directories that have come or gone, or have been removed and made again, also within one batch.
+
+        One that was made again may have the old one's number, so what counts is that its name came or went.
+        """
         named = {os.path.relpath(path, self._top) for change, path in batch if change != _MODIFIED}
-        remade = {name for name in named if name in self._known}
-        return remade | {name for name in found if self._identity(name) != self._known.get(name)}
+        return (named & self._known) | {name for name in found if self._is_directory(name) != (name in self._known)}
 
     def _inside(self, batch: Iterable[tuple[int, str]]) -> dict[str, ChangeKind]:
         """What has changed, by paths from the top, and how, going by what is there now."""

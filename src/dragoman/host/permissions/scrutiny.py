@@ -41,7 +41,7 @@ def impossible(operation: Operation) -> str | None:
     match operation:
         case FileOperation(path=path):
             if not is_path(path):
-                return "the path is not an absolute one"
+                return _path_fault(path)
             if isinstance(operation, FileWrite) and not operation.digest:
                 return "the content that would be written is not known"
         case Execute(argv=argv, cwd=cwd, env=env):
@@ -49,8 +49,10 @@ def impossible(operation: Operation) -> str | None:
                 return "there is no program to run"
             if len(env) > MAX_VARIABLES:
                 return f"it sets more than {MAX_VARIABLES} variables"
-            if not is_path(cwd) or any("\0" in text for text in (*argv, *(v for _, v in env))):
-                return "the command or its directory cannot be run as they are"
+            if not is_path(cwd):
+                return f"the command's directory: {_path_fault(cwd)}"
+            if any("\0" in text for text in (*argv, *(v for _, v in env))):
+                return "the command cannot be run as it is: it has a NUL character"
             if is_too_long(argv, env):
                 return "the command is longer than the system takes"
             if any(not name or "=" in name or "\0" in name for name, _ in env):
@@ -65,7 +67,15 @@ def impossible(operation: Operation) -> str | None:
 
 def is_path(path: str) -> bool:
     """Whether this can be the absolute path of something."""
-    return path.startswith("/") and len(path) <= MAX_PATH and "\0" not in path
+    return not _path_fault(path)
+
+
+def _path_fault(path: str) -> str:
+    if not path.startswith("/"):
+        return "the path is not an absolute one"
+    if len(path) > MAX_PATH:
+        return "the path is longer than the system takes"
+    return "the path has a NUL character" if "\0" in path else ""
 
 
 def is_too_long(argv: Sequence[str], env: Sequence[tuple[str, str]]) -> bool:

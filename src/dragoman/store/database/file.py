@@ -59,6 +59,7 @@ class StoreFile(GuardedFile):
             self._presence = self._files.enter_context(contextlib.closing(Lock(path / "presence")))
             with self._lock.held():
                 self._presence.share()
+                self._make_room(path / TIP)
                 self._claim = self._files.enter_context(contextlib.closing(Claim(path / HOLDERS)))
                 self._tip = self._files.enter_context(contextlib.closing(Tip(path / TIP)))
                 self._connect()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..places import REBUILT, is_remote
-from ..repair.replacing import beside, clear_up, is_certain, is_damage, replace
+from ..repair.replacing import beside, clear_up, is_certain, is_damage, replace, set_aside, strangers
 from .connecting import Level, all_or_nothing, configure, connect
 
 log = logging.getLogger("dragoman")
@@ -53,6 +53,12 @@ class GuardedFile:
         """What is known of the database may have changed: it was opened anew."""
 
     # Opening
+
+    def _make_room(self, tip: Path) -> None:
+        """Move away what is no file of ours, before ours are opened; later, ours may be put back."""
+        if found := strangers(self.file, tip):
+            with self._alone():
+                set_aside(found)
 
     def _connect(self) -> None:
         try:

@@ -5,11 +5,12 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...errors import Error
-from ..places import QUARANTINE, REBUILT
+from ..places import NOT_OURS, QUARANTINE, REBUILT
 
 log = logging.getLogger("dragoman")
 
@@ -62,16 +63,35 @@ def replace(
 
 def put_in_place(file: Path) -> Path:
     """Move the damaged files away and the new one in their place."""
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
-    kept = file.parent / f"{QUARANTINE}{stamp}"
-    kept.mkdir(mode=0o700)
-    for path in (file, *beside(file)):
-        if path.exists():
-            path.rename(kept / path.name)
+    kept = _moved_away(file.parent, QUARANTINE, [path for path in (file, *beside(file)) if path.exists()])
     file.with_name(REBUILT).rename(file)
     _sync(file.parent)
     for old in sorted(file.parent.glob(f"{QUARANTINE}*"))[:-KEPT]:
         shutil.rmtree(old)
+    return kept
+
+
+def strangers(file: Path, tip: Path) -> list[Path]:
+    """What is in the place of a database's files and is none: a directory, a pipe; a link may be meant so."""
+    rebuilt = file.with_name(REBUILT)
+    ours = (file, *beside(file), rebuilt, *beside(rebuilt), tip)
+    kinds = {path: stat.S_IFMT(path.lstat().st_mode) for path in ours if os.path.lexists(path)}
+    return [path for path, kind in kinds.items() if kind not in (stat.S_IFREG, stat.S_IFLNK)]
+
+
+def set_aside(found: Sequence[Path]) -> None:
+    """Move away what is in our place; it is somebody's, and stays whole."""
+    kept = _moved_away(found[0].parent, NOT_OURS, found)
+    names = ", ".join(path.name for path in found)
+    log.error("%s: %s is no file of ours, and was moved to %s", found[0].parent, names, kept)
+
+
+def _moved_away(directory: Path, prefix: str, paths: Sequence[Path]) -> Path:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
+    kept = directory / f"{prefix}{stamp}"
+    kept.mkdir(mode=0o700)
+    for path in paths:
+        path.rename(kept / path.name)
     return kept
 
 
