@@ -84,7 +84,7 @@ def test_a_reader_that_has_had_enough_ends_the_run(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--cwd", "/does/not/exist"], "there is no directory '/does/not/exist'"),
-        (["--permissions", "everything"], "invalid choice: 'everything'"),
+        (["--permissions", "everything"], "there is no 'everything'; choose from: ask, "),
         (["--timeout", "soon"], "'soon' is not a number of seconds"),
         (["--timeout", "0"], "'0' is not a number of seconds"),
         (["--timeout", "inf"], "'inf' is not a number of seconds"),

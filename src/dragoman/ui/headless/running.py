@@ -6,19 +6,21 @@ import errno
 import itertools
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ... import schema as s
 from ...client.client import Client
 from ...client.session import Session
 from ...errors import AgentStartError, AuthRequired, Error, RpcError
 from ...foundation.owning import own
+from ...foundation.suggesting import nearest
 from ...host.audit import Redactor
 from ...host.permissions import RulesError
-from ...host.processes import Launch, start
+from ...host.processes import Launch, known_agents, start
 from ...host.terminals.keeper.processes import end_with_keepers, new_mark, wear
 from ...host.terminals.sandbox import landlock
 from ..output import complaint, install
@@ -26,7 +28,7 @@ from .attachments import attached
 from .events import Events
 from .guarded import Failures, guarded
 from .keys import Keyboard, KeyPrompt
-from .opening import open_session, set_mode, set_option
+from .opening import log_in, open_session, set_mode, set_option
 from .reception import Reception
 from .screen import Screen
 from .terms import FAILED, INTERRUPTED, LIMIT, USAGE, RunOptions, RunOutcome, View, WrongArgument, outcome_of
@@ -92,20 +94,28 @@ class Run:
                 raise exc
 
     async def _take_turn(self) -> RunOutcome:
-        counting = asyncio.create_task(self._count_start(), name="starting")
+        counting = asyncio.create_task(self._count(self._view.starting, self._name), name="starting")
         try:
             return await self._run_turn(counting)
         finally:
             counting.cancel()
             await asyncio.wait([counting])
 
-    async def _count_start(self) -> None:
-        """Show that the agent is being started, and for how long; a first start may have to fetch it."""
-        agent, began = self._order.agent, time.monotonic()
-        name = agent.name or Redactor().text(agent.url) or os.path.basename(agent.argv[0])
+    @property
+    def _name(self) -> str:
+        """What the agent is called on the screen."""
+        agent = self._order.agent
+        if agent.command == "dragoman" and list(agent.args[:1]) == ["agent"]:
+            return " ".join(agent.args[1:2])
+        return agent.name or Redactor().text(agent.url) or os.path.basename(agent.command)
+
+    @staticmethod
+    async def _count(tell: Callable[..., None], *words: str) -> None:
+        """Say every second for how long something has taken; a first start may have to fetch the agent."""
+        began = time.monotonic()
         for seconds in itertools.count(1):  # each of them is told, though late where the machine is busy
             await asyncio.sleep(began + seconds - time.monotonic())
-            self._view.starting(name, seconds)
+            tell(*words, seconds)
 
     async def _run_turn(self, counting: asyncio.Task[None]) -> RunOutcome:
         order, host = self._order, self._host
@@ -118,7 +128,9 @@ class Run:
             start_timeout=patience,
             isolation=host.isolation,
         ):
-            session = await open_session(host, order.cwd, order.session, order.latest)
+            if order.login is not None:
+                await log_in(host, order.login)
+            session = await open_session(host, order)
             counting.cancel()
             for option, value in order.options:
                 await set_option(session, option, value)
@@ -126,15 +138,20 @@ class Run:
                 await set_mode(session, order.mode)
             for update in session.backlog():
                 self._view.recall(update)
-            self._view.began(host, session.id, order.cwd)
+            self._view.began(self._name, host, session.id, order.cwd)
             self._tell_of_walls()
             takes = host.agent_capabilities.prompt_capabilities
             files = await asyncio.to_thread(attached, order.files, takes)
             turn = session.prompt([s.TextContent(text=order.prompt), *files])
             self._session = host.shown = session
-            async for event in turn:
-                host.floor.show(event)
-                await host.floor.free()
+            working = asyncio.create_task(self._count(self._view.working), name="working")
+            try:
+                async for event in turn:
+                    host.floor.show(event)
+                    await host.floor.free()
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
             self._session, self._ending = None, True
             await host.follow_up()
             if host.unasked:
@@ -268,12 +285,16 @@ def _failure(exc: Error, agent: Launch, client: Client) -> str:
     """What went wrong, and what to do about it."""
     match exc:
         case AuthRequired():
-            ways = ", ".join(method.name for method in client.auth_methods if not isinstance(method, s.Raw))
-            wish = f"the agent wants you to log in first{f' ({ways})' if ways else ''}; do so in its own program"
+            known = [method for method in client.auth_methods if not isinstance(method, s.Raw)]
+            ways = ", ".join(f"{method.name}: --login {shlex.quote(method.id)}" for method in known)
+            wish = f"log in first, {f'here ({ways}) or ' if ways else ''}in the agent's own program"
             return wish if exc.message == AuthRequired().message else f"{wish}; it says: {exc.message}"
         case RpcError():
             return f"the agent answered with an error: {exc}"
         case AgentStartError() if agent.install and not agent.is_installed:
             return f"{exc}; to install it: {agent.install}"
+        case AgentStartError() if not (agent.name or agent.url or agent.is_installed):
+            near = nearest(agent.command, known_agents())
+            return f"{exc}; {f'did you mean {near!r}? See' if near else 'see'} dragoman agents list"
         case _:
             return str(exc)
