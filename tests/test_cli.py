@@ -102,7 +102,7 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["frobnicate"], 64, "invalid choice: 'frobnicate'"),
+        (["frobnicate"], 64, "there is no 'frobnicate'; choose from: run, demo, agents"),
         (["run"], 64, "PROMPT"),
         (["run", "--nonsense", "hello"], 64, "--nonsense"),
         (["run", ""], 64, "the prompt is empty"),
@@ -111,7 +111,7 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
         (["run", "--agent", "'unbalanced", "hello"], 64, "cannot read the command"),
         (["run", "--agent", "gopher://example", "hello"], 5, "no transport for"),
         (["run", "--agent", "true", "hello"], 5, "exited with status 0 before it answered initialize"),
-        (["agent", "nobody"], 64, "invalid choice: 'nobody'"),
+        (["agent", "nobody"], 64, "there is no 'nobody'; choose from: coder, reviewer"),
         (["agent"], 64, "NAME"),
         (["agent", "echo", "--model", "x"], 64, "are for the coder, not for echo"),
         (["run", "--agent", "", "hello"], 64, "no agent was named"),

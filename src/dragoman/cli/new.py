@@ -153,7 +153,7 @@ def _make(arguments: argparse.Namespace) -> int:
         for path, text in FILES.items():
             file = root / path.format(**words)
             file.parent.mkdir(exist_ok=True)
-            file.write_text(text.format(**words))
+            file.write_text(text.format(**words), encoding="utf-8")
     except FileExistsError:
         return complain(f"there is already something called {name!r} here; choose another name")
     except OSError as exc:

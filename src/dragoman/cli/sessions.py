@@ -56,6 +56,7 @@ def _with_store(
         from ..errors import RpcError
         from ..store.database.database import Database
         from ..store.places import default_path, is_store
+        from ..ui.output import OutputFailed
 
         path = Path(arguments.store) if arguments.store else default_path()
         if not is_store(path) and not is_made:
@@ -65,7 +66,7 @@ def _with_store(
                 return work(db, arguments)
         except RpcError as exc:
             return complain(_in_words(exc), FAILED)
-        except BrokenPipeError:
+        except (BrokenPipeError, OutputFailed):
             raise
         except Exception as exc:  # whatever damage leads to, it is said in one line
             return complain(f"the store at {path} cannot be used: {exc or type(exc).__name__}", FAILED)

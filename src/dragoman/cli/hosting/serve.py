@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ..complaint import complain
+from ..complaint import UNREACHABLE, complain
 from ..values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
 from .gateway_log import add_limits, limits_of
 
@@ -126,13 +126,15 @@ def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from ...errors import Error
-    from ...gateway.serving import JsonLines, serve
-    from ..logs import log_to_stderr
+    from ...gateway.serving import CannotListen, JsonLines, serve
+    from .logs import log_to_stderr
 
     log_to_stderr(JsonLines() if arguments.log == "json" else None)
     try:
         order = _order(arguments)
         asyncio.run(serve(order, lambda url: print(url, flush=True)))
+    except CannotListen as exc:
+        return complain(str(exc), UNREACHABLE)
     except Error as exc:
         return complain(str(exc))
     return 0

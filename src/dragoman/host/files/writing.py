@@ -85,7 +85,7 @@ def _keep_extended_attributes(old: int, new: int) -> None:
 
 def current_umask() -> int:
     """The permissions new files do not get."""
-    with suppress(OSError), open("/proc/self/status") as file:
+    with suppress(OSError), open("/proc/self/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("Umask:"):
                 return int(line.split()[1], 8)
