@@ -252,7 +252,7 @@ def test_lines_are_not_glued_where_both_streams_go_to_one_pipe(tmp_path: Path, p
 
 def test_a_session_that_can_be_gone_on_with_is_named(tmp_path: Path, project: Path) -> None:
     result = played(tmp_path, project, "ask", capabilities={"loadSession": True})
-    assert "to go on with this session: --session played" in result.stderr
+    assert "to continue this session: --session played" in result.stderr
     assert "--session" not in played(tmp_path, project, "ask").stderr
 
 

@@ -19,7 +19,7 @@ def test_a_turn_in_a_pipe_is_plain_text(tmp_path: Path) -> None:
     assert result.stdout == "done\n"
     *lines, unasked, going_on = result.stderr.splitlines()
     assert unasked.startswith("this agent does not ask: it changed files or ran commands by itself once")
-    assert going_on.startswith("to go on with this session: --session ")
+    assert going_on.startswith("to continue this session: --session ")
     assert lines == [
         "Let me see.",
         "Plan 0/2",

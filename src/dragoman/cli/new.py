@@ -134,7 +134,7 @@ FILES = {
 
 def add_to(commands: Any) -> None:
     new = commands.add_parser("new", help="create a project for a new agent")
-    new.add_argument("what", choices=["agent"], help="what to make")
+    new.add_argument("what", choices=["agent"], metavar="agent", help="the word agent")
     new.add_argument("name", metavar="NAME", help="name of the agent and of its directory")
     new.set_defaults(command=_make)
 

@@ -29,14 +29,20 @@ def add_to(commands: Any) -> None:
         default="ask",
         choices=PRESETS,
         metavar="PRESET",
-        help=f"permission preset: {', '.join(PRESETS)}",
+        help=f"what the agent may do without asking: {', '.join(PRESETS)} (default: ask)",
     )
-    add("--mode", help="mode of the agent to work in")
-    add("--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the agent")
-    add("--file", action="append", default=[], metavar="FILE", help="attach a file to the prompt")
+    add("--mode", help="session mode to work in, such as plan; the agent names its modes")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="set a session option; the agent names its options; may be repeated",
+    )
+    add("--file", action="append", default=[], metavar="FILE", help="file to attach to the prompt; may be repeated")
     told = "MCP server for the agent: a command that starts it, or its URL; may be repeated"
     add("--mcp", action="append", default=[], type=mcp_server, metavar="NAME=CMD|URL", help=told)
-    add("--login", metavar="ID", help="log in by one of the agent's ways first; the agent says which it has")
+    add("--login", metavar="ID", help="authentication method to log in with first; the agent names its methods")
     add("--token-file", metavar="FILE", help=HELP)
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="continue an earlier session")
@@ -45,11 +51,11 @@ def add_to(commands: Any) -> None:
     )
     add("--timeout", type=seconds, metavar="SECONDS", help="cancel the turn after this time")
     add("--json", action="store_true", help="print every event as a line of JSON")
-    told = "run commands in the client's terminals in a sandbox, or not at all; the agent's own process is outside"
+    told = "run commands in a sandbox, or refuse them where there is none; the agent itself runs outside"
     add("--sandbox", action="store_const", const="commands", help=told)
-    told = "run the agent itself in a sandbox around --cwd, with all that it starts; commands, too"
+    told = "run the agent, and everything it starts, in a sandbox around --cwd"
     add("--sandbox=agent", action="store_const", const="agent", dest="sandbox", help=told)
-    told = "what an agent in a sandbox may read, besides --cwd and the system"
+    told = "further path that an agent in a sandbox may read; may be repeated"
     add("--visible", action="append", default=[], metavar="PATH", help=told)
     told = "hosts that an agent in a sandbox may connect to, through a proxy (default: none)"
     add("--network", type=hosts, default=(), metavar="HOST,...", help=told)

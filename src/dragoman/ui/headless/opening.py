@@ -30,16 +30,16 @@ async def open_session(client: Client, order: RunOptions) -> Session:
             return await client.load_session(session_id, cwd, mcp_servers=servers)
     except ResourceNotFound:
         raise WrongArgument(f"this agent knows no session {session_id!r}") from None
-    raise WrongArgument("this agent cannot go on with an earlier session; leave out --session and --continue")
+    raise WrongArgument("this agent cannot continue an earlier session; leave out --session and --continue")
 
 
 async def _latest(client: Client, cwd: str) -> str:
     if not offered(client.agent_capabilities, "session_capabilities.list"):
-        raise WrongArgument("this agent does not list its sessions; name the one to go on with by --session ID")
+        raise WrongArgument("this agent does not list its sessions; name one with --session ID")
     here = os.path.realpath(cwd)
     sessions = [session for session in await client.list_sessions(cwd) if os.path.realpath(session.cwd) == here]
     if not sessions:
-        raise WrongArgument(f"this agent knows no session in {cwd}; leave out --continue to begin one")
+        raise WrongArgument(f"this agent has no session in {cwd}; leave out --continue to start one")
     # Where no time is told, agents list the latest first, and max keeps the first of equals.
     return max(sessions, key=lambda session: session.updated_at or "").session_id
 

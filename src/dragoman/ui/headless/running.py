@@ -155,7 +155,7 @@ class Run:
             self._session, self._ending = None, True
             await host.follow_up()
             if host.unasked:
-                self._view.remark("nobody could be asked; --permissions says what is allowed without asking")
+                self._view.remark("nobody could be asked; use --permissions to allow things without asking")
             if remark := host.unasked_acts.remark:
                 self._view.remark(remark)
             return outcome_of(turn.response, host.denied, stopped=self._stopped is not None)
@@ -173,10 +173,10 @@ class Run:
         if self._signals > 1:
             self._kill()
         elif number == signal.SIGINT and self._session and self._stopped is None:
-            self._cancel(INTERRUPTED, "cancelling; Ctrl-C once more quits")
+            self._cancel(INTERRUPTED, "cancelling the turn; press Ctrl-C again to quit")
         else:
             if number == signal.SIGINT and not self._ending:
-                self._view.remark("ending the agent; Ctrl-C once more kills it")
+                self._view.remark("ending the agent; press Ctrl-C again to kill it")
             self._quit(INTERRUPTED)
 
     def _kill(self) -> None:
@@ -195,9 +195,9 @@ class Run:
 
     def _time_is_up(self) -> None:
         if self._session:
-            self._cancel(LIMIT, f"{self._order.timeout:g} s are over; cancelling")
+            self._cancel(LIMIT, f"timeout: {self._order.timeout:g} s have passed; cancelling the turn")
         elif not self._ending:
-            self._view.remark(f"{self._order.timeout:g} s are over, and the agent has not even begun")
+            self._view.remark(f"timeout: {self._order.timeout:g} s have passed, and the agent has not started yet")
             self._quit(LIMIT)
 
     def view_failed(self) -> None:

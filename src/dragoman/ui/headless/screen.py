@@ -76,8 +76,8 @@ class Screen(Page):
             return [self.style(f"starting {one_line(agent, columns - 18)} … {seconds} s", "dim")]
         calls, plan = self._calls.live(), [] if self._is_plan_written else self._drawn_plan()
         parts = [calls, plan]
-        if not (calls or plan) and self._seconds - self._last_sign >= QUIET:
-            parts = [[self.style(one_line(f"{self._agent} is working … {self._seconds} s", columns), "dim")]]
+        if not plan and self._seconds - self._last_sign >= QUIET:  # a plan says how long it has taken
+            parts.append([self.style(one_line(f"{self._agent} is working … {self._seconds} s", columns), "dim")])
         lines = [line for part in parts if part for line in ("", *part)]
         if self.topic in ("", "tool") and calls:
             lines = lines[1:]
@@ -102,7 +102,7 @@ class Screen(Page):
                 words = one_line(f"{title}: {description}" if description else title)
                 self.line("notice", self.style(f"! {words}", SEVERITIES.get(severity, "yellow")))
             case Compaction(status=status) if isinstance(event, s.CompactionUpdate):
-                self.line("notice", self.style(f"memory being shortened: {one_line(status)}", "dim"))
+                self.line("notice", self.style(f"context compaction: {one_line(status)}", "dim"))
             case Subagent() as subagent if isinstance(event, s.SubagentUpdate) and event.state:
                 self._subagent(subagent)
             case TurnEnd():
@@ -200,7 +200,7 @@ class Screen(Page):
         elif words := self._summary(outcome):
             self._remark("end", words)
         if self._resumable and outcome.stop_reason:
-            again = f"to go on with this session: --session {shlex.quote(one_line(self._resumable))}"
+            again = f"to continue this session: --session {shlex.quote(one_line(self._resumable))}"
             self._remark("end", again)
 
     # The rest
