@@ -82,9 +82,13 @@ def _in_words(exc: "RpcError") -> str:
 @_with_store
 def _list(db: "Database", arguments: argparse.Namespace) -> int:
     import json
+    import sys
 
+    from ..ui.layout import in_columns
     from ..ui.legible import one_line
+    from ..ui.style import Style, size_of
 
+    rows = []
     for summary in sorted(db.listed(), key=lambda summary: -summary.head.updated):
         head = summary.head
         if arguments.json:
@@ -94,8 +98,11 @@ def _list(db: "Database", arguments: argparse.Namespace) -> int:
         else:
             marks = "archived " * head.archived + "DAMAGED " * bool(summary.suspect)
             said = f"{head.prompts:4} prompt{'s' * (head.prompts != 1)}"
-            about = one_line(f"{marks}{head.title or '(nothing said)'}  {head.cwd}")
-            print(f"{one_line(summary.id)}  {_time(head.updated)}  {said}  {about}")
+            about = f"{one_line(marks + (head.title or '(nothing said)'))}  {one_line(head.cwd)}"
+            rows.append([one_line(summary.id), _time(head.updated), said, about])
+    colours = [["bold", "dim", "dim", ""]] * len(rows)
+    for line in in_columns(rows, colours, Style.of(sys.stdout), size_of(sys.stdout)[0]):
+        print(line)
     return 0
 
 

@@ -68,24 +68,26 @@ def in_columns(
 ) -> list[str]:
     """Rows of words, each column as wide as it needs.
 
-    A last word that does not fit goes below the one in front of it; on a narrow terminal a row takes two lines.
+    A last word that does not fit goes below the others; on a narrow terminal a row takes two lines.
     """
+    if not rows:
+        return []
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     starts = [sum(widths[:at]) + 2 * at for at in range(len(widths))]
+    below_last = [row[-1] for row in rows if starts[-1] + width(row[-1]) > columns]
+    indent = starts[-2] if all(starts[-2] + width(word) <= columns for word in below_last) else 2
     lines = []
     for row, names in zip(rows, colours, strict=True):
         cells = [style(word, *name.split()) for word, name in zip(row, names, strict=True)]
         if starts[-1] + NARROWEST > columns:
             lines += both_ends(cells[0], cells[1], columns)
-            lines += [f"  {part}" for part in wrapped(" · ".join(row[2:]), columns - 2)]
+            lines += [f"  {part}" for part in wrapped(" · ".join(word.strip() for word in row[2:]), columns - 2)]
             continue
         padded = [cell + " " * (space - width(word)) for cell, word, space in zip(cells, row, widths, strict=True)]
         if starts[-1] + width(row[-1]) <= columns:
             lines.append("  ".join([*padded[:-1], cells[-1]]))
         else:
-            below = [
-                " " * starts[-2] + style(part, *names[-1].split())
-                for part in wrapped(row[-1], columns - starts[-2])
-            ]
+            parts = wrapped(row[-1], columns - indent)
+            below = [" " * indent + style(part, *names[-1].split()) for part in parts]
             lines += ["  ".join([*padded[:-2], cells[-2]]), *below]
     return lines
