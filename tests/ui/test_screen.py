@@ -4,7 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 from dragoman import schema as s
-from dragoman.host.operations import FileWrite
+from dragoman.host.operations import Execute, FileRead, FileWrite
 from dragoman.host.permissions.claims import about_claim
 from dragoman.host.permissions.questions import about
 from dragoman.host.permissions.subjects import Subject
@@ -50,3 +50,13 @@ def test_each_change_stands_under_its_file_with_what_hides_in_it_written_out_onc
     asked = words.getvalue()
     assert asked.index("/a.txt\n") < asked.index("+new") < asked.index("/b.txt (new)\n")
     assert "+b\\u{202e}a" in asked
+
+
+def test_a_command_is_shown_to_the_letter_though_it_lies_in_the_sessions_directory(tmp_path: Path) -> None:
+    screen, words = screen_and_words()
+    screen._calls.cwd = str(tmp_path)
+    argv = (f"{tmp_path}/run", "a  b", "x" * 200)
+    screen.question(about(Execute(argv=argv, cwd=str(tmp_path)), "s"), {})
+    assert f"  {tmp_path}/run 'a  b' {'x' * 200}\n" in words.getvalue()
+    screen.question(about(FileRead(path=f"{tmp_path}/a/b.txt"), "s"), {})
+    assert "  a/b.txt\n" in words.getvalue()

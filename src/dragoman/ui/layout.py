@@ -51,6 +51,8 @@ def broken(text: str, columns: int) -> list[str]:
 
 def wrapped(text: str, columns: int) -> list[str]:
     """A text in lines of at most so many columns, broken between words where there are any."""
+    if width(text) <= columns:
+        return [text]
     lines, line = list[str](), ""
     for word in text.split(" "):
         if line and width(line) + 1 + width(word) > columns:

@@ -10,11 +10,12 @@ from typing import Any, TextIO
 
 from ... import schema as s
 from ...client.client import Client
+from ...host.operations import FileOperation
 from ...host.permissions import Option, Question
 from ...host.permissions.claims import UNCHECKED
 from ...roles import offered
 from ...transcript import Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd
-from ..layout import both_ends, flowing, wrapped
+from ..layout import both_ends, broken, flowing, wrapped
 from ..legible import legible, one_line
 from ..markdown import MarkdownStream
 from ..output import complaint, marked
@@ -125,9 +126,8 @@ class Screen(Page):
         title, claim = f"? {question.title}", "" if question.operation else CLAIM
         self.lines(both_ends(style(title, "yellow", "bold"), style(claim, "yellow"), columns))
         for line in question.text.split("\n"):
-            name, colon, path = line.partition(": ")
-            line = f"{name}{colon}{self._calls.short(path)}" if name == "File" else self._calls.short(line)
-            self.lines(f"{INDENT}{part}" for part in wrapped(line, columns - 2))
+            cut = wrapped if claim else broken  # what is to be done is shown to the letter
+            self.lines(f"{INDENT}{part}" for part in cut(self._shortened(line, question), columns - 2))
         for warning in question.warnings:
             if not claim or warning != UNCHECKED:  # which stands in the first line
                 self.lines(style(f"{INDENT}{part}", "yellow") for part in wrapped(f"! {warning}", columns - 2))
@@ -136,6 +136,14 @@ class Screen(Page):
             self.lines(self._calls.coloured(detail))  # all of it
             self._calls.mark_diffs(question.tool_call_id)
         self.lines(self._choices(keys))
+
+    def _shortened(self, line: str, question: Question) -> str:
+        """A line of a question, with the name of a file as it is in the session's directory; commands stay."""
+        if isinstance(question.operation, FileOperation):
+            return self._calls.short(line)
+        name, colon, path = line.partition(": ")
+        is_file = question.operation is None and name == "File"
+        return f"{name}{colon}{self._calls.short(path)}" if is_file else line
 
     def _choices(self, keys: Mapping[str, Option]) -> list[str]:
         """The keys with what they stand for, which is always shown whole."""
