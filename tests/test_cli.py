@@ -109,7 +109,7 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
         (["run", "--cwd", "/does/not/exist", "hello"], 64, "there is no directory '/does/not/exist'"),
         (["run", "--agent", "does-not-exist-anywhere", "hello"], 5, "cannot start 'does-not-exist-anywhere'"),
         (["run", "--agent", "'unbalanced", "hello"], 64, "cannot read the command"),
-        (["run", "--agent", "gopher://example", "hello"], 5, "no transport for"),
+        (["run", "--agent", "gopher://example", "hello"], 64, "no transport for"),
         (["run", "--agent", "true", "hello"], 5, "exited with status 0 before it answered initialize"),
         (["agent", "nobody"], 64, "there is no 'nobody'; choose from: coder, reviewer"),
         (["agent"], 64, "NAME"),

@@ -49,7 +49,7 @@ def test_a_turn_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
 def test_an_agent_that_never_starts_is_given_up(tmp_path: Path) -> None:
     result = dragoman("run", "--agent", "sleep 60", "--timeout", "0.2", "hello", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (3, "")
-    assert "has not even begun" in result.stderr
+    assert "has not started yet" in result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
