@@ -18,9 +18,10 @@ from pathlib import Path
 
 from dragoman import Agent, Client, Turn, connect
 from dragoman import schema as s
+from dragoman.foundation.directories import LOCAL_TOKEN
 from dragoman.gateway.access.quotas import Quotas
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import LOCAL_TOKEN, ServeOptions, serve
+from dragoman.gateway.serving import ServeOptions, serve
 
 SESSIONS = int(os.environ.get("SESSIONS", "1000"))
 RATE = float(os.environ.get("RATE", "2"))

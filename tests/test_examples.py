@@ -11,7 +11,7 @@ SAYS = {
     "cancelling": ["Working…", "cleaned up.", "cancelled"],
     "echo_client": ["You said: hello", "end_turn"],
     "extensions": ["Lisbon", "The agent thinks about the weather", "end_turn"],
-    "lending_client": ["Read a file?", "says: Edit note.txt", "'no newline\\n'"],
+    "lending_client": ["Read a file?", "Agent's description: Edit note.txt", "'no newline\\n'"],
     "shouting_proxy": ["YOU SAID: HELLO", "end_turn"],
 }
 RUN_BY_OTHERS = {"echo_agent", "careful_agent"}

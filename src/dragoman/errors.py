@@ -199,6 +199,10 @@ class AgentStartError(Error):
         super().__init__(f"{reason}{_quoted(stderr)}")
 
 
+class UnsupportedSystem(Error):
+    """This system lacks what a part of the library needs; others work."""
+
+
 AGENT_STOPPED = "agent_stopped"
 
 

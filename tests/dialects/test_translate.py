@@ -50,7 +50,7 @@ def test_what_was_lost_is_reported_at_the_end():
         _, stderr = process.communicate(timeout=LIMIT)
     assert answer["result"]["capabilities"]["loadSession"] is True
     assert process.returncode == 0
-    assert "not said to the client in draft (1 times): the ways to log in\n" in stderr
+    assert "not translated for the client (draft), 1 times: the ways to log in\n" in stderr
 
 
 def test_an_agent_that_fails_is_one_line():

@@ -16,10 +16,10 @@ from typing import Any
 
 from dragoman import connect
 from dragoman.errors import Error
+from dragoman.foundation.directories import LOCAL_TOKEN
 from dragoman.gateway.log.logs import records
 from dragoman.gateway.log.records import PromptAccepted, PromptEnded, read_own, update_params
 from dragoman.gateway.log.sqlite import FILE, SqliteEngine
-from dragoman.gateway.serving import LOCAL_TOKEN
 
 from .house import PATIENCE, Watcher
 

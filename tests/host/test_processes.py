@@ -66,8 +66,8 @@ async def test_a_file_of_agents_that_never_ends_is_not_waited_for(own: Path) -> 
         ('[a]\ntitle = "neither"\n', "either a command or a url"),
         ('[a]\ntransport = "http"\ncommand = "x"\n', "needs a url"),
         ('[a]\ncommand = ["x"]\n', "command"),
-        ('[a]\ncomand = "x"\n', "unknown key 'comand'; did you mean command"),
-        ('[a]\ncommand = "x"\nshell = true\n', "unknown key 'shell'; there are: command, args"),
+        ('[a]\ncomand = "x"\n', "unknown key 'comand'; did you mean 'command'"),
+        ('[a]\ncommand = "x"\nshell = true\n', "unknown key 'shell'; choose from: command, args"),
         ('a = "x"\n', "must be a table"),
     ],
 )

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from emulator import Emulator
+
 DRAGOMAN = [sys.executable, "-W", "error", "-m", "dragoman"]
 PEERS = Path(__file__).parent / "peers"
 TESTY = f"{sys.executable} -m dragoman agent testy"
@@ -66,6 +68,7 @@ class AtTerminal:
         if self.process.stdin is not None and stdin is not None:
             with self.process.stdin as pipe:
                 pipe.write(stdin.encode())
+        self.columns = columns
         self.raw = ""  # everything that was shown, colours and all
         self._seen = 0
 
@@ -73,6 +76,13 @@ class AtTerminal:
     def screen(self) -> str:
         """What was shown, without its colours."""
         return SEQUENCE.sub("", self.raw).replace("\r\n", "\n")
+
+    @property
+    def seen(self) -> list[str]:
+        """The lines somebody sees by now, those that have scrolled away first."""
+        emulator = Emulator(self.columns)
+        emulator.feed(self.raw)
+        return emulator.lines
 
     def see(self, words: str) -> str:
         """Wait until these words are shown, behind those waited for last; gives what was shown between the two."""

@@ -28,7 +28,8 @@ MANY = [sys.executable, str(PEERS / "many_commands.py")]
 
 # The only sequences a terminal may be sent: our colours, what draws a line anew, and that pastes be marked or not.
 OURS = re.compile(
-    r"\x1b\[(?:0|[1-3]|3[1-6])(?:;(?:[1-3]|3[1-6]))*m|\x1b\[[0-9]{1,2}A\r|\r?\x1b\[2K|\x1b\[J|\x1b\[\?2004[hl]"
+    r"\x1b\[(?:0|[1-4]|3[1-6])(?:;(?:[1-4]|3[1-6]))*m|\x1b\[[0-9]{1,2}A\r\x1b\[J|\x1b\[[0-9]{1,3}D\x1b\[K"
+    r"|\r?\x1b\[2K|\x1b\[\?2004[hl]"
 )
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 

@@ -13,7 +13,7 @@ def test_ctrl_c_cancels_the_turn_which_has_its_last_words(tmp_path: Path) -> Non
     with AtTerminal("run", "--agent", TESTY, "wait", cwd=tmp_path) as run:
         run.see("Waiting.")
         run.press("\x03")
-        run.see("once more quits")
+        run.see("again to quit")
         run.see("Stopping.")
         assert run.end() == 130
     assert "Traceback" not in run.screen
@@ -23,7 +23,7 @@ def test_ctrl_c_twice_quits_though_the_agent_takes_no_notice(tmp_path: Path) -> 
     with AtTerminal("run", "--agent", TESTY, "stubborn 600", cwd=tmp_path) as run:
         run.see("Busy.")
         run.press("\x03")
-        run.see("once more quits")
+        run.see("again to quit")
         run.press("\x03")
         assert run.end() == 130
     assert "Stopping." not in run.screen
@@ -43,7 +43,7 @@ def test_a_second_ctrl_c_kills_the_agent_and_everything_it_started(tmp_path: Pat
         run.see("Press a key:")
         assert termios.tcgetattr(run.fd) != before
         run.press("\x03")
-        run.see("once more quits")
+        run.see("again to quit")
         run.press("\x03")
         run.see("killing the agent")
         assert run.end() == 130
@@ -73,7 +73,7 @@ def test_a_second_ctrl_c_kills_an_agent_that_does_not_even_start(tmp_path: Path)
     with AtTerminal("run", "--agent", agent, "hello", cwd=tmp_path) as run:
         pid = int(waiting.read_text())
         run.press("\x03")
-        run.see("once more kills")
+        run.see("again to kill it")
         run.press("\x03")
         assert run.end() == 130
     assert not asked.exists()

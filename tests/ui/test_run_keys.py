@@ -106,7 +106,7 @@ def test_a_change_is_shown_before_it_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old words\n")
     with AtTerminal(*ASK, "write a.txt new words", cwd=tmp_path) as run:
         question = run.see("Press a key:")
-        assert "-old words" in question and "+new words" in question
+        assert " - old words" in question and " + new words" in question
         run.press("n")
         run.end()
     assert (tmp_path / "a.txt").read_text() == "old words\n"

@@ -143,7 +143,7 @@ def test_a_yes_to_the_agent_covers_the_write_it_showed(
     command = player(tmp_path, EDITS[agent], {"unless_denied": [operation]})
     with AtTerminal("run", "--agent", command, "go", cwd=project) as run:
         asked = run.see("Press a key:")
-        assert "-two\n" in asked and "+2\n" in asked
+        assert " - two\n" in asked and " + 2\n" in asked
         run.press("y")
         assert run.end() == 0
     assert run.screen.count("Press a key:") == 1
@@ -161,7 +161,7 @@ def test_a_yes_to_the_agent_covers_the_command_it_named_and_the_log_has_it(
         {"unless_denied": [run_in_shell("cd '$CWD' && echo hi > said")]},
     )
     with AtTerminal("run", "--agent", command, "go", cwd=project) as run:
-        assert "runs: echo hi > said" in run.see("Press a key:")
+        assert "Command: echo hi > said" in run.see("Press a key:")
         run.press("y")
         assert run.end() == 0
     assert run.screen.count("Press a key:") == 1
@@ -252,7 +252,7 @@ def test_lines_are_not_glued_where_both_streams_go_to_one_pipe(tmp_path: Path, p
 
 def test_a_session_that_can_be_gone_on_with_is_named(tmp_path: Path, project: Path) -> None:
     result = played(tmp_path, project, "ask", capabilities={"loadSession": True})
-    assert "to go on with this session: --session played" in result.stderr
+    assert "to continue this session: --session played" in result.stderr
     assert "--session" not in played(tmp_path, project, "ask").stderr
 
 

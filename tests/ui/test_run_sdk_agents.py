@@ -58,7 +58,8 @@ def test_somebody_at_a_terminal_is_asked_once_about_each_thing_that_is_done(gree
     with AtTerminal(*editing, "good day", cwd=greeting.parent) as run:
         run.see("The agent asks for permission")
         asked = run.see("Press a key:")
-        assert f"{greeting}\n" in asked and "-hello\n" in asked and "+good day\n" in asked
+        assert "  greeting.txt  +1 -1\n  1 - hello\n  1 + good day\n" in asked
+        assert asked.count("greeting.txt") == 2  # in the agent's words, and above the change
         assert "newText" not in asked
         run.press("y")  # which is for the very change that the host is then asked for, and for no command
         assert "Write a file?" not in run.see("Run a command?")

@@ -8,7 +8,7 @@ import msgspec
 from dragoman import Client, codec
 from dragoman import schema as s
 from dragoman.dialects.draft.translator import Draft
-from dragoman.host.operations import FileWrite
+from dragoman.host.operations import Execute, FileRead, FileWrite
 from dragoman.host.permissions.claims import about_claim
 from dragoman.host.permissions.questions import about
 from dragoman.host.permissions.subjects import Subject
@@ -75,3 +75,13 @@ def test_a_call_shows_the_place_it_works_on_with_its_range() -> None:
     screen.show(s.ToolCall(tool_call_id="4", title="Read /b", locations=[s.ToolCallLocation(path="/b", line=7)]))
     screen.show(s.ToolCallUpdated(tool_call_id="4", status="completed"))
     assert words.getvalue().splitlines()[-1] == "✓ Read /b:7"
+
+
+def test_a_command_is_shown_to_the_letter_though_it_lies_in_the_sessions_directory(tmp_path: Path) -> None:
+    screen, words = screen_and_words()
+    screen._calls.cwd = str(tmp_path)
+    argv = (f"{tmp_path}/run", "a  b", "x" * 200)
+    screen.question(about(Execute(argv=argv, cwd=str(tmp_path)), "s"), {})
+    assert f"  {tmp_path}/run 'a  b' {'x' * 200}\n" in words.getvalue()
+    screen.question(about(FileRead(path=f"{tmp_path}/a/b.txt"), "s"), {})
+    assert "  a/b.txt\n" in words.getvalue()

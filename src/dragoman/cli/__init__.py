@@ -4,20 +4,27 @@ One module a command; what a command needs is imported when it runs, so that hel
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..errors import Error
-from ..ui.output import install
-from . import agent, agents, audit, demo, new, permissions, run, sessions, setup, translate
-from .complaint import INTERRUPTED, UNWRITABLE, USAGE, complain
+from ..errors import Error, UnsupportedSystem
+from ..foundation.suggesting import choices, nearest
+from ..foundation.unix import MODULES, missing
+from ..ui.output import OutputFailed, install
+from . import agent, agents, audit, completion, demo, new, permissions, run, sessions, setup, translate
+from .complaint import INTERRUPTED, UNSUPPORTED, UNWRITABLE, USAGE, complain
 from .hosting import connect, gateway, serve
 
 # In the order of the help text.
-COMMANDS = (run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, permissions, audit, translate)
+COMMANDS = (
+    *(run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, permissions, audit, translate),
+    completion,
+)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,12 +36,27 @@ class _Parser(argparse.ArgumentParser):
         """All arguments or none: a command that is given too many says so itself."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
+            near = option and nearest(option, self._option_string_actions)
+            hint = f"; did you mean {near}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = list(map(str, action.choices))
+            raise argparse.ArgumentError(action, f"there is no {value!r}; {choices(str(value), names)}")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or a complaint; help that cannot be written is a failure like any other output's."""
+        out = file or sys.stderr
+        out.write(message)
+        out.flush()
 
     def error(self, message: str) -> NoReturn:
         """A wrong argument: one line that says what to do."""
-        self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        see = " See" if message.endswith("?") else "; see"
+        self.exit(USAGE, f"{self.prog}: {message}{see} {self.prog} --help\n")
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
@@ -59,25 +81,31 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code."""
-    options = parser()
     _open_closed_streams()
     install()
-    arguments = options.parse_args(argv)
-    if not hasattr(arguments, "command"):
-        options.print_help()
-        return 0
     try:
+        known = parser()
+        arguments = known.parse_args(argv)
+        if not hasattr(arguments, "command"):
+            known.print_help()
+            return 0
         return int(arguments.command(arguments) or 0)
+    except UnsupportedSystem as exc:
+        return complain(str(exc), UNSUPPORTED)
     except Error as exc:
         return complain(str(exc))
+    except ModuleNotFoundError as exc:
+        if exc.name not in MODULES:
+            raise
+        return complain(str(missing(exc.name)), UNSUPPORTED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has had enough
         return 0
     except OSError as exc:
         _drop_output()
-        if exc.filename:  # a file or directory the user named, or one of theirs
-            return complain(f"{exc.filename}: {exc.strerror}")
+        if exc.filename and not isinstance(exc, OutputFailed):  # a file or directory the user named, or their own
+            return complain(f"{exc.filename}: {exc.strerror}", UNWRITABLE if exc.errno in NO_ROOM else USAGE)
         return complain(f"the output cannot be written: {exc.strerror or exc}", UNWRITABLE)
     finally:
         _drop_output()

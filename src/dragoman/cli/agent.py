@@ -44,6 +44,11 @@ def _serve(arguments: argparse.Namespace) -> int:
         from ..coder.model.login import enter_in_terminal
 
         return enter_in_terminal()
+    if arguments.model is not None:
+        from ..coder.model.choice import why_unknown
+
+        if why := why_unknown(arguments.model):
+            return complain(f"--model: {why}")
     part, name, _ = AGENTS[arguments.name]
     name = "Exhibition" if arguments.exhibit else name
     agent: Any = getattr(import_module(f"dragoman.{part}"), name)

@@ -25,21 +25,23 @@ def add_to(commands: Any) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     from ..host.audit import Redactor
     from ..host.processes import broken_agents, known_agents
+    from ..ui.layout import in_columns
     from ..ui.legible import one_line
-    from ..ui.style import Style
+    from ..ui.style import Style, size_of
 
     for wrong in broken_agents().values():
         complain(str(wrong))
     agents = known_agents()
     redactor = Redactor()
-    style = Style.of(sys.stdout)
-    columns = [(one_line(name), one_line(agent.title)) for name, agent in agents.items()]
-    names, titles = (max(len(column) for column in side) for side in zip(*columns, strict=True))
-    for (name, title), agent in zip(columns, agents.values(), strict=True):
+    rows, colours = [], []
+    for name, agent in agents.items():
         state, colour = _state(agent)
         way = f"to install it: {agent.install}" if agent.lacks_extra else redactor.text(agent.described())
-        words = f"{title.ljust(titles)}  {one_line(way)}"
-        print(f"{style(name.ljust(names), 'bold')}  {style(state.ljust(11), colour)}  {words}")
+        rows.append([one_line(name), state, one_line(agent.title), one_line(way)])
+        colours.append(["bold", colour, "", "dim"])
+    columns = size_of(sys.stdout)[0]
+    for line in in_columns(rows, colours, Style.of(sys.stdout), columns):
+        print(line)
     return 0
 
 
@@ -52,6 +54,7 @@ def _state(agent: "Launch") -> tuple[str, str]:
 
 def _show(arguments: argparse.Namespace) -> int:
     from ..foundation.directories import config_directory
+    from ..foundation.suggesting import choices
     from ..host.audit import Redactor
     from ..host.processes import broken_agents, known_agents
     from ..ui.legible import one_line
@@ -60,7 +63,8 @@ def _show(arguments: argparse.Namespace) -> int:
         return complain(str(wrong))
     agents = known_agents()
     if (agent := agents.get(arguments.name)) is None:
-        return complain(f"there is no agent {arguments.name!r}; there are: {', '.join(agents)}")
+        hint = choices(arguments.name, agents, "see dragoman agents list")
+        return complain(f"there is no agent {arguments.name!r}; {hint}")
     facts = {
         "name": arguments.name,
         "title": agent.title,

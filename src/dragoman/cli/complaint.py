@@ -3,7 +3,8 @@
 import contextlib
 import sys
 
-USAGE, AGENT_FAILED, UNWRITABLE, INTERRUPTED = 64, 5, 74, 130
+UNSUPPORTED = 1  # by this system
+UNREACHABLE, AGENT_FAILED, USAGE, UNWRITABLE, INTERRUPTED = 1, 5, 64, 74, 130
 
 
 def complain(message: str, code: int = USAGE) -> int:

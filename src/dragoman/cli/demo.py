@@ -24,8 +24,18 @@ def _demo(arguments: argparse.Namespace) -> int:
         project = Path(directory, "shop")
         copy_sample(project)
         os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")  # nothing of it is to stay
-        print(f"A sample project, copied to {project}; the agent: dragoman agent reviewer", file=sys.stderr)
+        _tell(f"The reviewer repairs a sample project, copied to {project}.\n")
         agent = "dragoman agent reviewer"  # by its command: its name may be another agent of the user's
         code = main(["run", "--cwd", str(project), "--agent", agent, "--permissions", preset, "/fix"])
-    print("\nOn your project: dragoman run --agent reviewer --permissions allow-reads /review", file=sys.stderr)
+    print(file=sys.stderr)
+    _tell("To review your own project:\n  dragoman run --agent reviewer --permissions allow-reads /review")
     return code
+
+
+def _tell(words: str) -> None:
+    from ..ui.layout import wrapped
+    from ..ui.style import size_of
+
+    columns, _ = size_of(sys.stderr)
+    for line in words.split("\n"):
+        print("\n".join(wrapped(line, columns)), file=sys.stderr)

@@ -134,7 +134,7 @@ FILES = {
 
 def add_to(commands: Any) -> None:
     new = commands.add_parser("new", help="create a project for a new agent")
-    new.add_argument("what", choices=["agent"], help="what to make")
+    new.add_argument("what", choices=["agent"], metavar="agent", help="the word agent")
     new.add_argument("name", metavar="NAME", help="name of the agent and of its directory")
     new.set_defaults(command=_make)
 
@@ -153,7 +153,7 @@ def _make(arguments: argparse.Namespace) -> int:
         for path, text in FILES.items():
             file = root / path.format(**words)
             file.parent.mkdir(exist_ok=True)
-            file.write_text(text.format(**words))
+            file.write_text(text.format(**words), encoding="utf-8")
     except FileExistsError:
         return complain(f"there is already something called {name!r} here; choose another name")
     except OSError as exc:

@@ -17,12 +17,12 @@ def add_to(commands: Any) -> None:
     permissions = commands.add_parser("permissions", help="check a file of permission rules")
     actions = permissions.add_subparsers(title="actions", metavar="ACTION", required=True)
     check = actions.add_parser("check", help="show what the rules cover, and what they say about a command")
-    check.add_argument("file", metavar="FILE", help="the rules, such as .dragoman/permissions.toml")
+    check.add_argument("file", metavar="FILE", help="file of rules, such as .dragoman/permissions.toml")
     check.add_argument(
         "words",
         nargs=argparse.REMAINDER,
         metavar="COMMAND",
-        help="a command to judge; one word with blanks in it is a text for a shell",
+        help="command to judge; a single argument with spaces is a shell command",
     )
     check.add_argument(
         "--cwd", default=".", metavar="DIR", help="workspace of the command (default: this directory)"

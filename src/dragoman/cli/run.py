@@ -2,11 +2,15 @@
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .complaint import complain
+from .hosting.token import HELP, headers_for
 from .translate import add_dialect
-from .values import PRESETS, hosts, seconds
+from .values import PRESETS, hosts, mcp_server, seconds
+
+if TYPE_CHECKING:
+    from ..host.processes import Launch
 
 EXITS = (
     "exit codes: 0 done, 2 the agent refused, 3 a limit was reached, 4 done but something was denied, "
@@ -25,11 +29,21 @@ def add_to(commands: Any) -> None:
         default="ask",
         choices=PRESETS,
         metavar="PRESET",
-        help=f"permission preset: {', '.join(PRESETS)}",
+        help=f"what the agent may do without asking: {', '.join(PRESETS)} (default: ask)",
     )
-    add("--mode", help="mode of the agent to work in")
-    add("--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the agent")
-    add("--file", action="append", default=[], metavar="FILE", help="attach a file to the prompt")
+    add("--mode", help="session mode to work in, such as plan; the agent names its modes")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="set a session option; the agent names its options; may be repeated",
+    )
+    add("--file", action="append", default=[], metavar="FILE", help="file to attach to the prompt; may be repeated")
+    told = "MCP server for the agent: a command that starts it, or its URL; may be repeated"
+    add("--mcp", action="append", default=[], type=mcp_server, metavar="NAME=CMD|URL", help=told)
+    add("--login", metavar="ID", help="authentication method to log in with first; the agent names its methods")
+    add("--token-file", metavar="FILE", help=HELP)
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="continue an earlier session")
     which.add_argument(
@@ -37,11 +51,11 @@ def add_to(commands: Any) -> None:
     )
     add("--timeout", type=seconds, metavar="SECONDS", help="cancel the turn after this time")
     add("--json", action="store_true", help="print every event as a line of JSON")
-    told = "run commands in the client's terminals in a sandbox, or not at all; the agent's own process is outside"
+    told = "run commands in a sandbox, or refuse them where there is none; the agent itself runs outside"
     add("--sandbox", action="store_const", const="commands", help=told)
-    told = "run the agent itself in a sandbox around --cwd, with all that it starts; commands, too"
+    told = "run the agent, and everything it starts, in a sandbox around --cwd"
     add("--sandbox=agent", action="store_const", const="agent", dest="sandbox", help=told)
-    told = "what an agent in a sandbox may read, besides --cwd and the system"
+    told = "further path that an agent in a sandbox may read; may be repeated"
     add("--visible", action="append", default=[], metavar="PATH", help=told)
     told = "hosts that an agent in a sandbox may connect to, through a proxy (default: none)"
     add("--network", type=hosts, default=(), metavar="HOST,...", help=told)
@@ -55,7 +69,6 @@ def _run(arguments: argparse.Namespace) -> int:
     import os
     from pathlib import Path
 
-    from ..host.processes import find_agent
     from ..ui import headless
 
     try:
@@ -70,7 +83,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if missing := [file for file in arguments.file if not os.path.isfile(file)]:
         return complain(f"--file: there is no file {missing[0]!r}")
     try:
-        prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+        prompt = sys.stdin.buffer.read().decode() if arguments.prompt == "-" else arguments.prompt
         "".join([prompt, cwd, *arguments.file]).encode()
     except UnicodeError:
         return complain("the prompt, --cwd and --file have to be UTF-8 text, for the protocol has no other")
@@ -78,12 +91,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain("the prompt is empty; say something to the agent")
     if (arguments.visible or arguments.network) and arguments.sandbox != "agent":
         return complain("--visible and --network are for an agent in a sandbox: add --sandbox=agent")
-    agent = find_agent("coder" if arguments.agent is None else arguments.agent)
-    if agent.lacks_extra and arguments.agent is None:
-        sys.stderr.write(f"The reviewer answers, for the coder is not installed; to install it: {agent.install}\n")
-        agent = find_agent("reviewer")
-    elif agent.lacks_extra:
-        return complain(f"{agent.name} is not installed; to install it: {agent.install}")
+    agent = _agent(arguments)
+    if isinstance(agent, str):
+        return complain(agent)
     order = headless.RunOptions(
         agent=agent,
         prompt=prompt,
@@ -98,8 +108,29 @@ def _run(arguments: argparse.Namespace) -> int:
         sandbox=arguments.sandbox,
         visible=arguments.visible,
         network=arguments.network,
+        mcp_servers=arguments.mcp,
+        login=arguments.login,
         dialect=arguments.agent_dialect,
         json=arguments.json,
         interactive=sys.stderr.isatty() and (sys.stdin.isatty() or arguments.prompt == "-"),
     )
     return asyncio.run(headless.run(order))
+
+
+def _agent(arguments: argparse.Namespace) -> "Launch | str":
+    """The agent to run, with what it is shown where it is reached at a URL; or what is wrong with it."""
+    from msgspec.structs import replace
+
+    from ..host.processes import find_agent
+
+    agent = find_agent("coder" if arguments.agent is None else arguments.agent)
+    if agent.lacks_extra and arguments.agent is None:
+        sys.stderr.write(f"The coder is not installed, so the reviewer answers; to install it: {agent.install}\n")
+        agent = find_agent("reviewer")
+    elif agent.lacks_extra:
+        return f"{agent.name} is not installed; to install it: {agent.install}"
+    if arguments.token_file and not agent.url:
+        return "--token-file is for an agent that is reached at a URL"
+    if agent.url and not any(name.lower() == "authorization" for name in agent.headers):
+        return replace(agent, headers={**agent.headers, **headers_for(agent.url, arguments.token_file)})
+    return agent

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from ..store.database.database import Database
 
 FAILED = 1
-EXITS = "exit codes: 0 done, 1 it is damaged, in use or not there, 64 wrong usage"
+EXITS = "exit codes: 0 done, 1 the session is damaged, in use or missing, 64 wrong usage"
 
 
 def add_to(commands: Any) -> None:
@@ -31,18 +30,18 @@ def add_to(commands: Any) -> None:
         parser.set_defaults(command=run)
         return parser
 
-    listing = action("list", _list, "print one line a session, the newest first")
+    listing = action("list", _list, "list sessions, newest first")
     listing.add_argument("--json", action="store_true", help="print JSON, one object per line")
-    shown = action("show", _show, "print a session as it was said")
-    shown.add_argument("session", metavar="ID")
-    exported = action("export", _export, "write a session to stdout, one JSON object a line")
-    exported.add_argument("session", metavar="ID")
-    taken = action("import", _import, "take an exported session in, all of it or nothing; print its id")
+    shown = action("show", _show, "print the conversation of a session")
+    shown.add_argument("session", metavar="ID", help="id of the session")
+    exported = action("export", _export, "write a session to stdout as JSON, one object per line")
+    exported.add_argument("session", metavar="ID", help="id of the session")
+    taken = action("import", _import, "import an exported session, completely or not at all, and print its id")
     taken.add_argument("file", metavar="FILE", help="exported session; - reads it from stdin")
     taken.add_argument("--id", metavar="ID", help="id for the imported session (default: its own)")
-    action("verify", _verify, "look at every page and record; exit with 1 when something is damaged")
-    deleted = action("delete", _delete, "forget sessions for good, so that none of their bytes is left")
-    deleted.add_argument("sessions", metavar="ID", nargs="+")
+    action("verify", _verify, "check every page and record; exit with 1 if something is damaged")
+    deleted = action("delete", _delete, "delete sessions and erase their bytes")
+    deleted.add_argument("sessions", metavar="ID", nargs="+", help="ids of the sessions")
 
 
 def _with_store(
@@ -56,6 +55,7 @@ def _with_store(
         from ..errors import RpcError
         from ..store.database.database import Database
         from ..store.places import default_path, is_store
+        from ..ui.output import OutputFailed
 
         path = Path(arguments.store) if arguments.store else default_path()
         if not is_store(path) and not is_made:
@@ -65,7 +65,7 @@ def _with_store(
                 return work(db, arguments)
         except RpcError as exc:
             return complain(_in_words(exc), FAILED)
-        except BrokenPipeError:
+        except (BrokenPipeError, OutputFailed):
             raise
         except Exception as exc:  # whatever damage leads to, it is said in one line
             return complain(f"the store at {path} cannot be used: {exc or type(exc).__name__}", FAILED)
@@ -82,9 +82,13 @@ def _in_words(exc: "RpcError") -> str:
 @_with_store
 def _list(db: "Database", arguments: argparse.Namespace) -> int:
     import json
+    import sys
 
+    from ..ui.layout import in_columns
     from ..ui.legible import one_line
+    from ..ui.style import Style, size_of
 
+    rows = []
     for summary in sorted(db.listed(), key=lambda summary: -summary.head.updated):
         head = summary.head
         if arguments.json:
@@ -94,8 +98,11 @@ def _list(db: "Database", arguments: argparse.Namespace) -> int:
         else:
             marks = "archived " * head.archived + "DAMAGED " * bool(summary.suspect)
             said = f"{head.prompts:4} prompt{'s' * (head.prompts != 1)}"
-            about = one_line(f"{marks}{head.title or '(nothing said)'}  {head.cwd}")
-            print(f"{one_line(summary.id)}  {_time(head.updated)}  {said}  {about}")
+            about = f"{one_line(marks + (head.title or '(nothing said)'))}  {one_line(head.cwd)}"
+            rows.append([one_line(summary.id), _time(head.updated), said, about])
+    colours = [["bold", "dim", "dim", ""]] * len(rows)
+    for line in in_columns(rows, colours, Style.of(sys.stdout), size_of(sys.stdout)[0]):
+        print(line)
     return 0
 
 
@@ -129,11 +136,14 @@ def _export(db: "Database", arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    if arguments.file == "-":
-        return _taken(sys.stdin.buffer)(arguments)
+    from ..ui.output import OutputFailed
+    from .progress import watched
+
     try:
-        with open(arguments.file, "rb") as file:
+        with watched(arguments.file) as file:
             return _taken(file)(arguments)
+    except OutputFailed:
+        raise
     except OSError as exc:
         return complain(f"{arguments.file} cannot be read: {exc.strerror}")
 

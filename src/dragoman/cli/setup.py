@@ -17,6 +17,7 @@ def add_to(commands: Any) -> None:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
+    from ..foundation.suggesting import choices
     from ..host.processes import broken_agents, known_agents
     from ..ui.editors import configuration
 
@@ -24,7 +25,8 @@ def _setup(arguments: argparse.Namespace) -> int:
         return complain(str(wrong))
     agents = known_agents()
     if (agent := agents.get(arguments.agent)) is None:
-        return complain(f"there is no agent {arguments.agent!r}; there are: {', '.join(agents)}")
+        hint = choices(arguments.agent, agents, "see dragoman agents list")
+        return complain(f"there is no agent {arguments.agent!r}; {hint}")
     if agent.url:
         return complain(f"{arguments.agent} is reached at an address, and editors start programs")
     if agent.lacks_extra:

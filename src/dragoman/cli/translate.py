@@ -11,7 +11,7 @@ DIALECTS = ("v1", "v2", "pharo", "beamcode", "cursor", "draft", "jetbrains", "le
 
 def add_dialect(parser: Any, option: str, who: str) -> None:
     """Let the user say which dialect somebody speaks."""
-    told = f"what the {who} speaks, if it cannot be told from its greeting: {', '.join(DIALECTS)}"
+    told = f"dialect of the {who}, if it is not detected by itself: {', '.join(DIALECTS)}"
     parser.add_argument(option, dest=f"{who}_dialect", type=_dialect, metavar="DIALECT", help=told)
 
 
@@ -25,13 +25,11 @@ def _dialect(text: str) -> str:
 
 
 def add_to(commands: Any) -> None:
-    translate = commands.add_parser(
-        "translate", help="translate between a client and an agent that speak different dialects"
-    )
+    translate = commands.add_parser("translate", help="translate between the dialects of a client and of an agent")
     add_dialect(translate, "--from", "client")
     add_dialect(translate, "--to", "agent")
     translate.add_argument(
-        "--report", action="store_true", help="report on stderr, at the end, what could not be translated"
+        "--report", action="store_true", help="report what could not be translated on stderr, at the end"
     )
     translate.add_argument(
         "agent_command", nargs="+", metavar="CMD", help="command that starts the agent, after --"
@@ -96,4 +94,4 @@ def _report(edges: Any) -> None:
             continue
         for row, times in sorted(edge.translator.report.items()):
             meaning = edge.translator.losses.get(row, row)
-            print(f"not said to the {side} in {edge.dialect} ({times} times): {meaning}", file=sys.stderr)
+            print(f"not translated for the {side} ({edge.dialect}), {times} times: {meaning}", file=sys.stderr)

@@ -3,7 +3,10 @@
 import argparse
 import math
 import re
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ..schema import McpServer
 
 Value = TypeVar("Value")
 
@@ -45,6 +48,24 @@ def hosts(text: str) -> list[str]:
     named = text.split(",")
     is_right = all(re.fullmatch(r"[\w.-]+(:\d{1,5})?|\[[0-9a-fA-F:.]+\](:\d{1,5})?", name) for name in named)
     return _checked(named, is_right, text, "hosts such as api.example.com,localhost:11434")
+
+
+def mcp_server(text: str) -> "McpServer":
+    """An MCP server for the agent: NAME=CMD starts one, NAME=URL is one that runs."""
+    import shlex
+
+    from .. import schema as s
+    from ..foundation.programs import find_program
+
+    name, sign, way = text.partition("=")
+    _checked(name, bool(name and sign and way.strip()), text, "NAME=CMD or NAME=URL")
+    if way.startswith(("http://", "https://")):
+        return s.McpServerHttp(name=name, url=way, headers=[])
+    try:
+        command, *args = shlex.split(way)
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(f"{text!r} has a command that cannot be read: {exc}") from None
+    return s.McpServerStdio(name=name, command=find_program(command) or command, args=args, env=[])
 
 
 def origin(text: str) -> str:

@@ -245,7 +245,7 @@ class Workplace:
             self._spill = tempfile.TemporaryDirectory(prefix="dragoman-")
             self.gate.roots.append(os.path.realpath(self._spill.name))
         path = os.path.join(os.path.realpath(self._spill.name), f"{name}.txt")
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
 

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+LOCAL_TOKEN = "local.token"  # of whoever runs the gateway of this machine, in its directory
+
 
 def config_directory() -> Path:
     """What the user writes: settings, rules, keys."""
@@ -14,12 +16,17 @@ def state_directory() -> Path:
     return _in("XDG_STATE_HOME", ".local/state")
 
 
+def gateway_directory() -> Path:
+    """Where the gateway of this machine keeps everything, unless it is told otherwise."""
+    return state_directory() / "gateway"
+
+
 def home_directory() -> Path:
     """The user's home; a HOME that is no absolute path would lie in the workspace, so it does not count."""
     home = os.path.expanduser("~")
     if os.path.isabs(home):
         return Path(home)
-    import pwd  # which is not there on every system
+    from .unix import pwd  # which is not there on every system
 
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)

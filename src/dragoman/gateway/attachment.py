@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -64,6 +64,7 @@ class Attachment(AgentRole):
         self, url: str, headers: Mapping[str, str], cwd: str | None, patience: float, client: Connection
     ) -> None:
         self._cwd, self._client = cwd, client
+        self.on_unreachable: Callable[[str], object] = lambda why: None
         self._name = secrets.token_hex(12)  # what the gateway knows this client by
         self._greeting = raw({})
         self._wants_ours = False
@@ -225,7 +226,11 @@ class Attachment(AgentRole):
         known = {**(meta_value(capabilities, "dragoman") or {}), "client": self._name}
         known |= {} if self._wants_ours else {"plain": True}  # what only a gateway says would end here
         self._greeting = changed(found, clientCapabilities=changed(capabilities, {"dragoman": known}))
-        remote = await self._gateway.open()
+        try:
+            remote = await self._gateway.open()
+        except InternalError as exc:
+            self.on_unreachable(exc.message)
+            raise
         try:
             result = await ask(remote, "initialize", self._greeting, timeout=None)
         except BaseException:
@@ -327,20 +332,32 @@ class Attachment(AgentRole):
 
 
 def attached(
-    url: str, *, headers: Mapping[str, str] | None = None, cwd: str | None = None, patience: float = PATIENCE
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    patience: float = PATIENCE,
+    on_unreachable: Callable[[str], object] = lambda why: None,
 ) -> App:
     """The agent at a gateway as an app that survives drops and restarts.
 
     `cwd` is where its sessions are there.  A request fails when the gateway is away for `patience` seconds.
+    `on_unreachable` is told when it cannot be reached to begin with.
     """
-    return functools.partial(_attached, url, headers or {}, cwd, patience)
+    return functools.partial(_attached, url, headers or {}, cwd, patience, on_unreachable)
 
 
 @asynccontextmanager
 async def _attached(
-    url: str, headers: Mapping[str, str], cwd: str | None, patience: float, client: RemoteClient
+    url: str,
+    headers: Mapping[str, str],
+    cwd: str | None,
+    patience: float,
+    on_unreachable: Callable[[str], object],
+    client: RemoteClient,
 ) -> AsyncIterator[Attachment]:
     attachment = Attachment(url, headers, cwd, patience, client.wire)
+    attachment.on_unreachable = on_unreachable
     try:
         yield attachment
     finally:

@@ -41,7 +41,6 @@ from .web import Web, local_names
 
 log = logging.getLogger("dragoman")
 
-LOCAL_TOKEN = "local.token"  # the token of whoever runs the gateway, in its directory
 KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES)  # of our environment from agents
 
 
@@ -77,9 +76,13 @@ def environment(launch: Launch) -> dict[str, str]:
     return {name: value for name, value in given.items() if name not in KEPT_BACK or name in launch.env}
 
 
+class CannotListen(Error):
+    """The address to listen on is taken, or none of this machine's."""
+
+
 def state_directory() -> Path:
     """Where a gateway keeps everything, unless it is told otherwise."""
-    return directories.state_directory() / "gateway"
+    return directories.gateway_directory()
 
 
 async def serve(order: ServeOptions, ready: Callable[[str], None]) -> None:
@@ -127,7 +130,7 @@ async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterato
             except ModuleNotFoundError:
                 raise Error("`dragoman serve` needs the gateway extra: pip install 'dragoman[gateway]'") from None
             except OSError as exc:
-                raise Error(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
+                raise CannotListen(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
             web.hosts |= _names(order, server.port)
             _reload_on_hangup(tls, order.tls)
             await stack.enter_async_context(admin_socket(gateway, order.state, stop))
@@ -222,8 +225,8 @@ def _admission(order: ServeOptions, gateway: Gateway) -> Admission:
 def _introduce_ourselves(state: Path, tokens: Path) -> None:
     """The first start makes a token for whoever runs the gateway, where only they can read it."""
     token = add_token(tokens, "local", "local", ("use", "admin"))
-    fd = os.open(state / LOCAL_TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w") as file:
+    fd = os.open(state / directories.LOCAL_TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.write(token)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 import stat
@@ -13,8 +12,11 @@ from pathlib import Path
 PATIENCE = 5.0  # seconds another process may hold a file
 
 
-def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+def lock(fd: int, *, shared: bool = False) -> bool:
     """Lock a file as soon as nobody else holds it; false when that takes too long."""
+    from ..foundation.unix import fcntl  # which what else is here can do without
+
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

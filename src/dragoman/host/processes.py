@@ -8,7 +8,6 @@ An agent that dies is not started again by itself: what it was doing may be half
 is, and `start` starts it again, with the same host if that is wanted.
 """
 
-import difflib
 import functools
 import importlib.util
 import os
@@ -25,6 +24,7 @@ from ..errors import AgentStartError
 from ..foundation.directories import config_directory, home_directory
 from ..foundation.places import open_place
 from ..foundation.programs import find_program, installation, is_inside, own_command, own_environment
+from ..foundation.suggesting import choices
 from ..schema.base import Bare
 from .disk import plain_content
 
@@ -234,7 +234,5 @@ def _checked(name: str, config: object) -> Launch:
         raise AgentStartError(f"{name} must be a table, like [{name}] with a command")
     keys = [key for key in Launch.__struct_fields__ if key != "name"]
     if unknown := sorted(config.keys() - set(keys)):
-        near = difflib.get_close_matches(unknown[0], keys, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(keys)}"
-        raise AgentStartError(f"agent {name!r} has the unknown key {unknown[0]!r}; {hint}")
+        raise AgentStartError(f"agent {name!r} has the unknown key {unknown[0]!r}; {choices(unknown[0], keys)}")
     return launch_from(config, name)

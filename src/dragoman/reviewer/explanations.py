@@ -18,7 +18,7 @@ PAGES = (
 
 @functools.cache
 def _texts() -> dict[str, str]:
-    return tomllib.loads(TEXTS.read_text())
+    return tomllib.loads(TEXTS.read_text(encoding="utf-8"))
 
 
 def own_explanation(code: str) -> str | None:

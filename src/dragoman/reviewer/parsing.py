@@ -3,12 +3,12 @@
 Grammars are native code that reads files of strangers.  A mistake in one ends this process, not the agent.
 """
 
-import resource
 import sys
 from itertools import islice
 
 import msgspec
 
+from ..foundation.unix import resource
 from .checks import grammars
 from .findings import Finding, Source
 

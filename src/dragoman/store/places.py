@@ -38,7 +38,7 @@ def copied(path: Path) -> Iterator[Path]:
 def is_remote(path: Path) -> bool:
     """Whether a directory is on a network disk, where a write-ahead log's shared memory does not work."""
     try:
-        mounts = Path("/proc/self/mountinfo").read_text()
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     except OSError:
         return False
     real = os.path.realpath(path)

@@ -6,7 +6,6 @@ else in it can touch the wire.
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import socket
 import stat
@@ -17,6 +16,7 @@ from typing import IO, Protocol
 
 from ..errors import ConnectionClosed, LocalProtocolError
 from ..foundation.owning import Cleanup
+from ..foundation.unix import fcntl
 from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
 from . import HIGH_WATER, LOW_WATER, Hear
 from .holding import Holding

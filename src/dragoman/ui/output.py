@@ -6,9 +6,11 @@ a sequence that this process itself has marked reaches the terminal as it is, an
 """
 
 import codecs
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
 MOST_TOLD = 8000  # characters of one complaint
@@ -20,6 +22,11 @@ _KEPT = frozenset("\n\t\u00a0\u1680\u202f\u205f\u3000\u200c\u200d" + "".join(map
 def marked(sequence: str) -> str:
     """A sequence the terminal is to obey, as a `SafeOutput` takes it."""
     return f"{_MARK}{sequence}{_MARK}"
+
+
+def unmarked(text: str) -> str:
+    """The text without the sequences that are marked: what is to be seen of it."""
+    return "".join(text.split(_MARK)[::2])
 
 
 def defused(text: str) -> str:
@@ -40,6 +47,20 @@ def complaint(message: str) -> str:
     return "\n  ".join([f"dragoman: {legible(first)}", *map(settled_line, further)])
 
 
+class OutputFailed(OSError):
+    """What we wrote could not be written: the disk is full, the terminal is gone."""
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever read it has had enough
+        raise
+    except OSError as exc:
+        raise OutputFailed(exc.errno, exc.strerror) from exc
+
+
 class SafeOutput(io.TextIOBase):
     """A stream made safe to read: stderr always, stdout where it leads to a terminal.
 
@@ -53,9 +74,11 @@ class SafeOutput(io.TextIOBase):
     def write(self, text: str) -> int:
         if self._for_people or self._stream.isatty():
             parts = text.split(_MARK)  # ours are every other one
-            self._stream.write("".join(part if at % 2 else defused(part) for at, part in enumerate(parts)))
+            shown = "".join(part if at % 2 else defused(part) for at, part in enumerate(parts))
         else:
-            self._stream.write(text)
+            shown = text
+        with _writing():
+            self._stream.write(shown)
         return len(text)
 
     def write_bytes(self, data: bytes) -> None:
@@ -63,8 +86,9 @@ class SafeOutput(io.TextIOBase):
         if self._for_people or self._stream.isatty():
             self.write(self._decoder.decode(data))
         else:
-            self._stream.flush()
-            self._stream.buffer.write(data)
+            with _writing():
+                self._stream.flush()
+                self._stream.buffer.write(data)
 
     @property
     def buffer(self) -> "_Buffer":
@@ -72,7 +96,8 @@ class SafeOutput(io.TextIOBase):
         return _Buffer(self)
 
     def flush(self) -> None:
-        self._stream.flush()
+        with _writing():
+            self._stream.flush()
 
     def isatty(self) -> bool:
         return self._stream.isatty()

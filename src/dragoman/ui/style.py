@@ -10,6 +10,7 @@ CODES = {
     "bold": 1,
     "dim": 2,
     "italic": 3,
+    "underline": 4,
     "red": 31,
     "green": 32,
     "yellow": 33,

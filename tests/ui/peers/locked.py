@@ -10,13 +10,18 @@ from dragoman.errors import AuthRequired
 class Locked(Agent):
     auth_methods = (s.AuthMethodAgent(id="key", name="With a key"),)
 
+    is_known = False
+
     async def authenticate(self, params):
+        self.is_known = True
         return s.AuthenticateResponse()
 
     async def opened(self, session):
-        raise AuthRequired(*sys.argv[1:])
+        if not self.is_known:
+            raise AuthRequired(*sys.argv[1:])
 
-    async def answer(self, turn): ...
+    async def answer(self, turn):
+        await turn.say("welcome")
 
 
 serve(Locked)

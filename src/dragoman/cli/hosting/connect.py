@@ -3,18 +3,18 @@
 import argparse
 from typing import Any
 
-from ..complaint import AGENT_FAILED, complain
+from ..complaint import UNREACHABLE, complain
 from ..values import seconds
+from .token import HELP, headers_for
+
+EXITS = "exit codes: 0 done, 1 the server cannot be reached, 64 wrong usage"
 
 
 def add_to(commands: Any) -> None:
-    connect = commands.add_parser("connect", help="connect an editor to a remote agent, over stdin and stdout")
-    connect.add_argument("url", metavar="URL", help="wss://…, https://…, or on this machine ws://… and http://…")
-    connect.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="file that holds the token (default: DRAGOMAN_TOKEN, or the token of this machine's gateway)",
-    )
+    told = "connect an editor to a remote agent, over stdin and stdout"
+    connect = commands.add_parser("connect", help=told, epilog=EXITS)
+    connect.add_argument("url", metavar="URL", help="address of the agent, such as wss://example.com/acp")
+    connect.add_argument("--token-file", metavar="FILE", help=HELP)
     connect.add_argument(
         "--cwd", metavar="DIR", help="directory of sessions on the server (default: what the editor asks for)"
     )
@@ -29,39 +29,20 @@ def add_to(commands: Any) -> None:
 
 def _connect(arguments: argparse.Namespace) -> int:
     from ...agent.serving import serve
-    from ...errors import Error
     from ...gateway.attachment import attached
     from ...gateway.returning import PATIENCE
-    from ...transports.remote.addresses import read_url
-    from ..logs import log_to_stderr
+    from .logs import log_to_stderr
 
     log_to_stderr()
-    try:
-        address, _ = read_url(arguments.url)
-        token = _token(arguments.token_file, address.is_local)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        read_url(arguments.url, headers)
-        patience = arguments.patience or PATIENCE
-        serve(attached(arguments.url, headers=headers, cwd=arguments.cwd, patience=patience))
-    except Error as exc:
-        return complain(str(exc), AGENT_FAILED)
-    return 0
-
-
-def _token(file: str | None, is_local: bool) -> str:
-    """The token: never an argument, which others could read."""
-    import os
-    from pathlib import Path
-
-    from ...errors import Error
-    from ...gateway.serving import LOCAL_TOKEN, state_directory
-
-    if file is None and (token := os.environ.get("DRAGOMAN_TOKEN")):
-        return token
-    path = Path(file) if file else state_directory() / LOCAL_TOKEN
-    if file is None and not (is_local and path.exists()):
-        return ""
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Error(f"the token in {path} cannot be read: {exc}") from None
+    headers = headers_for(arguments.url, arguments.token_file)
+    unreachable: list[str] = []
+    serve(
+        attached(
+            arguments.url,
+            headers=headers,
+            cwd=arguments.cwd,
+            patience=arguments.patience or PATIENCE,
+            on_unreachable=unreachable.append,
+        )
+    )
+    return complain(unreachable[0], UNREACHABLE) if unreachable else 0

@@ -24,12 +24,14 @@ def add_to(commands: Any) -> None:
         parser.set_defaults(command=_complaining(run))
         return parser
 
-    action("sessions", _order("sessions"), "the sessions that are open, one JSON object a line")
-    attach = action("attach", _order("attach"), "follow a session: its updates, one a line")
-    attach.add_argument("session", metavar="ID")
-    attach.add_argument("--after", type=int, default=0, metavar="N", help="start after this update")
-    action("metrics", _order("metrics"), "what the gateway counts, as Prometheus reads it")
-    action("drain", _order("drain"), "have the gateway finish what runs, take nothing new, and end")
+    action("sessions", _order("sessions"), "list open sessions as JSON, one object per line")
+    attach = action("attach", _order("attach"), "follow the updates of a session, one per line")
+    attach.add_argument("session", metavar="ID", help="id of the session")
+    attach.add_argument(
+        "--after", type=int, default=0, metavar="N", help="number of the update to start after (default: 0)"
+    )
+    action("metrics", _order("metrics"), "print metrics in the Prometheus format")
+    action("drain", _order("drain"), "let running turns finish, accept nothing new, and stop the gateway")
     add_log_actions(lambda name, run, words: action(name, _with_state(run), words))
     _add_tokens(actions)
 
@@ -42,9 +44,9 @@ def _add_tokens(actions: Any) -> None:
     tokens = actions.add_parser("tokens", help="manage the tokens that give access to the gateway")
     verbs = tokens.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, run, words in (
-        ("add", _add, "make a token; it is printed once and kept nowhere"),
-        ("list", _list, "the tokens there are"),
-        ("revoke", _revoke, "make a token worthless, within a second"),
+        ("add", _add, "create a token and print it, once; only its hash is stored"),
+        ("list", _list, "list tokens"),
+        ("revoke", _revoke, "revoke a token; takes effect within a second"),
     ):
         verb = verbs.add_parser(name, help=words)
         verb.add_argument("--state", metavar="DIR", help="state directory of the gateway")

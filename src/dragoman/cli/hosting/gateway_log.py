@@ -13,16 +13,18 @@ FAILED = 1
 
 def add_to(action: Callable[..., Any]) -> None:
     """Add the actions; `action` makes one, of its name, what runs it, and what its help says."""
-    expire = action("expire", _expire, "delete sessions beyond an age, a number or a size, of each principal")
+    expire = action(
+        "expire", _expire, "delete sessions that exceed a limit of age, number or size, for each principal"
+    )
     add_limits(expire)
     expire.add_argument("--principal", metavar="WHO", help="delete only sessions of this principal")
     expire.add_argument("--dry-run", action="store_true", help="show what would be deleted, and delete nothing")
-    action("verify", _verify, "check every record; exit with 1 when something is damaged")
-    backup = action("backup", _back_up, "copy all sessions to a directory, also while the gateway runs")
-    backup.add_argument("directory", metavar="DIR")
-    exported = action("export", _export, "write sessions to stdout, one JSON object a line")
+    action("verify", _verify, "check every record; exit with 1 if something is damaged")
+    backup = action("backup", _back_up, "copy all sessions to a directory; the gateway may be running")
+    backup.add_argument("directory", metavar="DIR", help="directory to copy to")
+    exported = action("export", _export, "write sessions to stdout as JSON, one object per line")
     exported.add_argument("sessions", metavar="ID", nargs="*", help="sessions to export (default: all)")
-    taken = action("import", _import, "take exported sessions in, all or none; the gateway must not run")
+    taken = action("import", _import, "import exported sessions, all or none; the gateway must not be running")
     taken.add_argument("file", metavar="FILE", help="exported sessions; - reads them from stdin")
 
 
@@ -57,7 +59,7 @@ def _expire(arguments: argparse.Namespace, state: Path) -> int:
     from ...gateway.operations.offline import day
 
     if not (limits := limits_of(arguments)):
-        raise Error("say what is kept: --keep-days, --keep-sessions or --keep-bytes")
+        raise Error("name a limit: --keep-days, --keep-sessions or --keep-bytes")
     gone = 0
     for one in _expired(arguments, state, limits):
         gone += 1
@@ -150,13 +152,14 @@ def _import(arguments: argparse.Namespace, state: Path) -> int:
     import asyncio
 
     from ...errors import Error
+    from ...ui.output import OutputFailed
+    from ..progress import watched
 
-    if arguments.file == "-":
-        asyncio.run(_take_in(state, sys.stdin.buffer))
-        return 0
     try:
-        with open(arguments.file, "rb") as file:
+        with watched(arguments.file) as file:
             asyncio.run(_take_in(state, file))
+    except OutputFailed:
+        raise
     except OSError as exc:
         raise Error(f"{arguments.file} cannot be read: {exc.strerror}") from None
     return 0

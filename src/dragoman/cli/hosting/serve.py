@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ..complaint import complain
+from ..complaint import UNREACHABLE, complain
 from ..values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
 from .gateway_log import add_limits, limits_of
 
@@ -24,20 +24,25 @@ def add_to(commands: Any) -> None:
         metavar="HOST:PORT",
         help="address to listen on (default: 127.0.0.1:8765)",
     )
-    add("--state", metavar="DIR", help="directory for sessions, tokens and logs")
+    add("--state", metavar="DIR", help="directory for sessions, tokens and logs (default: in XDG_STATE_HOME)")
     _add_access(add)
     _add_workspace(add)
     _add_sessions(add)
     add_limits(serve)
-    add("--log", choices=("text", "json"), default="text", help="format of the log on stderr")
+    add("--log", choices=("text", "json"), default="text", help="format of the log on stderr (default: text)")
     serve.set_defaults(command=_serve)
 
 
 def _add_access(add: Any) -> None:
     """Who may connect, and by which names and addresses."""
     add("--token-file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)")
-    add("--no-auth", action="store_true", help="require no token; only on loopback addresses")
-    add("--tls", nargs=2, metavar=("CERT", "KEY"), help="serve over TLS; required on other than loopback addresses")
+    add("--no-auth", action="store_true", help="require no token; allowed on loopback addresses only")
+    add(
+        "--tls",
+        nargs=2,
+        metavar=("CERT", "KEY"),
+        help="serve over TLS; required unless the address is loopback",
+    )
     add("--client-ca", metavar="FILE", help="accept clients with a certificate of this authority")
     add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens signed by this issuer")
     add(
@@ -74,8 +79,20 @@ def _add_sessions(add: Any) -> None:
         metavar="HASH",
         help="hash of an MCP server's command, arguments and environment that clients may start",
     )
-    add("--max-sessions", type=count, default=100, metavar="N", help="most open sessions of a principal")
-    add("--max-turn", type=seconds, default=3600.0, metavar="SECONDS", help="longest time a turn may take")
+    add(
+        "--max-sessions",
+        type=count,
+        default=100,
+        metavar="N",
+        help="open sessions a principal may have (default: 100)",
+    )
+    add(
+        "--max-turn",
+        type=seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="longest time a turn may take (default: 3600)",
+    )
     add(
         "--detached",
         type=delay,
@@ -87,7 +104,7 @@ def _add_sessions(add: Any) -> None:
         type=delay,
         default=3.0,
         metavar="SECONDS",
-        help="how long running turns may continue while it stops",
+        help="how long running turns may continue after the gateway is told to stop (default: 3)",
     )
     add(
         "--durability",
@@ -104,8 +121,13 @@ def _add_workspace(add: Any) -> None:
         metavar="DIR",
         help="directory that sessions are confined to; may contain {principal} (default: .)",
     )
-    add("--lend", choices=("host", "client"), default="host", help="whose files and terminals agents use")
-    add("--permissions", choices=PRESETS, default="ask", help="what agents may do without asking")
+    add(
+        "--lend",
+        choices=("host", "client"),
+        default="host",
+        help="whose files and terminals agents use (default: host)",
+    )
+    add("--permissions", choices=PRESETS, default="ask", help="what agents may do without asking (default: ask)")
     add(
         "--sandbox",
         action="store_true",
@@ -126,13 +148,15 @@ def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from ...errors import Error
-    from ...gateway.serving import JsonLines, serve
-    from ..logs import log_to_stderr
+    from ...gateway.serving import CannotListen, JsonLines, serve
+    from .logs import log_to_stderr
 
     log_to_stderr(JsonLines() if arguments.log == "json" else None)
     try:
         order = _order(arguments)
         asyncio.run(serve(order, lambda url: print(url, flush=True)))
+    except CannotListen as exc:
+        return complain(str(exc), UNREACHABLE)
     except Error as exc:
         return complain(str(exc))
     return 0

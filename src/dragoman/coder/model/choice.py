@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ...foundation.suggesting import choices
 from .port import KeyRefused, Model, ModelError
 
 MODEL = "DRAGOMAN_MODEL"  # the variable that names the model
@@ -90,6 +91,27 @@ async def chosen(
     return (found[0] if found else Choice(why=NO_MODEL)), offered
 
 
+def why_unknown(name: str) -> str | None:
+    """Why a name is that of no model; None where it may be one, which its provider knows for certain."""
+    provider, separator, model = name.partition(":")
+    if not separator or not provider or not model:
+        usual = PROVIDERS["anthropic"].models[0]
+        return f"{name!r} names no model: write it as provider:model, such as anthropic:{usual}"
+    provider = _SAME.get(provider, provider.removesuffix("-chat"))
+    if provider in PROVIDERS or provider in SERVERS:
+        return None
+    try:
+        from pydantic_ai.providers import infer_provider_class
+
+        infer_provider_class(provider)
+    except ImportError:  # a library that is not installed
+        return None
+    except ValueError:
+        hint = choices(provider, [*PROVIDERS, *SERVERS])
+        return f"there is no provider {provider!r}; {hint}"
+    return None
+
+
 def key_for(provider: str, keys: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
     """The key for a provider and where it comes from; both empty without one."""
     provider = _SAME.get(provider, provider.removesuffix("-chat"))
@@ -141,7 +163,7 @@ def _load() -> Any:
 async def servers(environ: Mapping[str, str] = os.environ) -> list[Choice]:
     """The models of all servers found on loopback, those made for code first."""
     asked = await asyncio.gather(*(_models_of(name, environ) for name in SERVERS))
-    found = [choice for choices in asked for choice in choices]
+    found = [choice for of_server in asked for choice in of_server]
     return sorted(found, key=lambda choice: _rank(choice.name))
 
 

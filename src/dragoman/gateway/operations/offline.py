@@ -1,13 +1,13 @@
 """A gateway's directory for who works on it while no gateway does."""
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 
 from ...errors import Error
+from ...foundation.unix import fcntl
 from ..log.database import FILE
 from ..log.retention import Expired, Expiry, Retention, forget_session
 from ..log.sqlite import SqliteEngine, SqliteReader

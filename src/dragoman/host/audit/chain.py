@@ -11,7 +11,6 @@ secret in it.  Whoever needs that keeps the last hash elsewhere; `verified` give
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -165,7 +164,7 @@ def _snapshot(path: Path) -> tuple[LogSeal | None, int | None]:
     except OSError:
         return None, None
     try:
-        lock(fd, fcntl.LOCK_SH)
+        lock(fd, shared=True)
         with contextlib.suppress(OSError):
             return read_seal(fd), path.stat().st_size
         return read_seal(fd), None

@@ -8,7 +8,6 @@ out here, at the sink.  Writers share the log through a lock on its seal.  A lin
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import math
 import os
@@ -21,6 +20,7 @@ from typing import Any
 
 from ...errors import Error
 from ...foundation.directories import state_directory
+from ...foundation.unix import fcntl
 from ..disk import lock, sync_directory
 from .chain import (
     MAX_LINE,

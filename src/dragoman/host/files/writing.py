@@ -54,7 +54,7 @@ def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode:
 
 def current_umask() -> int:
     """The permissions new files do not get."""
-    with suppress(OSError), open("/proc/self/status") as file:
+    with suppress(OSError), open("/proc/self/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("Umask:"):
                 return int(line.split()[1], 8)

@@ -59,7 +59,8 @@ class WayOut:
 
     def through(self, argv: Sequence[str]) -> list[str]:
         """A command that finds the proxy on a port of its own network."""
-        python, *words = python_command("-c", PROGRAM.read_text(), self._socket, str(PORT), site=False)
+        program = PROGRAM.read_text(encoding="utf-8")
+        python, *words = python_command("-c", program, self._socket, str(PORT), site=False)
         return [os.path.realpath(python), *words, *argv]
 
     @property

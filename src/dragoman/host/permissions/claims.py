@@ -24,17 +24,25 @@ _OURS = "agent_"  # what the ids begin with that we give the agent's options
 
 
 def about_claim(params: s.RequestPermissionRequest, subject: Subject, warnings: Sequence[str] = ()) -> Question:
-    """The question an agent wants to have asked: its own words, and what has to be said of what they name."""
+    """The question an agent wants to have asked: its own words, and what has to be said of what they name.
+
+    Each file, command and text is shown once: the detail has the changes, under the names of their files.
+    """
     call = params.tool_call
-    claims = [("says", call.title), ("calls it", call.kind), ("tool", call.name)]
+    changes = _diffs(call) or _named_changes(subject)
+    changed = {change.path for change in changes}
+    claims = [("Agent's description", call.title), ("Kind", call.kind), ("Tool", call.name)]
     files = dict.fromkeys(location.path for location in call.locations or ())
-    claims += [("file", path) for path in list(files)[:MAX_SHOWN]]
+    claims += [("File", path) for path in list(files)[:MAX_SHOWN] if path not in changed]
     lines = [f"{name}: {visible(value)}" for name, value in claims if value]
     if subject.command and subject.command.shown != call.title:
-        lines.append(f"runs: {_shown_command(subject.command)}")
+        lines.append(f"Command: {_shown_command(subject.command)}")
     if call.raw_input is not s.UNSET and call.raw_input is not None:
-        lines.append(f"input: {shown_json(call.raw_input)}")
-    lines += [_shown(content) for content in (call.content or ())[:MAX_SHOWN]]
+        texts = {call.title, *files, *changed, *(text for change in changes for text in _texts(change))}
+        texts |= {subject.command.shown} if subject.command else set()
+        if not _is_among(call.raw_input, texts):
+            lines.append(f"Input: {shown_json(call.raw_input)}")
+    lines += [_shown(content) for content in (call.content or ())[:MAX_SHOWN] if not isinstance(content, s.Diff)]
     options = [
         Option(f"{_OURS}{number}", visible(option.name, limit=200), option.kind.startswith("allow"), _reach(option))
         for number, option in enumerate(params.options, 1)
@@ -47,7 +55,7 @@ def about_claim(params: s.RequestPermissionRequest, subject: Subject, warnings: 
         text="\n".join(lines) or "It does not say what for.",
         options=(*options, DENY_TURN),
         tool_call_id=call.tool_call_id,
-        detail="\n".join(map(_change, _diffs(call) or _named_changes(subject))),
+        detail="\n".join(map(_change, changes)),
         warnings=(UNCHECKED, *map(visible, (*_led_elsewhere(subject), *warnings))),
         key=hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest(),
     )
@@ -92,16 +100,30 @@ def _named_changes(subject: Subject) -> list[s.Diff]:
 
 
 def _change(diff: s.Diff) -> str:
-    """A diff under the name of its file."""
+    """A diff under the name of its file, which no line of a diff looks like."""
     new = " (new)" if diff.old_text is None else ""
-    return f"{visible(diff.path)}{new}\n{visible(unified(diff), limit=DETAIL_LIMIT, lines=True)}"
+    path = f"./{diff.path}" if diff.path.startswith(("@", "+", "-", " ", "\\")) else diff.path
+    return f"{visible(path)}{new}\n{visible(unified(diff), limit=DETAIL_LIMIT, lines=True)}"
+
+
+def _texts(change: s.Diff) -> tuple[str, ...]:
+    return (change.new_text,) if change.old_text is None else (change.old_text, change.new_text)
+
+
+def _is_among(value: object, texts: set[str | None]) -> bool:
+    """Whether the input of a tool says nothing but what is shown anyway."""
+    match value:
+        case dict():
+            return all(_is_among(member, texts) for member in value.values())
+        case list() | tuple():
+            return all(_is_among(item, texts) for item in value)
+        case _:
+            return value is None or (isinstance(value, str) and value in texts)
 
 
 def _shown(content: s.ToolCallContent) -> str:
-    """What an agent shows of its own accord; of a diff the file alone, for the rest is the question's detail."""
-    if isinstance(content, s.Diff):
-        return f"changes: {visible(content.path)}"
-    return f"shows: {shown_json(msgspec.to_builtins(content))}"
+    """What an agent shows of its own accord."""
+    return f"Content: {shown_json(msgspec.to_builtins(content))}"
 
 
 def _reach(option: s.PermissionOption) -> Scope:

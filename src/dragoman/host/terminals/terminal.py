@@ -2,18 +2,17 @@
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import secrets
 import signal as signals
 import struct
-import termios
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ... import schema as s
 from ...errors import InvalidParams
+from ...foundation.unix import fcntl, termios
 from ..operations import Execute
 from .children import Child, StartError
 from .output import Chunk, PrintedOutput, ReadingPace, StreamName

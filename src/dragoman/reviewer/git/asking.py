@@ -188,7 +188,7 @@ def _link(directory: str, source: str, names: Sequence[str]) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", errors="surrogateescape") as file:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
 
 

@@ -18,7 +18,7 @@ from ..repair.rebuilding import fill, salvage
 from . import migrations
 from .connecting import Level
 from .guarded import GuardedFile, Make
-from .locks import Claim, Lock
+from .locks import ARE_KEPT, NOT_KEPT, Claim, Lock
 from .tip import Tip
 
 log = logging.getLogger("dragoman")
@@ -39,6 +39,9 @@ class StoreFile(GuardedFile):
         self._logged = 0  # bytes since the last checkpoint
         self._number: int | None = None  # the record written last
         self._files = contextlib.ExitStack()  # what is to be closed
+        if not ARE_KEPT:
+            self._take_copy(path, level)
+            return
         made = not path.exists()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if made:
@@ -48,8 +51,14 @@ class StoreFile(GuardedFile):
         except OSError as exc:
             if exc.errno not in READ_ONLY or not is_store(path):
                 raise
-            self.is_read_only = True
-            self._take(self._files.enter_context(copied(path)), level)
+            self._take_copy(path, level)
+
+    def _take_copy(self, path: Path, level: Level) -> None:
+        """Take a store that cannot be written to; only one that is there can be read."""
+        if not is_store(path):
+            raise StoreFailure(NOT_KEPT)
+        self.is_read_only = True
+        self._take(self._files.enter_context(copied(path)), level)
 
     def _take(self, path: Path, level: Level) -> None:
         super().__init__(path / FILE, level)
@@ -104,7 +113,8 @@ class StoreFile(GuardedFile):
     def transaction(self) -> Iterator[None]:
         """All or nothing, and nobody else meanwhile; within another, a part of it that can be undone by itself."""
         if self.is_read_only:
-            raise StoreFailure(f"{self.shown} cannot be written: it is on a read-only disk, or somebody else's")
+            why = f"{self.shown} cannot be written: it is on a read-only disk, or somebody else's"
+            raise StoreFailure(why if ARE_KEPT else NOT_KEPT)
         before = self._number
         try:
             if self.db.in_transaction:

@@ -1,14 +1,25 @@
-"""Locks the kernel keeps: whoever dies lets go, and no number of a dead process can be mistaken for a live one."""
+"""Locks the kernel keeps: whoever dies lets go, and no number of a dead process can be mistaken for a live one.
+
+A system without such locks reads copies of stores, and writes to none: there everybody has every lock.
+"""
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...errors import UnsupportedSystem
 from ..errors import StoreFailure
 
+try:
+    from ...foundation.unix import fcntl
+except UnsupportedSystem:
+    fcntl = None  # type: ignore[assignment]
+
+ARE_KEPT = fcntl is not None
+EXCLUSIVE, SHARED = (fcntl.LOCK_EX, fcntl.LOCK_SH) if fcntl else (0, 0)
+NOT_KEPT = "writing sessions needs a Unix system, such as Linux or macOS; reading does not"
 PATIENCE = 10.0  # seconds to wait for another process to finish its transaction
 _NAPS = 0.0001, 0.002  # seconds between two tries: at first, and at most
 
@@ -21,8 +32,9 @@ class Claim:
         self.name = f"{os.getpid()}-{os.urandom(6).hex()}"
         self._path = directory / self.name
         self._fd = opened_file(self._path)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-        _sweep(directory)
+        if fcntl:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            _sweep(directory)
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -36,7 +48,8 @@ def is_alive(directory: Path, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if fcntl:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     else:
@@ -62,17 +75,20 @@ class Lock:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Have it for a moment, alone; waits for others, but not for ever."""
-        self._take(fcntl.LOCK_EX)
+        self._take(EXCLUSIVE)
         try:
             yield
         finally:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            if fcntl:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def share(self) -> None:
-        self._take(fcntl.LOCK_SH)
+        self._take(SHARED)
 
     def alone(self) -> bool:
         """Have a shared one alone if nobody else shares it; otherwise go on sharing."""
+        if not fcntl:
+            return True  # what is read is a copy of one's own
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -84,11 +100,14 @@ class Lock:
         os.close(self._fd)
 
     def _take(self, how: int) -> None:
+        if not fcntl:
+            return
         end = time.monotonic() + PATIENCE
         nap, longest = _NAPS
         while True:
             try:
-                return fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+                fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+                return
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StoreFailure(f"another process does not let go of {self._path}; end it") from None

@@ -90,7 +90,8 @@ def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Addres
     except ValueError as exc:
         raise AgentStartError(f"this URL cannot be read: {exc}") from None
     if parts.scheme not in PORTS:
-        raise AgentStartError(f"no transport for {parts.scheme}://: use ws, wss, http or https")
+        told = f"there is no transport for {parts.scheme}://" if parts.scheme else f"{url[:80]!r} is no URL"
+        raise AgentStartError(f"{told}; a URL looks like wss://example.com/acp or ws://127.0.0.1:8765/acp/coder")
     if not parts.hostname:
         raise AgentStartError(f"a {parts.scheme}:// URL needs a host")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

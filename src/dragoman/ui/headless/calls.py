@@ -1,4 +1,7 @@
-"""Tool calls on a page: the line of each, what it runs and changes, and what its terminals print."""
+"""Tool calls on a page: the line of each, what it runs and changes, and what its terminals print.
+
+On a terminal a call that runs is a live line; it is written down when it ends, with what it changed.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,8 +10,8 @@ from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
 from ...transcript import UNFINISHED, ToolCallEntry, Transcript
 from ..agent_terminals import told_of
+from ..changes import counted, in_colours, numbered
 from ..legible import CommandLines, legible, one_line, width
-from ..output import marked
 from .page import INDENT, Page
 from .wording import plain, where
 
@@ -17,7 +20,7 @@ DIFF_LINES = 400
 MAX_PRINTED = 2000  # lines of a terminal that are known again
 MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
 COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
-DIFF_COLOURS = {"+": ["green"], "-": ["red"], "@": ["cyan"], "\\": ["dim"]}
+MOST_LIVE = 8  # calls that run, of which a line each is shown
 
 
 class _Shown:
@@ -42,6 +45,8 @@ class ToolCallLines:
         self._terminals: dict[str, tuple[str, CommandLines]] = {}
         self._printing: str | None = None  # the terminal whose output was shown last
         self._printed: dict[str, set[str]] = {}  # lines that terminals have printed, by their ids
+        self._running: dict[str, ToolCallEntry] = {}  # those with a live line
+        self.count = 0  # how many have ended
 
     def allowed(self, call_id: str) -> None:
         """Show a call that was allowed unasked: nobody has seen it, and some agents tell no more of it."""
@@ -60,8 +65,16 @@ class ToolCallLines:
             if call.id == call_id:
                 self._known(call_id).diffs.update(_diffs(call))
 
+    def live(self) -> list[str]:
+        """The lines of calls that run."""
+        running = list(self._running.values())
+        lines = [self._tool_line(call) for call in running[:MOST_LIVE]]
+        left = len(running) - len(lines)
+        return [*lines, self._page.style(f"{INDENT}… and {left} more", "dim")] if left else lines
+
     def end(self) -> None:
         """Show what was begun and will not be finished: cancelled, or left as it is by its agent."""
+        self._running.clear()
         for call in self._transcript.tool_calls:
             shown = self._shown.get(call.id)
             if shown is None or (shown.is_denied and call.status == "pending"):
@@ -95,7 +108,7 @@ class ToolCallLines:
         if told and (command := command_in(call.raw_input, call.kind, self.cwd)):
             shown.command = command.shown  # which the terminal names
         if told and not shown.line:
-            self._tool(call)
+            self._tool(call, is_shown=True)
         for printed in told:
             if printed.id not in self._terminals:
                 self.terminal(printed.id, shown.command or call.title)
@@ -105,20 +118,27 @@ class ToolCallLines:
                 self.terminal_ended(printed.id, printed.ended)
         self._tool(call)
 
-    def _tool(self, call: ToolCallEntry) -> None:
+    def _tool(self, call: ToolCallEntry, *, is_shown: bool = False) -> None:
+        """Show a call as far as it has come; `is_shown`: though it goes on, for its output is to stand below it."""
         shown = self._known(call.id)
         if shown.ended or (call.status == "pending" and not shown.is_due):
             return
-        line = self._tool_line(call)
         shown.ended = call.status not in UNFINISHED
-        in_place = self._page.is_terminal and self._page.last_call == call.id
-        if line != shown.line and (shown.ended or in_place or not shown.line):
-            self._page.begin("tool")
-            self._page.lines([marked("\x1b[1A\r\x1b[2K") + line if in_place else line])
-            self._page.last_call, shown.line = call.id, line
+        if self._page.is_terminal and not (shown.ended or shown.is_due or is_shown):
+            if not shown.line:
+                self._running[call.id] = call
+                self._page.make_room()
+                self._page.draw()
+            return
+        self._running.pop(call.id, None)
+        line = self._tool_line(call)
+        if line != shown.line and (shown.ended or not shown.line):
+            self._page.line("tool", line)
+            shown.line = line
         self._show_command(call)
         self._show_diffs(call)
         if shown.ended:
+            self.count += 1
             self._tell(call)
 
     def _tool_line(self, call: ToolCallEntry) -> str:
@@ -160,15 +180,22 @@ class ToolCallLines:
 
     def _diff(self, diff: s.Diff) -> None:
         new = " (new)" if diff.old_text is None else ""
-        path = diff.path.removeprefix(f"{self.cwd}/") if self.cwd else diff.path
-        self._page.line("tool", self._page.style(f"{INDENT}{one_line(path)}{new}", "bold"))
         lines = unified(diff).split("\n")
+        count = self._page.style(f"  {counted(lines)}", "dim") if self._page.is_terminal else ""
+        name = self._page.style(f"{INDENT}{one_line(self.short(diff.path))}{new}", "bold")
+        self._page.line("tool", f"{name}{count}")
         self._page.lines(self.coloured(map(legible, lines[:DIFF_LINES])))
         self._page.lines(self._more(len(lines) - DIFF_LINES))
 
-    def coloured(self, lines: Iterable[str]) -> list[str]:
-        """The lines of a diff, which can be shown as they are, in its colours."""
-        return [f"{INDENT}{self._page.style(line, *DIFF_COLOURS.get(line[:1], ()))}" for line in lines]
+    def short(self, path: str) -> str:
+        """A path as it is named in the session's directory."""
+        return path.removeprefix(f"{self.cwd}/") if self.cwd else path
+
+    def coloured(self, lines: Iterable[str]) -> Iterable[str]:
+        """The lines of a diff, which can be shown as they are, in its colours; on a terminal with their numbers."""
+        if self._page.is_terminal:
+            return numbered(lines, self._page.style, INDENT, self._page.columns)
+        return in_colours(lines, self._page.style, INDENT)
 
     def _tell(self, call: ToolCallEntry) -> None:
         """What a tool had to say for itself."""

@@ -31,9 +31,12 @@ class Events:
         if is_worth_a_line(seconds):
             self._tell("starting", agent=agent, seconds=seconds)
 
-    def began(self, client: Client, session_id: str, cwd: str) -> None:
+    def began(self, agent: str, client: Client, session_id: str, cwd: str) -> None:
         self._session_id = session_id
         self._tell("session", sessionId=session_id, cwd=cwd, agent=client.agent_info)
+
+    def working(self, seconds: int) -> None:
+        """A program has a clock of its own."""
 
     def recall(self, update: s.SessionUpdate) -> None:
         """History is not told again."""

@@ -9,11 +9,10 @@ import asyncio
 import contextlib
 import os
 import signal
-import termios
-import tty
 from collections.abc import Iterator
 from typing import Any
 
+from ...foundation.unix import termios, tty
 from ...host.permissions import Option, Question
 from .screen import Screen
 

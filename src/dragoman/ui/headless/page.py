@@ -1,10 +1,16 @@
-"""Two streams as one page: what the agent says goes to one, lines about everything else to the other."""
+"""Two streams as one page: what the agent says goes to one, lines about everything else to the other.
+
+On a terminal the last lines may be *live*: they say how it stands (the plan, the calls that run), and are drawn
+anew below whatever is added.  All above them stays as it is, so that scrolling back shows what happened.
+"""
 
 from collections.abc import Iterable
 from typing import TextIO
 
 from ...transcript import Message
+from ..layout import seen_width
 from ..legible import ProseStream
+from ..markdown import LiveMarkdown
 from ..output import marked
 from ..style import Style, is_same_file, is_terminal, size_of
 from .wording import plain
@@ -21,27 +27,48 @@ class Page:
         self.is_terminal = is_terminal(aside)
         self._is_one_stream = is_same_file(said, aside)
         self._speaking: Message | None = None
-        self._stream: ProseStream | None = None  # makes what is said legible, where it is read on a terminal
+        self._prose: ProseStream | None = None  # makes what is said legible, where it is read on a terminal
+        self._markdown: LiveMarkdown | None = None  # and draws it
         self._ends_line = True  # whether what was said last ends with a line break
-        self._is_counting = False  # whether the last line is a count
+        self._drawn: list[int] = []  # how wide the live lines are that are drawn
+        self._is_still = False  # whether live lines are left out for the moment
         self.topic = ""  # what the last lines were about
-        self.last_call: str | None = None  # the tool call whose line is the last one there is
 
     @property
     def columns(self) -> int:
         return size_of(self.aside)[0]
 
-    def count(self, words: str) -> None:
-        """Write words in the place of the last count."""
-        self.aside.write(marked("\r\x1b[2K") + words)
-        self.aside.flush()
-        self._is_counting = True
+    # The live lines
 
-    def stop_counting(self) -> None:
-        if self._is_counting:
-            self.aside.write(marked("\r\x1b[2K"))
+    def live(self) -> list[str]:
+        """How it stands, in lines of which none is wider than the terminal."""
+        return []
+
+    def draw(self) -> None:
+        """Draw the live lines anew."""
+        self.erase()
+        if not self.is_terminal or self._is_still or self._speaking is not None:
+            return
+        lines = self.live()
+        for line in lines:
+            self.aside.write(f"{line}\n")
+        self._drawn = [seen_width(line) for line in lines]
+        self.aside.flush()
+
+    def erase(self) -> None:
+        if self._drawn:
+            columns = self.columns
+            rows = sum(max(1, -(-each // columns)) for each in self._drawn)  # it may be narrower by now
+            self.aside.write(marked(f"\x1b[{rows}A\r\x1b[J"))
             self.aside.flush()
-            self._is_counting = False
+            self._drawn = []
+
+    def hold_still(self, is_still: bool) -> None:
+        """Leave the live lines out, while somebody is asked, or draw them again."""
+        self._is_still = is_still
+        self.draw()
+
+    # What stays
 
     def speak(self, message: Message) -> None:
         is_aside = message.speaker == "thought"
@@ -50,20 +77,34 @@ class Page:
             self.finish_message()
             self.begin("thought" if is_aside else "message")
             self._speaking, self._ends_line = message, True
-            self._stream = ProseStream() if out.isatty() or is_aside else None
+            self._prose = ProseStream() if out.isatty() or is_aside else None
+            drawn = LiveMarkdown(Style.of(out), 0, ("dim",) if is_aside else ())
+            self._markdown = drawn if is_terminal(out) else None
+        if self.is_terminal and out.isatty():
+            self.erase()
         text = plain(message.blocks[-1])
         message.blocks.clear()  # what was shown need not be kept
-        shown = self._stream.show(text) if self._stream else text
-        out.write(self.style(shown, "dim") if is_aside else shown)
+        self._say(out, self._prose.show(text) if self._prose else text)
+
+    def _say(self, out: TextIO, text: str) -> None:
+        if self._markdown:
+            self._markdown.stream.columns = size_of(out)[0]
+            text = self._markdown.show(text)
+        out.write(text)
         out.flush()
-        self._ends_line = shown.endswith("\n") if shown else self._ends_line
+        self._ends_line = text.endswith("\n") if text else self._ends_line
 
     def finish_message(self) -> None:
-        if self._speaking is not None:
-            out = self.aside if self._speaking.speaker == "thought" else self._said
-            out.write((self._stream.end() if self._stream else "") + ("" if self._ends_line else "\n"))
-            out.flush()
-            self._speaking = None
+        if self._speaking is None:
+            return
+        out = self.aside if self._speaking.speaker == "thought" else self._said
+        self._say(out, self._prose.end() if self._prose else "")
+        if self._markdown:
+            out.write(self._markdown.end())
+        elif not self._ends_line:
+            out.write("\n")
+        out.flush()
+        self._speaking = None
 
     def make_room(self) -> None:
         """Something else is to be written: end the line, unless what is said goes where nobody sees the two."""
@@ -74,8 +115,7 @@ class Page:
     def begin(self, topic: str) -> None:
         """What follows is about something else: end the line, and leave one empty where a person reads."""
         self.make_room()
-        self.stop_counting()
-        self.last_call = None
+        self.erase()
         if self.is_terminal and self.topic and self.topic != topic:
             self.aside.write("\n")
         self.topic = topic
@@ -85,6 +125,8 @@ class Page:
         self.lines([line])
 
     def lines(self, lines: Iterable[str]) -> None:
+        self.erase()
         for line in lines:
             self.aside.write(f"{line}\n")
         self.aside.flush()
+        self.draw()

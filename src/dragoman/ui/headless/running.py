@@ -9,16 +9,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ... import schema as s
 from ...client.client import Client
 from ...client.session import Session
 from ...errors import AgentStartError, AuthRequired, Error, RpcError
 from ...foundation.owning import own
+from ...foundation.suggesting import nearest
 from ...host.audit import Redactor
 from ...host.permissions import RulesError
-from ...host.processes import Launch, start
+from ...host.processes import Launch, known_agents, start
 from ...host.terminals.keeper.processes import end_with_keepers, new_mark, wear
 from ...host.terminals.sandbox import landlock
 from ..output import complaint, install
@@ -26,7 +27,7 @@ from .attachments import attached
 from .events import Events
 from .guarded import Failures, guarded
 from .keys import Keyboard, KeyPrompt
-from .opening import open_session, set_mode, set_option
+from .opening import log_in, open_session, set_mode, set_option
 from .reception import Reception
 from .screen import Screen
 from .terms import FAILED, INTERRUPTED, LIMIT, USAGE, RunOptions, RunOutcome, View, WrongArgument, outcome_of
@@ -93,20 +94,28 @@ class Run:
                 raise exc
 
     async def _take_turn(self) -> RunOutcome:
-        counting = asyncio.create_task(self._count_start(), name="starting")
+        counting = asyncio.create_task(self._count(self._view.starting, self._name), name="starting")
         try:
             return await self._run_turn(counting)
         finally:
             counting.cancel()
             await asyncio.wait([counting])
 
-    async def _count_start(self) -> None:
-        """Show that the agent is being started, and for how long; a first start may have to fetch it."""
-        agent, began = self._order.agent, time.monotonic()
-        name = agent.name or Redactor().text(agent.url) or os.path.basename(agent.argv[0])
+    @property
+    def _name(self) -> str:
+        """What the agent is called on the screen."""
+        agent = self._order.agent
+        if agent.command == "dragoman" and list(agent.args[:1]) == ["agent"]:
+            return " ".join(agent.args[1:2])
+        return agent.name or Redactor().text(agent.url) or os.path.basename(agent.command)
+
+    @staticmethod
+    async def _count(tell: Callable[..., None], *words: str) -> None:
+        """Say every second for how long something has taken; a first start may have to fetch the agent."""
+        began = time.monotonic()
         for seconds in itertools.count(1):  # each of them is told, though late where the machine is busy
             await asyncio.sleep(began + seconds - time.monotonic())
-            self._view.starting(name, seconds)
+            tell(*words, seconds)
 
     async def _run_turn(self, counting: asyncio.Task[None]) -> RunOutcome:
         order, host = self._order, self._host
@@ -119,7 +128,9 @@ class Run:
             start_timeout=patience,
             isolation=host.isolation,
         ):
-            session = await open_session(host, order.cwd, order.session, order.latest)
+            if order.login is not None:
+                await log_in(host, order.login)
+            session = await open_session(host, order)
             counting.cancel()
             for option, value in order.options:
                 await set_option(session, option, value)
@@ -127,19 +138,24 @@ class Run:
                 await set_mode(session, order.mode)
             for update in session.backlog():
                 self._view.recall(update)
-            self._view.began(host, session.id, order.cwd)
+            self._view.began(self._name, host, session.id, order.cwd)
             self._tell_of_walls()
             takes = host.agent_capabilities.prompt_capabilities
             files = await asyncio.to_thread(attached, order.files, takes)
             turn = session.prompt([s.TextContent(text=order.prompt), *files])
             self._session = host.shown = session
-            async for event in turn:
-                host.floor.show(event)
-                await host.floor.free()
+            working = asyncio.create_task(self._count(self._view.working), name="working")
+            try:
+                async for event in turn:
+                    host.floor.show(event)
+                    await host.floor.free()
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
             self._session, self._ending = None, True
             await host.follow_up()
             if host.unasked:
-                self._view.remark("nobody could be asked; --permissions says what is allowed without asking")
+                self._view.remark("nobody could be asked; use --permissions to allow things without asking")
             if remark := host.unasked_acts.remark:
                 self._view.remark(remark)
             return outcome_of(turn.response, host.denied, stopped=self._stopped is not None)
@@ -157,10 +173,10 @@ class Run:
         if self._signals > 1:
             self._kill()
         elif number == signal.SIGINT and self._session and self._stopped is None:
-            self._cancel(INTERRUPTED, "cancelling; Ctrl-C once more quits")
+            self._cancel(INTERRUPTED, "cancelling the turn; press Ctrl-C again to quit")
         else:
             if number == signal.SIGINT and not self._ending:
-                self._view.remark("ending the agent; Ctrl-C once more kills it")
+                self._view.remark("ending the agent; press Ctrl-C again to kill it")
             self._quit(INTERRUPTED)
 
     def _kill(self) -> None:
@@ -179,9 +195,9 @@ class Run:
 
     def _time_is_up(self) -> None:
         if self._session:
-            self._cancel(LIMIT, f"{self._order.timeout:g} s are over; cancelling")
+            self._cancel(LIMIT, f"timeout: {self._order.timeout:g} s have passed; cancelling the turn")
         elif not self._ending:
-            self._view.remark(f"{self._order.timeout:g} s are over, and the agent has not even begun")
+            self._view.remark(f"timeout: {self._order.timeout:g} s have passed, and the agent has not started yet")
             self._quit(LIMIT)
 
     def view_failed(self) -> None:
@@ -275,5 +291,8 @@ def _failure(exc: Error, agent: Launch, client: Client) -> str:
             return f"the agent answered with an error: {exc}"
         case AgentStartError() if agent.install and not agent.is_installed:
             return f"{exc}; to install it: {agent.install}"
+        case AgentStartError() if not (agent.name or agent.url or agent.is_installed):
+            near = nearest(agent.command, known_agents())
+            return f"{exc}; {f'did you mean {near!r}? See' if near else 'see'} dragoman agents list"
         case _:
             return str(exc)

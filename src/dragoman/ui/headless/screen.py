@@ -1,7 +1,7 @@
 """A turn as text: what the agent says goes to one stream, everything else to another.
 
-Lines are added and never changed, so that scrolling back shows what happened; but for one: where nothing has come
-after the line of a tool call, its end takes the place of its beginning.
+Lines are added and never changed, so that scrolling back shows what happened.  On a terminal the plan and the calls
+that run are live lines below them; the plan is written down once, when it is done or when the turn ends.
 """
 
 import shlex
@@ -10,10 +10,14 @@ from typing import Any, TextIO
 
 from ... import schema as s
 from ...client.client import Client
+from ...host.operations import FileOperation
 from ...host.permissions import Option, Question
+from ...host.permissions.claims import UNCHECKED
 from ...roles import offered
 from ...transcript import Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd
+from ..layout import both_ends, broken, flowing, wrapped
 from ..legible import legible, one_line
+from ..markdown import MarkdownStream
 from ..output import complaint, marked
 from ..style import size_of
 from .calls import COLOURS, MARKS, ToolCallLines
@@ -23,6 +27,9 @@ from .wording import doing, is_worth_a_line
 
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
 GOING_ON = ("session_capabilities.resume", "load_session")
+SHORT_STEP = 24  # columns; plans of short steps are shown in cells, others a line a step
+QUIET = 3  # seconds without a sign of life after which one is given
+CLAIM = "the agent's claim, not verifiable"
 
 
 class Screen(Page):
@@ -32,26 +39,50 @@ class Screen(Page):
         super().__init__(said, aside)
         self._transcript = Transcript()
         self._calls = ToolCallLines(self, self._transcript)
-        self._steps: dict[str, str] = {}
-        self._block: list[str] = []  # the steps of the plan that were shown last
+        self._plan_steps: Sequence[s.PlanEntry] = ()
+        self._is_plan_written = True  # whether the plan stands there as it is now
         self._resumable: str | None = None  # the session, where it can be gone on with later
+        self._agent = ""
+        self._seconds = 0  # for how long the turn has run
+        self._last_sign = 0  # when something was shown last
+        self._starting: tuple[str, int] | None = None  # the agent, and for how long
 
     # What happens
 
     def starting(self, agent: str, seconds: int) -> None:
         """The agent has been starting for so long: on a terminal a line that counts, elsewhere one now and then."""
-        words = self.style(f"starting {one_line(agent, 60)} … {seconds} s", "dim")
-        if self.is_terminal:
-            self.count(words)
-        elif is_worth_a_line(seconds):
-            self.lines([words])
+        self._starting = agent, seconds
+        if not self.is_terminal and is_worth_a_line(seconds):
+            self.lines([f"starting {one_line(agent, 60)} … {seconds} s"])
+        self.draw()
 
-    def began(self, client: Client, session_id: str, cwd: str) -> None:
+    def began(self, agent: str, client: Client, session_id: str, cwd: str) -> None:
         """A session is open; from here on paths in its directory are shown short."""
-        self.stop_counting()
+        self._agent, self._starting = agent, None
+        self.draw()
         self._calls.cwd = cwd
         if any(offered(client.agent_capabilities, name) for name in GOING_ON):
             self._resumable = session_id
+
+    def working(self, seconds: int) -> None:
+        """The turn has run for so long."""
+        self._seconds = seconds
+        self.draw()
+
+    def live(self) -> list[str]:
+        """How it stands: the agent that starts, the calls that run, the plan, or for how long nothing has come."""
+        columns, height = size_of(self.aside)
+        if self._starting:
+            agent, seconds = self._starting
+            return [self.style(f"starting {one_line(agent, columns - 18)} … {seconds} s", "dim")]
+        calls, plan = self._calls.live(), [] if self._is_plan_written else self._drawn_plan()
+        parts = [calls, plan]
+        if not plan and self._seconds - self._last_sign >= QUIET:  # a plan says how long it has taken
+            parts.append([self.style(one_line(f"{self._agent} is working … {self._seconds} s", columns), "dim")])
+        lines = [line for part in parts if part for line in ("", *part)]
+        if self.topic in ("", "tool") and calls:
+            lines = lines[1:]
+        return lines if len(lines) < height else []  # it could not be drawn anew
 
     def recall(self, update: s.SessionUpdate) -> None:
         """Take something in that was shown long ago."""
@@ -60,6 +91,7 @@ class Screen(Page):
             entry.blocks.clear()
 
     def show(self, event: s.SessionUpdate | s.PromptResponse) -> None:
+        self._last_sign = self._seconds
         match self._transcript.apply(event):
             case Message(speaker="agent" | "thought") as message:
                 self.speak(message)
@@ -71,11 +103,12 @@ class Screen(Page):
                 words = one_line(f"{title}: {description}" if description else title)
                 self.line("notice", self.style(f"! {words}", SEVERITIES.get(severity, "yellow")))
             case Compaction(status=status) if isinstance(event, s.CompactionUpdate):
-                self.line("notice", self.style(f"memory being shortened: {one_line(status)}", "dim"))
+                self.line("notice", self.style(f"context compaction: {one_line(status)}", "dim"))
             case Subagent() as subagent if isinstance(event, s.SubagentUpdate) and event.state:
                 self._subagent(subagent)
             case TurnEnd():
                 self._calls.end()
+                self._write_plan()
             case None:
                 self._state(event)
 
@@ -87,15 +120,40 @@ class Screen(Page):
 
     def question(self, question: Question, keys: Mapping[str, Option]) -> None:
         """Put a question, to be answered with one of these keys."""
-        style, indent = self.style, INDENT
-        self.line("question", style(f"? {question.title}", "yellow", "bold"))
-        self.lines(f"{indent}{line}" for line in question.text.split("\n"))
-        self.lines(style(f"{indent}! {warning}", "yellow") for warning in question.warnings)
+        style, columns = self.style, self.columns
+        self.hold_still(True)
+        self.begin("question")
+        title, claim = f"? {question.title}", "" if question.operation else CLAIM
+        self.lines(both_ends(style(title, "yellow", "bold"), style(claim, "yellow"), columns))
+        for line in question.text.split("\n"):
+            cut = wrapped if claim else broken  # what is to be done is shown to the letter
+            self.lines(f"{INDENT}{part}" for part in cut(self._shortened(line, question), columns - 2))
+        for warning in question.warnings:
+            if not claim or warning != UNCHECKED:  # which stands in the first line
+                self.lines(style(f"{INDENT}{part}", "yellow") for part in wrapped(f"! {warning}", columns - 2))
         if question.detail:
-            self.lines(self._calls.coloured(question.detail.split("\n")))  # all of it
+            detail = [self._calls.short(line) for line in question.detail.split("\n")]
+            self.lines(self._calls.coloured(detail))  # all of it
             self._calls.mark_diffs(question.tool_call_id)
+        self.lines(self._choices(keys))
+
+    def _shortened(self, line: str, question: Question) -> str:
+        """A line of a question, with the name of a file as it is in the session's directory; commands stay."""
+        if isinstance(question.operation, FileOperation):
+            return self._calls.short(line)
+        name, colon, path = line.partition(": ")
+        is_file = question.operation is None and name == "File"
+        return f"{name}{colon}{self._calls.short(path)}" if is_file else line
+
+    def _choices(self, keys: Mapping[str, Option]) -> list[str]:
+        """The keys with what they stand for, which is always shown whole."""
+        columns = self.columns - len(INDENT)
+        cells = []
         for key, option in keys.items():
-            self.lines([f"{indent}{style(key, 'bold', 'green' if option.allows else 'red')}  {option.label}"])
+            first, *further = wrapped(option.label, columns - 2)
+            cells.append(f"{self.style(key, 'bold', 'green' if option.allows else 'red')} {first}")
+            cells += [f"  {part}".ljust(columns) for part in further]
+        return flowing(cells, self.columns, INDENT)
 
     def prompt(self, words: str, again: bool = False) -> None:
         """Wait for a key on a line of its own, or on the one that waited for another."""
@@ -106,8 +164,9 @@ class Screen(Page):
 
     def answered(self, words: str) -> None:
         """End the line that waited for a key."""
-        self.aside.write(f"{words}\n")
+        self.aside.write(f"{one_line(words, self.columns - len(INDENT) - len('Press a key: '))}\n")
         self.aside.flush()
+        self.hold_still(False)
 
     def asked(self, question: Question) -> None:
         """A question comes up; who can answer it is shown it by `question`."""
@@ -118,8 +177,10 @@ class Screen(Page):
         if event["decision"] == "deny" and event["operation"] == "claim":
             self._calls.denied(event["tool_call"])
         if event["decision"] == "deny" and not event.get("asked"):
-            why = self.style(f"({event['why']})", "dim")
-            self.line("denied", f"{self.style('✗', 'red')} denied: {doing(event)} {why}")
+            words = f"✗ denied: {doing(event)} ({event['why']})"
+            first, *further = wrapped(words, self.columns - len(INDENT))
+            self.line("denied", self.style("✗", "red") + first[1:])
+            self.lines(f"{INDENT}{part}" for part in further)
         elif event["operation"] == "claim" and event["decision"] == "allow" and not event.get("asked"):
             self._calls.allowed(event["tool_call"])
 
@@ -134,56 +195,80 @@ class Screen(Page):
 
     def remark(self, words: str) -> None:
         """Something to know, from us."""
-        self.line("remark", self.style(one_line(words), "dim"))
+        self._remark("remark", one_line(words))
 
     def ended(self, outcome: RunOutcome) -> None:
         """The run is over."""
+        self._starting = None
+        self._calls.end()
+        self._write_plan()
         self.finish_message()
         if outcome.error:
             self.line("end", complaint(outcome.error))
         elif words := self._summary(outcome):
-            self.line("end", self.style(words, "dim"))
+            self._remark("end", words)
         if self._resumable and outcome.stop_reason:
-            again = f"to go on with this session: --session {shlex.quote(one_line(self._resumable))}"
-            self.line("end", self.style(again, "dim"))
+            again = f"to continue this session: --session {shlex.quote(one_line(self._resumable))}"
+            self._remark("end", again)
 
     # The rest
+
+    def _remark(self, topic: str, words: str) -> None:
+        self.begin(topic)
+        self.lines(self.style(line, "dim") for line in wrapped(words, self.columns))
 
     def _plan(self, plan: s.Plan | s.PlanUpdateContent) -> None:
         match plan:
             case s.Plan(entries=steps) | s.PlanItems(entries=steps):
-                changed = {step.content for step in steps if self._steps.get(step.content) != step.status}
-                self._steps = {step.content: step.status for step in steps}
-                if changed:
-                    self._plan_steps(steps, changed)
+                self._plan_of(steps)
             case s.PlanFile(uri=uri):
                 self.line("plan", f"{self.style('Plan', 'bold')} {one_line(uri)}")
             case s.PlanMarkdown(content=content):
                 self.line("plan", self.style("Plan", "bold"))
-                self.lines(f"{INDENT}{legible(line)}" for line in content.rstrip().split("\n"))
+                drawn = MarkdownStream(self.style, self.columns - len(INDENT))
+                text = legible(content.rstrip())
+                text = drawn.show(text) + drawn.end() if self.is_terminal else text
+                self.lines(f"{INDENT}{line}" for line in text.rstrip("\n").split("\n"))
 
-    def _plan_steps(self, steps: Sequence[s.PlanEntry], changed: set[str]) -> None:
-        """Show the steps that changed; a plan that is still the last thing on a terminal is drawn anew."""
-        (columns, height), goes_on = size_of(self.aside), self.topic == "plan"
-        redrawn = len(self._block) + 1 if goes_on and self.is_terminal else 0
-        redrawn = redrawn if redrawn < height else 0  # what has scrolled away stays as it is
-        wanted = {*changed, *self._block} if redrawn else changed
-        shown = [step for step in steps if step.content in wanted]
-        lines = []
-        if redrawn or not goes_on:
-            done = sum(step.status == "completed" for step in steps)
-            lines = [self.style("Plan", "bold") + self.style(f" {done}/{len(steps)}", "dim")]
-        for step in shown:
-            mark = self.style(MARKS[step.status], COLOURS[step.status])
-            lines.append(f"{INDENT}{mark} {one_line(step.content, columns - 4)}")
-        self.begin("plan")
-        if redrawn:
-            self.aside.write(marked(f"\x1b[{redrawn}A\r"))
-            lines = [marked("\x1b[2K") + line for line in lines]
-        self.lines(lines)
-        if redrawn:
-            self.aside.write(marked("\x1b[J"))
-        self._block = [step.content for step in shown]
+    def _plan_of(self, steps: Sequence[s.PlanEntry]) -> None:
+        """Show steps: on a terminal as live lines, elsewhere those that changed."""
+        before = {step.content: step.status for step in self._plan_steps}
+        changed = [step for step in steps if before.get(step.content) != step.status]
+        self._plan_steps = steps
+        if not changed:
+            return
+        if self.is_terminal:
+            self._is_plan_written = False
+            self.make_room()
+            self.draw()
+            if all(step.status == "completed" for step in steps):
+                self._write_plan()
+            return
+        if self.topic != "plan":
+            self.line("plan", self._plan_head())
+        self.lines(f"{INDENT}{self._step(step, self.columns - 2)}" for step in changed)
+
+    def _write_plan(self) -> None:
+        """Write the plan down as it is now, unless it stands there."""
+        if not self._is_plan_written:
+            self._is_plan_written = True
+            self.begin("plan")
+            self.lines(self._drawn_plan())
+
+    def _drawn_plan(self) -> list[str]:
+        columns, steps = self.columns, self._plan_steps
+        drawn = [self._step(step, columns - len(INDENT)) for step in steps]
+        if all(len(step.content) <= SHORT_STEP for step in steps):
+            return [self._plan_head(), *flowing(drawn, columns, INDENT)]
+        return [self._plan_head(), *(f"{INDENT}{step}" for step in drawn)]
+
+    def _plan_head(self) -> str:
+        done = sum(step.status == "completed" for step in self._plan_steps)
+        time = f" · {self._seconds} s" if self.is_terminal and self._seconds else ""
+        return self.style("Plan", "bold") + self.style(f" {done}/{len(self._plan_steps)}{time}", "dim")
+
+    def _step(self, step: s.PlanEntry, columns: int) -> str:
+        return f"{self.style(MARKS[step.status], COLOURS[step.status])} {one_line(step.content, columns - 2)}"
 
     def _subagent(self, subagent: Subagent) -> None:
         status = "completed" if isinstance(subagent.state, s.IdleStateUpdate) else "in_progress"
@@ -199,6 +284,10 @@ class Screen(Page):
     def _summary(self, outcome: RunOutcome) -> str:
         """What is worth a line at the end, to a person."""
         words = []
+        if self.is_terminal and self._agent and outcome.stop_reason:
+            calls = self._calls.count
+            words += [one_line(self._agent, 40), *([f"{calls} tool call{'s' * (calls != 1)}"] if calls else [])]
+            words += [f"{self._seconds} s"] if self._seconds else []
         if outcome.stop_reason not in (None, "end_turn"):
             words.append(one_line(outcome.stop_reason or "").replace("_", " "))
         if outcome.denied:

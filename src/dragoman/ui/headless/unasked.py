@@ -37,5 +37,5 @@ class Unasked:
         times = "once" if self._done == 1 else f"{self._done} times"
         return (
             f"this agent does not ask: it changed files or ran commands by itself {times}, "
-            "and --permissions has no say in that"
+            "which --permissions cannot prevent"
         )

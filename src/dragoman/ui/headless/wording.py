@@ -1,6 +1,7 @@
 """Things in a few words."""
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from ... import schema as s
@@ -75,8 +76,13 @@ def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch
             continue
         command = _login_command(method, agent)
         way = f"{method.name}: {method.description.strip()}" if method.description else method.name
-        lines.append(one_line(f"{way}; run{where}: {shown_command(command)}" if command else way))
-        told = told or bool(command)
+        how = (
+            f"run{where}: {shown_command(command)}"
+            if command
+            else f"to log in, run again with --login {quote(method.id)}"
+        )
+        lines.append(one_line(f"{way}; {how}"))
+        told = True
     lines.append(f"to log in: {agent.login}" if agent.login else "" if told else OWN_PROGRAM.format(where=where))
     return "\n".join(line for line in lines if line)
 

@@ -16,11 +16,9 @@ file of a workspace can only make things stricter until the user trusts it.
 """
 
 import difflib
-import grp
 import hashlib
 import math
 import os
-import pwd
 import re
 import stat
 import tomllib
@@ -34,6 +32,7 @@ from msgspec import Struct
 from ....errors import Error
 from ....foundation import places
 from ....foundation.directories import config_directory
+from ....foundation.unix import grp, pwd
 from ...addresses import Origin, host_pattern
 from ...disk import content, opened
 from ...display import visible

@@ -44,7 +44,7 @@ class ControlGroup:
 def own_group() -> str | None:
     """The directory of the group that this process is in, if it can have groups of ours."""
     with contextlib.suppress(OSError, ValueError):
-        with open("/proc/self/cgroup") as file:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
             within = next(line.split(":", 2)[2].rstrip("\n") for line in file if line.startswith("0::"))
         for root, place in _hierarchies():
             directory = os.path.normpath(f"{place}/{os.path.relpath(within, root)}")
@@ -55,7 +55,7 @@ def own_group() -> str | None:
 
 def _hierarchies() -> Iterator[tuple[str, str]]:
     """Each mount of version 2: the group at its root, and where it is."""
-    with open("/proc/self/mountinfo") as file:
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
         for line in file:
             about, _, kind = line.partition(" - ")
             if kind.startswith("cgroup2 "):
@@ -98,7 +98,7 @@ def _locked(path: str) -> int | None:
 def kill_group(path: str | None) -> None:
     """Kill all processes in a group, also those that are just being started."""
     if path:
-        with contextlib.suppress(OSError), open(f"{path}/cgroup.kill", "w") as file:
+        with contextlib.suppress(OSError), open(f"{path}/cgroup.kill", "w", encoding="utf-8") as file:
             file.write("1")
 
 
@@ -145,6 +145,6 @@ def _below(path: str) -> list[str]:
 
 def _members(path: str) -> list[int]:
     """The processes in a group itself; those in groups below it are not told."""
-    with contextlib.suppress(OSError, ValueError), open(f"{path}/cgroup.procs") as file:
+    with contextlib.suppress(OSError, ValueError), open(f"{path}/cgroup.procs", encoding="utf-8") as file:
         return [int(line) for line in file]
     return []

@@ -220,12 +220,12 @@ def descriptors() -> set[int]:
 
 
 def variables() -> set[str]:
-    with open("/proc/self/environ") as file:
+    with open("/proc/self/environ", encoding="utf-8") as file:
         return {entry.partition("=")[0] for entry in file.read().split("\0") if entry}
 
 
 def status(beginning: str) -> list[str]:
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", encoding="utf-8") as file:
         return [line for line in file if line.startswith(beginning)]
 
 

@@ -245,7 +245,8 @@ def _missing(bwrap: str | None) -> str:
     if not runs_from_memory():
         return "programs cannot be run from memory (vm.memfd_noexec is 2, and would have to be 1)"
     try:
-        known = subprocess.run([bwrap, "--help"], capture_output=True, text=True, timeout=10, check=False).stdout
+        asked = subprocess.run([bwrap, "--help"], capture_output=True, encoding="utf-8", timeout=10, check=False)
+        known = asked.stdout
     except (OSError, subprocess.TimeoutExpired) as exc:
         return f"bubblewrap cannot be run: {exc}"
     lacking = [option for option in NEEDED if option not in known]

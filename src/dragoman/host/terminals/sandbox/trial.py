@@ -97,10 +97,10 @@ class _Scene:
         self._furnish(user)
 
     def _furnish(self, user: tuple[int, int]) -> None:
-        self._secret.write_text("secret")
+        self._secret.write_text("secret", encoding="utf-8")
         self._workspace.mkdir()
         self._stray.mkdir()
-        (self._stray / "file").write_text("stray")
+        (self._stray / "file").write_text("stray", encoding="utf-8")
         os.mkfifo(self._workspace / "pipe", 0o666)
         for number, path in enumerate(self._sandbox.protected):
             place = self._workspace / path
@@ -149,7 +149,7 @@ class _Scene:
         self._sandbox.landlock = landlock
         (self._workspace / "written").unlink(missing_ok=True)
         told = json.dumps(self._beside_a_stray(landlock) if landlock else self._instructions())
-        python, *words = python_command("-c", PROGRAM.read_text(), told, site=False)
+        python, *words = python_command("-c", PROGRAM.read_text(encoding="utf-8"), told, site=False)
         argv = [os.path.realpath(python), *words]
         with open_place(self._workspace, os.O_DIRECTORY) as workspace, open_place(self._stray) as stray:
             strays = {STRAY: stray} if landlock else {}

@@ -1,14 +1,13 @@
 """The client's side of HTTP/1.1: one exchange at a time on a socket."""
 
 import asyncio
-import fcntl
 import select
 import struct
-import termios
 from collections.abc import Callable
 
 import h11
 
+from ....errors import UnsupportedSystem
 from ...holding import Holding
 from ..limits import EARNED, FLOODED, SMALL, Allowance, PeerPace
 from .exchange import Exchange, Headers, ResponseHead, as_sent
@@ -148,15 +147,20 @@ class Http1Socket(asyncio.Protocol):
 
 def _has_news(transport: asyncio.Transport) -> bool:
     """Whether there is something to read that the event loop has not come to yet, such as the end."""
+    fd = transport.get_extra_info("socket").fileno()
+    if not hasattr(select, "poll"):  # as on Windows
+        return bool(select.select([fd], [], [], 0)[0])
     looking = select.poll()
-    looking.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    looking.register(fd, select.POLLIN)
     return bool(looking.poll(0))
 
 
 def _unacknowledged(transport: asyncio.Transport) -> int:
     """The bytes that were handed to the system and have not arrived; 0 where it does not say."""
     try:
+        from ....foundation.unix import fcntl, termios
+
         answer = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
-    except (AttributeError, OSError, ValueError):
+    except (AttributeError, OSError, ValueError, UnsupportedSystem):
         return 0
     return int(struct.unpack("i", answer)[0])
