@@ -26,6 +26,7 @@ Error
 └── AgentStartError               the agent could not be started
 """
 
+import json
 from typing import Any, ClassVar, TypeVar
 
 MAX_QUOTED = 1000  # characters of a text of the peer's within one of ours
@@ -66,7 +67,7 @@ class RpcError(Error):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        detail = "" if self.data is None else f" {self.data!r}"
+        detail = "" if self.data is None else f" {_as_json(self.data)}"
         return f"{self.message} ({self.code}){detail}"
 
     def passed_on(self) -> "InternalError":
@@ -209,6 +210,15 @@ AGENT_STOPPED = "agent_stopped"
 def agent_stopped() -> InternalError:
     """What a prompt is answered with when its agent is told to stop, and nobody had cancelled the turn."""
     return InternalError("the agent stopped", {"kind": AGENT_STOPPED})
+
+
+def _as_json(data: Any) -> str:
+    """What an error says besides its message, as the peer wrote it: in one line, with nothing invisible."""
+    try:
+        text = json.dumps(data, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return repr(data)  # an author's own object, which has not gone over a wire
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def brief(said: object) -> str:

@@ -1,30 +1,50 @@
 """A client that checks an agent over raw frames: the requirements of the specification as a table of checks.
 
-A requirement is a coroutine that speaks to the agent; its docstring is the sentence it holds the agent to.  It
-raises AssertionError where the agent fails, and `NotShown` where the agent does not offer what it is about.
+A requirement is a coroutine that speaks to the agent; its docstring is the sentence it holds the agent to, its name
+the id.  It raises AssertionError where the agent fails, and `NotShown` where the agent does not offer what it is
+about.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman import codec
 from dragoman.testing import RawWire
 
+from .services import Services
+
 LIMIT = 60.0  # seconds for one answer, on a busy machine
 TEXT = {"type": "text", "text": "hello"}
 LINK = {"type": "resource_link", "uri": "file:///a.md", "name": "a.md"}
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-CONTENT = {
-    "image": {"type": "image", "data": PIXEL, "mimeType": "image/png"},
-    "audio": {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
-    "embeddedContext": {"type": "resource", "resource": {"uri": "file:///a.md", "text": "a"}},
-}
 Message = dict[str, Any]
+Dial = Callable[[], Awaitable[RawWire]]
 
 
 class NotShown(Exception):
     """The agent does not offer what a requirement is about."""
+
+
+class Shown(NamedTuple):
+    """One turn as it was heard: how its session was opened, what came until its end, and how it ended."""
+
+    opened: Message
+    session: str
+    messages: list[Message]
+    updates: list[Message]
+    stop_reason: str
+
+    def of_kind(self, *kinds: str) -> list[Message]:
+        found = [update for update in self.updates if update["sessionUpdate"] in kinds]
+        if not found:
+            raise NotShown
+        return found
+
+    def asked(self, method: str) -> list[Message]:
+        found = [message["params"] for message in self.messages if message.get("method") == method]
+        if not found:
+            raise NotShown
+        return found
 
 
 class Kit:
@@ -32,20 +52,79 @@ class Kit:
 
     version = 0
     update_type: Any = None
+    schema: Any = None
+    option_id = ""  # what the id of an option is called
+    login = ""  # the method to log in with
 
-    def __init__(self, wire: RawWire, cwd: str) -> None:
-        self.wire, self.cwd = wire, cwd
+    def __init__(self, wire: RawWire, cwd: str, dial: Dial, client: str) -> None:
+        self.wire, self.cwd, self.dial, self.client = wire, cwd, dial, client
         self.heard: list[Message] = []
+        self.quick = TEXT  # the prompt of turns of which nothing but their end matters
         self.welcome: Message = {}
+        self.services = Services(wire)
+        self._shown: Shown | None = None
+
+    @property
+    def offers(self) -> Message:
+        """What the agent says it can do."""
+        raise NotImplementedError
+
+    def session_offers(self) -> Message:
+        """What the agent says it can do with sessions."""
+        raise NotImplementedError
+
+    def takes(self, kind: str) -> bool:
+        """Whether the agent takes a kind of content."""
+        raise NotImplementedError
+
+    def offered(self, name: str) -> None:
+        """Go on only where the agent offers something about sessions."""
+        if self.session_offers().get(name) is None:
+            raise NotShown
+
+    def greeting(self) -> Message:
+        raise NotImplementedError
+
+    async def greet(self) -> None:
+        self.welcome = await self.good("initialize", self.greeting())
+
+    async def stranger(self) -> "Kit":
+        """A further connection, on which nothing was said yet."""
+        return type(self)(await self.dial(), self.cwd, self.dial, self.client)
+
+    def prompt(self, id: str, prompt: list[Any]) -> tuple[int, int]:
+        """Begin a turn; gives the request's id, and how much was heard before."""
+        return self.wire.ask("session/prompt", {"sessionId": id, "prompt": prompt}), len(self.heard)
+
+    async def end(self, asked: tuple[int, int], id: str) -> str:
+        """The stop reason of a turn that was begun."""
+        raise NotImplementedError
+
+    async def turn(self, id: str, prompt: list[Any]) -> str:
+        """A whole turn; gives its stop reason."""
+        return await self.end(self.prompt(id, prompt), id)
+
+    async def shown(self) -> Shown:
+        """The turn that this connection saw first, which whatever only looks at a turn looks at."""
+        if self._shown is None:
+            opened = await self.good("session/new", {"cwd": self.cwd, "mcpServers": []})
+            id, start = opened["sessionId"], len(self.heard)
+            reason = await self.turn(id, [TEXT])
+            self._shown = Shown(opened, id, self.heard[start:], self.updates(id, start), reason)
+        return self._shown
 
     async def call(self, method: str, params: Any = None, *, id: Any = None) -> Message:
         """Ask, answer whatever is asked meanwhile, and give the answer."""
         self.wire.send({"id": id, "method": method, "params": params or {}}) if id is not None else None
         return await self.until(id if id is not None else self.wire.ask(method, params or {}))
 
-    async def until(self, id: Any) -> Message:
+    async def until(self, id: Any, since: int | None = None) -> Message:
+        """The answer with this id, which may have been heard since some place."""
+        at = len(self.heard) if since is None else since
         while True:
-            message = await self.next()
+            while at == len(self.heard):
+                await self.next()
+            message, at = self.heard[at], at + 1
             if "method" not in message and message.get("id") == id and type(message.get("id")) is type(id):
                 return message
 
@@ -53,20 +132,14 @@ class Kit:
         message = await self.wire.receive(LIMIT)
         self.heard.append(message)
         if "method" in message and "id" in message:
-            self._answer(message)
+            self.services.answer(message)
         return message
 
-    def _answer(self, message: Message) -> None:
-        match message["method"]:
-            case "session/request_permission":
-                option = message["params"]["options"][0]["optionId"]
-                self.wire.send(
-                    {"id": message["id"], "result": {"outcome": {"outcome": "selected", "optionId": option}}}
-                )
-            case "elicitation/create":
-                self.wire.send({"id": message["id"], "result": {"action": "decline"}})
-            case _:
-                self.wire.send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+    async def hear(self, method: str) -> Message:
+        """What comes next of a method."""
+        while (message := await self.next()).get("method") != method:
+            pass
+        return message
 
     async def good(self, method: str, params: Any = None) -> Any:
         """Ask for something that must be given."""
@@ -74,10 +147,11 @@ class Kit:
         assert "result" in answer, (method, answer)
         return answer["result"]
 
-    async def bad(self, method: str, params: Any = None) -> Message:
-        """Ask for something that must be refused."""
+    async def bad(self, method: str, params: Any = None, code: int | None = None) -> Message:
+        """Ask for something that must be refused, with this code if one is named."""
         answer = await self.call(method, params)
         assert "error" in answer, (method, answer)
+        assert code in (None, answer["error"]["code"]), (method, answer)
         error = answer["error"]
         assert isinstance(error["code"], int), error
         assert isinstance(error["message"], str), error
@@ -109,31 +183,67 @@ class Kit:
         """What the agent has asked of its client."""
         return {message["method"] for message in self.heard if "method" in message}
 
+    def read(self, value: Any, kind: str) -> None:
+        """Hold a value to the schema's type of this name."""
+        codec.decode_strict(codec.encode(value), getattr(self.schema, kind))
+
+    def all(self, method: str) -> list[Message]:
+        """All that was ever asked or told by a method on this connection."""
+        found = [message["params"] for message in self.heard if message.get("method") == method]
+        if not found:
+            raise NotShown
+        return found
+
 
 Check = Callable[[Any], Awaitable[None]]
-REQUIREMENTS: dict[int, dict[str, Check]] = {1: {}, 2: {}}
+LIFECYCLE, TURN, SERVICES, OPTIONAL = (
+    "base lifecycle",
+    "prompt turn and updates",
+    "client services",
+    "optional parts",
+)
 
 
-def requirement(*versions: int) -> Callable[[Check], Check]:
-    """Put a check into the table of a version."""
+class Requirement(NamedTuple):
+    """One row of the table."""
+
+    id: str
+    says: str
+    part: str
+    section: str  # of the specification
+    versions: tuple[int, ...]
+    clients: tuple[str, ...]  # that it is held to: one that offers nothing, one that offers all there is
+    check: Check
+
+
+REQUIREMENTS: list[Requirement] = []
+
+
+def requirement(part: str, section: str, *versions: int, client: str = "bare") -> Callable[[Check], Check]:
+    """Put a check into the table."""
 
     def mark(check: Check) -> Check:
-        for version in versions:
-            REQUIREMENTS[version][check.__name__] = check
+        says = (check.__doc__ or "").strip()
+        clients = ("bare", "rich") if client == "any" else (client,)
+        REQUIREMENTS.append(Requirement(check.__name__, says, part, section, versions or (1, 2), clients, check))
         return check
 
     return mark
 
 
 async def verdicts(kit: Kit) -> tuple[dict[str, str], set[str]]:
-    """All requirements of the kit's version held against its agent: those it fails, and those it does not show."""
+    """What the kit's version requires, held against its agent: what it fails, and what it does not show."""
     failed, not_shown = {}, set()
-    for name, check in REQUIREMENTS[kit.version].items():
+    for row in REQUIREMENTS:
+        if kit.version not in row.versions or kit.client not in row.clients:
+            continue
         try:
             async with asyncio.timeout(LIMIT):
-                await check(kit)
+                await row.check(kit)
         except NotShown:
-            not_shown.add(name)
+            not_shown.add(row.id)
         except Exception as exc:
-            failed[name] = f"{check.__doc__} {exc!r}"
+            failed[row.id] = f"{row.id}: {row.says} {exc!r}"
+        finally:
+            kit.services.replies.clear()
     return failed, not_shown

@@ -178,7 +178,7 @@ async def test_a_failure_of_the_gateway_in_a_turn_is_that_turn_s_outcome(
                 patch.setattr("dragoman.gateway.sessions.prompt_queue.span", fails_at_once)
             answers = await asyncio.gather(*(outcome(session, "one") for _ in range(3)), return_exceptions=True)
         assert [str(answer) for answer in answers] == [
-            "the gateway failed: ZeroDivisionError (-32603) {'kind': 'gateway_failure'}"
+            'the gateway failed: ZeroDivisionError (-32603) {"kind": "gateway_failure"}'
         ] * 3
         agent.allowed.release()
         assert (await session.prompt("one")).stop_reason == "end_turn"

@@ -27,6 +27,12 @@ def test_the_end_of_a_turn_is_the_exit_code(prompt: str, code: int, tmp_path: Pa
     assert "Traceback" not in result.stderr
 
 
+def test_what_an_error_says_besides_its_message_is_shown_as_json(tmp_path: Path) -> None:
+    result = dragoman("run", "--agent", TESTY, "error -32050 out of paper", cwd=tmp_path)
+    assert result.returncode == 5
+    assert 'the agent answered with an error: out of paper (-32050) {"from": "testy"}\n' in result.stderr
+
+
 def test_what_was_denied_counts_whoever_denied_it(tmp_path: Path) -> None:
     result = dragoman("run", "--agent", TESTY, "--permissions", "deny", "ask", cwd=tmp_path)
     assert result.returncode == 4

@@ -1,13 +1,15 @@
 """Testy for whoever cannot tell it what to do: any prompt is answered with something of everything.
 
 A program that checks agents has prompts of its own, which mean nothing to Testy.  It sees tool calls, a plan, a
-terminal, a question and a form all the same, as far as it takes them, and has time to cancel.
+terminal, a question, a file and a form all the same, as far as it takes them, and has time to cancel.
 """
 
 import asyncio
+from collections.abc import Awaitable
 
 from .. import schema as s
 from ..agent.turn import Turn
+from ..errors import RpcError
 from ..roles import offered
 from .errands import FORM
 from .script import LAST_WORDS, VERBS, everything
@@ -37,17 +39,40 @@ class Exhibition(Testy):
         offers = turn.client.offers
         await everything(turn, "")
         await asyncio.sleep(PAUSE)
-        async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
-            await turn.ask(call)
-            if offered(offers, "terminal"):
-                async with turn.terminal("echo", "hello") as terminal:
-                    await call.terminal(terminal)
-                    await terminal.wait()
+        await _tried(turn, _grave(turn))
         await asyncio.sleep(PAUSE)
+        if offered(offers, "fs.write_text_file") and offered(offers, "fs.read_text_file"):
+            await _tried(turn, _noted(turn))
         if offered(offers, "elicitation.form"):
-            await turn.elicit("Who are you?", FORM)
+            await _tried(turn, turn.elicit("Who are you?", FORM))
         if offered(offers, "elicitation.url"):
-            await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1")
-            turn.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id="visit-1"))
+            await _tried(turn, _visited(turn))
         await asyncio.sleep(PAUSE)
         await turn.say("That is all.")
+
+
+async def _tried(turn: Turn, errand: Awaitable[object]) -> None:
+    """Do something that the client may fail at, which is no reason to stop."""
+    try:
+        await errand
+    except RpcError as exc:
+        await turn.say(f"The client could not do that: {exc.message}. ")
+
+
+async def _grave(turn: Turn) -> None:
+    async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
+        if await turn.ask(call) and offered(turn.client.offers, "terminal"):
+            async with turn.terminal("echo", "hello") as terminal:
+                await call.terminal(terminal)
+                await terminal.wait()
+
+
+async def _noted(turn: Turn) -> None:
+    note = turn.session.path("exhibit.txt")
+    await turn.write(note, "An exhibit.\n")
+    await turn.read(note, 1, 1)
+
+
+async def _visited(turn: Turn) -> None:
+    if await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1"):
+        turn.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id="visit-1"))

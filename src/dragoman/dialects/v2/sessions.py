@@ -44,7 +44,7 @@ class SessionCalls(PromptCalls):
         can_load = offered(self.agent_offers, "loadSession")
         can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
         is_told = start is not None and can_load
-        if not is_told and not can_resume and talk is not None:
+        if not is_told and not can_resume and talk is not None and talk.is_open:
             result = {"modes": talk.modes, "configOptions": talk.options}  # it was never left
         elif not can_resume and not can_load:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": params["sessionId"]})
@@ -74,7 +74,12 @@ class SessionCalls(PromptCalls):
             return self.told_by_us((yield Ask("session/list", params)))
         self.lose("session list")
         cwd = (params or {}).get("cwd")
-        here = [{"sessionId": talk.session_id, "cwd": talk.cwd} for talk in self.talks.values()]
+        if (params or {}).get("cursor") is not None:
+            raise Fault(
+                INVALID_PARAMS, "Invalid params: this list has one page, so the cursor is not one of its own"
+            )
+        opened = [talk for talk in self.talks.values() if talk.is_open]
+        here = [{"sessionId": talk.session_id, "cwd": talk.cwd} for talk in opened]
         return {"sessions": [session for session in here if cwd in (None, session["cwd"])]}
 
     def closed(self, params: Message) -> Flow:
@@ -84,7 +89,9 @@ class SessionCalls(PromptCalls):
         else:
             result = {}
             yield Tell({"method": "session/cancel", "params": {"sessionId": params["sessionId"]}})
-        self._withdraw(self.talk(params["sessionId"]))
+        talk = self.talk(params["sessionId"])
+        talk.is_open = False  # so that no prompt is promised what our agent refuses
+        self._withdraw(talk)
         return result or {}
 
     def option_set(self, params: Message) -> Flow:

@@ -218,3 +218,32 @@ PLAN_CONTENT = Variants("type", {"items": Fields(shapes={"entries": ENTRIES})})
 STATE: Shape = Fields(carried=("background",))
 OPENING = Fields(shapes={"mcpServers": SERVERS})
 PROMPT = Fields(shapes={"prompt": BLOCKS})
+
+# What a block of content cannot do without; a type that is not here is for whoever knows it.
+_NEEDED = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
+}
+
+
+def fault_of(blocks: Any) -> str | None:
+    """What is wrong with the content of a prompt, which is answered before our agent has read it."""
+    if not isinstance(blocks, list) or not blocks:
+        return "an empty prompt" if blocks == [] else "the prompt is no list"
+    for at, block in enumerate(blocks):
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            return f"prompt[{at}] has no type"
+        for name in _NEEDED.get(block["type"], ()):
+            if not isinstance(block.get(name), str):
+                return f"prompt[{at}] has no {name}"
+        if block["type"] == "resource" and not _is_resource(block.get("resource")):
+            return f"prompt[{at}] has no resource with a uri and its text or blob"
+    return None
+
+
+def _is_resource(resource: Any) -> bool:
+    if not isinstance(resource, dict) or not isinstance(resource.get("uri"), str):
+        return False
+    return isinstance(resource.get("text"), str) or isinstance(resource.get("blob"), str)

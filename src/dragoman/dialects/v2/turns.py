@@ -20,7 +20,7 @@ from .handshake import original, with_original
 from .permissions import CANCELLED, ELICITATION, OUTCOME, permission_outward
 from .replay import begun_anew
 from .session_state import USER, PromptTurn, SessionState
-from .shapes import PROMPT, tool_inward
+from .shapes import PROMPT, fault_of, tool_inward
 from .updates import (
     carrier,
     contents_inward,
@@ -84,8 +84,8 @@ class PromptCalls(Translator):
     def prompted(self, params: Message) -> Flow:
         """Answer when the prompt has its place: at once, or when the turn before it is over."""
         talk = self.talk(params["sessionId"])
-        if not params["prompt"]:
-            raise Fault(-32602, "Invalid params: an empty prompt")
+        if fault := fault_of(params["prompt"]):
+            raise Fault(-32602, f"Invalid params: {fault}")
         turn = PromptTurn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
         talk.turns.append(turn)
         asked = _without_original(params) if original(params) else params
