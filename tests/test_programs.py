@@ -109,3 +109,14 @@ def test_programs_are_found_neither_in_relative_places_nor_in_the_workspace(
     assert find_program("sh") is None
     assert beside_python(os.path.basename(sys.executable)) == sys.executable
     assert beside_python("no-such-program") is None
+
+
+def test_a_program_that_turns_up_earlier_on_the_path_is_not_found_instead(tmp_path: Path) -> None:
+    path = f"{tmp_path / 'first'}:{tmp_path / 'second'}"
+    for name in ("second", "first"):
+        program = tmp_path / name / "tool"
+        program.parent.mkdir()
+        program.touch(mode=0o755)
+        assert find_program("tool", path=path) == str(tmp_path / "second" / "tool")
+    (tmp_path / "second" / "tool").unlink()
+    assert find_program("tool", path=path) == str(tmp_path / "first" / "tool")

@@ -19,7 +19,7 @@ from torture.by_hand import cancel_request, note, request, result
 from torture.channel import Channel, Lifecycle, run_settings
 from torture.nesting import SHORT_STACK, deep, meaning, nest, nested
 
-from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError, codec
+from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError, codec, framing
 from dragoman.framing import HEAD, Oversize
 from dragoman.rpc import Batch, Call, Cancel, Method, Noise, Note, Peer, Reply
 
@@ -546,7 +546,7 @@ def test_a_hostile_frame_takes_neither_much_time_nor_much_memory(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A megabyte each, against limits for sixteen: what is made of a frame stays below a few times its size."""
-    monkeypatch.setattr(codec, "_MAX_ITEMS", 60_000)
+    monkeypatch.setattr(framing, "_MAX_ITEMS", 60_000)
     monkeypatch.setattr(codec, "MAX_LISTED", 6_000)
     subject, started = peer(), time.thread_time()
     tracemalloc.start()

@@ -5,16 +5,14 @@
     a variant whose tag is unknown           -> kept as Raw, byte for byte
     anything else that does not fit          -> Invalid, naming the place
 
-The guard in `check` comes before any parsing: no depth, encoding or digit trick reaches the parser.
+The guard in `framing.check` comes before any parsing: no depth, encoding or digit trick reaches the parser.
 """
 
 import functools
-import itertools
 import re
 import types
 import typing
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,17 +23,11 @@ from .schema.base import Shape
 
 T = TypeVar("T")
 
-MAX_DEPTH = 128  # serde_json stops at 128, pydantic at 200; no real message comes near
 MAX_DROPPED = 10_000  # items of a list; leniency is for slips, not for work made on purpose
 MAX_LISTED = 100_000  # members of a bad message, of which a list is made
-SHALLOW = 2 * MAX_DEPTH  # bytes; a shorter frame has no room for more levels and their ends
 
 Invalid = msgspec.ValidationError
 Malformed = msgspec.DecodeError
-
-
-class TooDeep(Malformed):
-    """Good JSON, perhaps, but nobody will find out."""
 
 
 _TEXTS_AND_NUMBERS = frozenset({str, int, float, bool, type(None), msgspec.UnsetType, Raw})
@@ -44,87 +36,8 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _FRACTION = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _NULL = Raw(b"null")
-COUNTABLE = 4096  # bytes; counting brackets pays in short frames only
-_MAX_ITEMS = 1_000_000  # of which a list is made; long texts have commas, too, and to count brackets takes longer
-_COUNTED = 64 * 1024  # bytes at a time
-_PEELED = 6  # levels; more than messages of the protocol have around a long text
-_STEPS = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
-_NO_STEPS = bytes(set(range(256)) - set(b"[]{}"))
 _ESCAPES = rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 _MARKS = rb"\A(?:\xef\xbb\xbf)+"
-
-
-def check(frame: bytes) -> None:
-    """Refuse what must not be read any further: too deep a nesting, bytes that are not UTF-8."""
-    if len(frame) > SHALLOW and (len(frame) >= COUNTABLE or frame.count(b"[") + frame.count(b"{") > MAX_DEPTH):
-        check_depth(Raw(frame.lstrip()))
-    check_text(frame)
-
-
-def check_text(frame: bytes) -> None:
-    """Refuse bytes that are not UTF-8."""
-    if not frame.isascii():
-        try:
-            frame.decode()
-        except UnicodeDecodeError as exc:
-            raise Malformed(f"not UTF-8 at byte {exc.start}") from None
-
-
-def check_depth(whole: Raw, outside: int = 0) -> None:
-    """Refuse a value that has too many levels, with those outside of it.
-
-    The outer ones are peeled off: msgspec skips what is inside, at memory speed.  What is left is counted.
-    """
-    level, peeled = [whole], _PEELED
-    try:
-        for depth in range(outside, peeled):
-            room = 2 * (MAX_DEPTH - depth)  # what is shorter cannot hold the levels that are left
-            level = [inner for value in level for inner in _inside(value, room) if len(inner) >= room]
-            if not level:
-                return
-    except (RecursionError, _Hidden):
-        level, peeled = [whole], outside
-    for value in level:
-        _count_depth(bytes(memoryview(value)[:COUNTABLE]), peeled)  # mostly enough to know
-        _count_depth(bytes(value), peeled)
-
-
-class _Hidden(Exception):
-    """A member that may be there twice, where the parser gives the last one only; or too many to be looked at."""
-
-
-def _inside(value: Raw, room: int) -> Iterable[Raw]:
-    match bytes(memoryview(value)[:1]):
-        case b"{":
-            _check_count(value, b":")
-            members = _OBJECT.decode(value)
-            if len(value) - sum(len(name) + len(inner) + 4 for name, inner in members.items()) >= room:
-                raise _Hidden
-            return members.values()
-        case b"[":
-            _check_count(value, b",")
-            return _ARRAY.decode(value)
-    return ()
-
-
-def _check_count(value: Raw, separator: bytes) -> None:
-    """A list of that many values would take more memory than they do themselves."""
-    if len(value) > _MAX_ITEMS and bytes(value).count(separator) > _MAX_ITEMS:
-        raise _Hidden
-
-
-def _count_depth(text: bytes, depth: int) -> None:
-    """Count brackets outside of strings; only what is good JSON is counted right, and the rest nobody reads."""
-    text = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    too_many, is_inside = b"\1" * (MAX_DEPTH - depth + 1), 0
-    for start in range(0, len(text), _COUNTED):
-        pieces = text[start : start + _COUNTED].split(b'"')
-        brackets = b"".join(pieces[is_inside::2]).translate(_STEPS, _NO_STEPS)  # one byte each: 1 in, -1 out
-        is_inside = (is_inside + len(pieces) - 1) % 2  # the rest of a string, if the last piece was in one
-        steps = array("b", brackets)
-        if too_many in brackets or max(itertools.accumulate(steps, initial=depth)) > MAX_DEPTH:
-            raise TooDeep(f"nested deeper than {MAX_DEPTH} levels")
-        depth += sum(steps)
 
 
 def mend(frame: bytes) -> bytes:
@@ -145,7 +58,6 @@ def _plain(value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
-encode_sound = _encoder.encode  # for those in a hurry: raises UnicodeEncodeError where `encode` replaces surrogates
 
 
 def encode(value: Any) -> bytes:
@@ -183,6 +95,12 @@ def _pick(tp: type, value: Any) -> Any:
 @functools.cache
 def decoder(tp: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(tp, dec_hook=_pick)
+
+
+@functools.cache
+def reader(tp: Any) -> Callable[[bytes | Raw], Any]:
+    """What reads bytes as a `tp`, strictly: for whoever does so over and over."""
+    return decoder(tp).decode
 
 
 @functools.cache

@@ -10,11 +10,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, copy_context
-from typing import Any, NamedTuple
+from contextvars import copy_context
+from typing import Any
 
 from .belonging import Home
 from .deadlines import Deadlines
+from .envelope import Notification, sendable
 from .errors import (
     ConnectionClosed,
     InternalError,
@@ -28,6 +29,7 @@ from .errors import (
 )
 from .foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
 from .framing import Oversize
+from .incoming import IncomingRequest, answering, being_answered
 from .rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
 from .schema.base import RequestId
 from .transports import HIGH_WATER, Transport
@@ -36,28 +38,12 @@ log = logging.getLogger("dragoman")
 
 SOFT_LIMIT = 64 * 1024  # bytes not yet handed to the wire before a sender that awaits `room` has to wait
 HARD_LIMIT = 32 * 1024 * 1024  # and before one that does not is stopped
+PORTION = 16 * 1024  # bytes of a burst of requests or answers that go ahead, so that the peer works meanwhile
 BURST = 50e-6  # seconds; frames closer together than this are sent with one write
 GRACE = 0.5  # seconds for answers in the works after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 NOISY = 1000  # lines that are no message before the user is warned
 IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
-
-
-class IncomingRequest(NamedTuple):
-    """A request of a peer, which waits for its answer."""
-
-    connection: "Connection"
-    key: int
-
-
-# The request being answered: in its task, and in every task that one starts.
-_answering: ContextVar[IncomingRequest] = ContextVar("answering")
-
-
-def being_answered() -> IncomingRequest | None:
-    """The request that is answered by this task, or by one that has started it; None where none is."""
-    found = _answering.get(None)
-    return found if found and found.key in found.connection._sizes else None
 
 
 class Connection:
@@ -80,12 +66,10 @@ class Connection:
         self._ending = Cleanup(self._wind_down)
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
-        self._tasks: dict[int, asyncio.Task[None]] = {}  # their calls, and the tasks that answer them
+        self.incoming: dict[int, IncomingRequest] = {}  # their calls that are being answered, by their keys
         self.passing: dict[int, Callable[[], None]] = {}  # their calls that are passed on, and what cancels each
         self._given: asyncio.Event | None = None  # the last of them has been answered; while that is waited for
-        self._sizes: dict[int, int] = {}  # bytes of those calls
-        self._in_works = 0  # the sum of them
-        self._afterwards: dict[int, list[Callable[[], None]]] = {}
+        self._in_works = 0  # bytes of those that are being answered
         self._due = False  # a flush is scheduled
         self._flushed = 0.0  # when the last one was
         self._congested = False  # the wire holds more than it should
@@ -155,7 +139,9 @@ class Connection:
         self._waiting[id] = settle
         if self._throttled:
             self._throttle(False)  # the answer has to be read
-        if not self._due:
+        if self.peer.queued > PORTION:
+            self._flush()
+        elif not self._due:
             self._flush_soon()
         return id
 
@@ -171,10 +157,14 @@ class Connection:
         self._flush_soon()
 
     def note(self, method: Method, params: Any) -> None:
+        self.tell(method, sendable(Notification(method.name, params)))
+
+    def tell(self, method: Method, frame: bytes) -> None:
+        """Send a notification whose frame is made already."""
         self._check_loop()
         if self.peer.queued > self._allowed:
             raise self._why_refused(method)
-        self.peer.note(method, params)
+        self.peer.forward(frame)
         if not self._due:
             self._flush_soon()
 
@@ -184,7 +174,7 @@ class Connection:
         return LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
 
     def forward(self, frame: bytes) -> None:
-        """Send a notification that was read and checked elsewhere, as it is."""
+        """Pass on a notification that was read and checked elsewhere, as it is, however much waits already."""
         if self.closed:
             raise again(self.closed)
         self.peer.forward(frame)
@@ -287,6 +277,8 @@ class Connection:
                 event = receive(frame)
                 if type(event) is Note:  # most of them, so first and without a detour
                     event.method.handler(event.params)  # type: ignore[misc]
+                elif type(event) is Call:
+                    (event.method.accept or self.begin)(event)
                 elif type(event) is Reply and (settle := self._waiting.pop(event.id, None)):
                     settle(event)
                 elif event is not None:
@@ -316,7 +308,7 @@ class Connection:
             case Call():
                 (event.method.accept or self.begin)(event)
             case Cancel():
-                if event.key in self._tasks:  # not at once: cancelled before it began it would answer nothing
+                if event.key in self.incoming:  # not at once: cancelled before it began it would answer nothing
                     self._loop.call_soon(self.interrupt, event.key)
                 elif cancel := self.passing.get(event.key):
                     cancel()
@@ -345,23 +337,24 @@ class Connection:
         if self._choked:
             self.peer.fail(call.key, Overloaded("the answers to earlier requests have not been read"))
             return False
-        if self._in_works + size > IN_WORKS and self._tasks:
+        if self._in_works + size > IN_WORKS and self.incoming:
             limit = IN_WORKS // 1024 // 1024
             self.peer.fail(call.key, Overloaded(f"more than {limit} MiB of requests are being answered"))
             return False
         self.newest = key
-        self._sizes[key] = size
+        self.incoming[key] = request = IncomingRequest(self, key, size)
         self._in_works += size
         # Not in the context of whoever sent it: in one process that may be the other side.
-        task = self._loop.create_task(self._answer(call), name=call.method.name, context=self._context.copy())
+        answer = self._answer(request, call)
+        task = self._loop.create_task(answer, name=call.method.name, context=self._context.copy())
         if not task.done():  # an eager task may be
-            self._tasks[key] = task
+            request.task = task
         return True
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, request: IncomingRequest, call: Call) -> None:
         key, peer = call.key, self.peer
         self._begun = key
-        _answering.set(IncomingRequest(self, key))
+        answering.set(request)
         try:
             peer.reply(key, await call.method.handler(call.params))  # type: ignore[misc]
         except asyncio.CancelledError:
@@ -374,12 +367,15 @@ class Connection:
             peer.fail(key, InternalError(why, {"errorId": error_id}))
             self._report(call, exc, error_id)  # last: it is answered, whatever becomes of the log
         finally:
-            self._tasks.pop(key, None)
-            self._in_works -= self._sizes.pop(key)
-            if self._afterwards:
-                for callback in self._afterwards.pop(key, ()):
+            del self.incoming[key]
+            self._in_works -= request.size
+            request.task = None  # whose context has the request: they would keep each other
+            if request.afterwards:
+                for callback in request.afterwards:
                     guarded(callback)
-            if not self._due:
+            if self.peer.queued > PORTION:
+                self._flush()
+            elif not self._due:
                 self._flush_soon()
 
     def in_turn(self, step: Callable[[], None]) -> None:
@@ -392,17 +388,23 @@ class Connection:
     @property
     def answering(self) -> int:
         """The key of the request being answered here: in this task, or in one that it has started."""
-        connection, key = _answering.get((None, 0))
-        if connection is not self or key not in self._sizes:
+        return self._request_here().key
+
+    def _request_here(self) -> IncomingRequest:
+        request = answering.get(None)
+        if request is None or request.connection is not self or request.key not in self.incoming:
             raise LocalProtocolError("no request is being answered here")
-        return key
+        return request
 
     def after_answer(self, callback: Callable[[], None]) -> None:
         """Have something done right after the request being answered here has been; soon, where none is."""
-        try:
-            self._afterwards.setdefault(self.answering, []).append(callback)
-        except LocalProtocolError:
+        request = being_answered()
+        if request is None or request.connection is not self:
             self._loop.call_soon(callback)
+        elif request.afterwards is None:
+            request.afterwards = [callback]
+        else:
+            request.afterwards.append(callback)
 
     @property
     def request_id(self) -> RequestId:
@@ -423,8 +425,8 @@ class Connection:
 
     def interrupt(self, key: int) -> None:
         """Cancel the task that answers a request, unless it is being cancelled already."""
-        if task := self._tasks.get(key):
-            cancel_once(task)
+        if (request := self.incoming.get(key)) and request.task:
+            cancel_once(request.task)
 
     def _ignore(self, noise: Noise) -> None:
         self._noise += 1
@@ -483,7 +485,7 @@ class Connection:
                     await self._given.wait()
             for cancel in list(self.passing.values()):
                 guarded(cancel)
-        if tasks := set(self._tasks.values()):
+        if tasks := {request.task for request in self.incoming.values() if request.task}:
             await asyncio.wait(tasks, timeout=grace)
             for task in tasks:
                 task.cancel()

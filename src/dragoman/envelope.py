@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from . import codec
 from .errors import LocalProtocolError
-from .framing import MAX_FRAME, Oversize
+from .framing import COUNTABLE, MAX_DEPTH, MAX_FRAME, SHALLOW, Oversize, TooDeep, check, check_depth, check_text
 from .schema.base import RequestId
 
 EMPTY, NULL = Raw(b"{}"), Raw(b"null")
@@ -89,11 +89,11 @@ _REVERSED = rb'(?s)\s*+("%s|"(?:[^"]++|"%s)*+"|[\[\]{}:,"]|[^\s\[\]{}:,"]++)' % 
 
 def read_message(frame: bytes) -> Envelope:
     """The members of a frame, each there once; raises Invalid for what is no message, Malformed for no JSON."""
-    if len(frame) >= codec.COUNTABLE:
+    if len(frame) >= COUNTABLE:
         message = _read_long(frame)
     else:
-        if len(frame) > codec.SHALLOW or not frame.isascii():
-            codec.check(frame)
+        if len(frame) > SHALLOW or not frame.isascii():
+            check(frame)
         message = read_envelope(frame)
         if has_duplicates(frame, message):
             raise codec.Invalid(TWICE)
@@ -104,13 +104,13 @@ def read_message(frame: bytes) -> Envelope:
 
 def _read_long(frame: bytes) -> Envelope:
     """As `read_message`, going through the whole of it as few times as possible."""
-    codec.check_text(frame)
+    check_text(frame)
     message = read_envelope(frame)
     if _is_snug(frame, message):  # then all levels but the first are in there
         for payload in (message.params, message.result, message.error):
-            codec.check_depth(payload, 1)
+            check_depth(payload, 1)
     else:
-        codec.check_depth(Raw(frame.lstrip()))
+        check_depth(Raw(frame.lstrip()))
         if has_duplicates(frame, message):
             raise codec.Invalid(TWICE)
     return message
@@ -295,17 +295,21 @@ def complaint(members: Mapping[str, Any]) -> str:
     return TWICE
 
 
-def check_sendable(frame: bytes) -> None:
-    """What we send is held to what we accept: the peer would drop it, and nobody would know."""
+def sendable(message: Struct) -> bytes:
+    """The frame of a message; what we send is held to what we accept, or the peer drops it and nobody knows."""
+    frame = codec.encode(message)
+    if len(frame) <= SHALLOW:
+        return frame
     if len(frame) > MAX_FRAME:
         raise LocalProtocolError(
             f"a message of {len(frame)} bytes is too large to be sent; {MAX_FRAME} are allowed"
         )
-    if frame.count(b"{") + frame.count(b"[") > codec.MAX_DEPTH:
+    if frame.count(b"{") + frame.count(b"[") > MAX_DEPTH:
         try:
-            codec.check(frame)
-        except codec.TooDeep as exc:
+            check(frame)
+        except TooDeep as exc:
             raise LocalProtocolError(f"a message cannot be sent: it is {exc}") from None
+    return frame
 
 
 def passed(data: bytes) -> Raw:

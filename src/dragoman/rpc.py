@@ -23,7 +23,6 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct
 
 from . import codec
-from .codec import SHALLOW, encode_sound
 from .dialects import older
 from .envelope import (
     EMPTY,
@@ -35,7 +34,6 @@ from .envelope import (
     Notification,
     RequestFrame,
     ResultFrame,
-    check_sendable,
     complaint,
     in_batch,
     is_message,
@@ -43,6 +41,7 @@ from .envelope import (
     outline,
     passed,
     read_message,
+    sendable,
     skim,
     speaks_rpc,
     verbatim,
@@ -59,7 +58,7 @@ from .errors import (
     RpcError,
     brief,
 )
-from .framing import HEAD, Oversize, Unfinished
+from .framing import COUNTABLE, HEAD, SHALLOW, Oversize, TooDeep, Unfinished, check
 from .schema.base import RequestId
 
 CANCEL = "$/cancel_request"
@@ -164,7 +163,6 @@ class Peer:
         self._owed: dict[int, Call] = {}  # they asked, we owe an answer
         self._last_id = 0
         self._last_key = 0
-        self._readers: dict[Any, Callable[[Raw], Any]] = {}  # by the type of the params that each reads
         self._forget_head()
         self._has_halves = False  # the frame that is being read had half characters in it, which were replaced
         self._outbox: list[bytes] = []
@@ -187,21 +185,10 @@ class Peer:
         return id
 
     def note(self, method: Method, params: Any) -> None:
-        """As `_put`, without the detour: most of what is sent is said here."""
-        if self.state is _CLOSED:
-            raise LocalProtocolError("the connection is closed")
-        message = Notification(method.name, params)
-        try:
-            frame = encode_sound(message)
-        except UnicodeEncodeError:
-            frame = codec.encode(message)
-        if (size := len(frame)) > SHALLOW:
-            check_sendable(frame)
-        self._outbox.append(frame)
-        self.queued += size
+        self._put(Notification(method.name, params))
 
     def forward(self, frame: bytes) -> None:
-        """Send a notification of somebody else's, which was checked, as it is."""
+        """Send a notification that was encoded and checked elsewhere, as it is."""
         if self.state is _CLOSED:
             raise LocalProtocolError("the connection is closed")
         self._outbox.append(frame)
@@ -255,27 +242,18 @@ class Peer:
         self._owed.clear()
 
     def _put(self, message: Any) -> None:
-        if self.state is _CLOSED:
-            raise LocalProtocolError("the connection is closed")
-        try:
-            frame = encode_sound(message)
-        except UnicodeEncodeError:
-            frame = codec.encode(message)
-        if (size := len(frame)) > SHALLOW:
-            check_sendable(frame)
-        self._outbox.append(frame)
-        self.queued += size
+        self.forward(sendable(message))
 
     # Receiving: one frame in, what it means out; None when it means nothing to anybody.
 
     def receive(self, frame: bytes | Oversize) -> Event | None:
         if isinstance(frame, Oversize):
             return self._receive_unreadable(frame, frame.head, InvalidRequest(f"{frame.size} bytes are too many"))
-        if frame.startswith(self._head) and frame.endswith(self._tail) and len(frame) < codec.COUNTABLE:
+        if frame.startswith(self._head) and frame.endswith(self._tail) and len(frame) < COUNTABLE:
             # A known head, one value, a known tail: there is no room for a member that is there twice.
             try:
                 if len(frame) > SHALLOW or not frame.isascii():
-                    codec.check(frame)
+                    check(frame)
                 return Note(self._learned, self._read_learned(frame[self._start : self._end]))
             except Exception:
                 pass  # a closer look tells whose fault it is
@@ -312,7 +290,7 @@ class Peer:
                 self._read_learned = functools.partial(verbatim, self._start, self._end)
                 self._start, self._end = 0, None
             else:
-                self._read_learned = passed if method.params is Raw else codec.decoder(method.params).decode
+                self._read_learned = passed if method.params is Raw else codec.reader(method.params)
 
     def _receive_call(self, id: RequestId, name: str, raw: Raw) -> Event | None:
         method = self._requests.get(name)
@@ -345,13 +323,12 @@ class Peer:
             raise Overloaded(f"more than {self._max_owed} requests in flight")
         return method
 
-    def _read_params(self, raw: Raw, method: Method) -> Any:
-        if (read := self._readers.get(method.params)) is None:
-            if method.params is Raw or method.params is Verbatim:
-                return EMPTY if raw == NULL else passed(bytes(raw))
-            read = self._readers[method.params] = codec.decoder(method.params).decode
+    @staticmethod
+    def _read_params(raw: Raw, method: Method) -> Any:
+        if method.params is Raw or method.params is Verbatim:
+            return EMPTY if raw == NULL else passed(bytes(raw))
         try:
-            return read(raw)
+            return codec.reader(method.params)(raw)
         except codec.Invalid:
             return codec.decode_params(Raw(older.mended(bytes(raw), method.params)), method.params)
 
@@ -393,10 +370,8 @@ class Peer:
         if has_error and message.error != NULL:
             return Reply(id, error=_failure(method, message))
         try:
-            if (read := self._readers.get(method.result)) is None:
-                read = self._readers[method.result] = older.result_reader(method.result)
             try:
-                return Reply(id, read(message.result))
+                return Reply(id, older.result_reader(method.result)(message.result))
             except codec.Invalid:
                 return Reply(id, codec.decode_result(message.result, method.result))
         except codec.Invalid as exc:
@@ -435,7 +410,7 @@ class Peer:
     def _receive_garbage(self, frame: bytes, why: Exception) -> Event | None:
         if not frame.strip():
             return None
-        if not isinstance(why, codec.TooDeep) and (mended := codec.mend(frame)) != frame:
+        if not isinstance(why, TooDeep) and (mended := codec.mend(frame)) != frame:
             self._has_halves = not frame.endswith(mended)  # more than a byte order mark is gone
             try:
                 return self.receive(type(frame)(mended))

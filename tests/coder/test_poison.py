@@ -13,6 +13,7 @@ import pytest
 from dragoman import Agent, Session, Turn
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
+from dragoman.coder.context.kept_history import MAX_TEXT
 from dragoman.coder.model.port import Busy
 from dragoman.errors import InternalError
 from dragoman.store import Store, durable
@@ -85,6 +86,15 @@ PROMPTS: dict[str, Any] = {
     "a mention of no address": link("http://[bad"),
     "a mention of nothing": link("", "\n"),
     "a mention with a NUL": link("file:///a%00b"),
+    "a picture cut in half": image(PNG + b"\0\0\0\rIHDR\0\0\0\1"),
+    "a picture of the web's own kind": image(b"RIFF\xff\xff\xff\xffWEBPVP8 ", "image/webp"),
+    "a type of another case with a parameter": image(PNG, "IMAGE/PNG; charset=utf-8"),
+    "a picture with its address in front": image("data:image/png;base64,iVBORw0KGgo="),
+    "escapes and marks of direction": "\x1b]0;a\x07 \u202e \ufeff \ufffe \u2028",
+    "a pile of accents": "e" + "\u0301" * 100_000,
+    "an attachment of half a megabyte": attached("x = 1\n" * 80_000),
+    "a mention of many parts": link("file:///" + "a/" * 3000),
+    "a mention of this very directory": link("file:///"),
 }
 READ = ("read_file", {"path": "fine.txt"})
 ANSWERS: dict[str, Sequence[Step]] = {
@@ -111,8 +121,17 @@ ANSWERS: dict[str, Sequence[Step]] = {
     "a tool's broken picture": [answer("", ("mcp__bad__draw", {}))],
     "a tool's picture of another kind": [answer("", ("mcp__bad__draw_svg", {}))],
     "a tool's blank result": [answer("", ("mcp__bad__blank", {}))],
+    "an argument twice": [answer("", ("read_file", '{"path": "a", "path": "fine.txt"}'))],
+    "a number that is none": [answer("", ("read_file", '{"path": "fine.txt", "limit": NaN}'))],
+    "a number of very many digits": [
+        answer("", ("read_file", '{"path": "fine.txt", "limit": ' + "9" * 5000 + "}"))
+    ],
+    "half a character in an argument": [answer("", ("read_file", '{"path": "\\ud83d"}'))],
+    "a NUL in an argument": [answer("", ("read_file", '{"path": "a\\u0000b"}'))],
+    "twenty calls at once": [Answer(calls=[("read_file", '{"path": "fine.txt"}')] * 20)],
+    "a path of very many letters": [answer("", ("read_file", {"path": "a" * 5000}))],
 }
-NOT_JSON = ("a list of arguments", "no JSON", "deep arguments")
+NOT_JSON = ("a list of arguments", "no JSON", "deep arguments", "a number of very many digits")
 
 
 def _groups(names: list[str], size: int) -> Iterator[list[str]]:
@@ -193,6 +212,30 @@ async def test_what_is_refused_is_left_out_and_the_user_is_told(
         assert await tried(session, "And now?") == "end_turn"
     (notice,) = [update for update in updates(client) if isinstance(update, s.Notice)]
     assert "left out" in notice.title and "Could not process image" in (notice.description or "")
+
+
+async def test_a_provider_that_refuses_whatever_it_is_sent_is_asked_a_few_times_and_no_more(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once nothing can be left out any more the prompt ends; each request costs the user money."""
+
+    class Refusing(OpenAIChat):
+        def refusal(self, request: dict[str, Any]) -> str | None:
+            return None if len(self.requests) == 1 else "we do not like it"
+
+    steps = answer("", ("read_file", {"path": "fine.txt"})), answer("Never said.")
+    async with talking(Refusing, project, monkeypatch, *steps) as (session, _, server):
+        assert "we do not like it" in await tried(session, "Read it")
+    assert len(server.requests) == 3  # the call; its result; no result
+
+
+async def test_a_text_longer_than_is_kept_loses_its_middle_and_says_so(tmp_path: Path) -> None:
+    scripted = ScriptedModel("Read.", window=100_000_000)
+    async with desk(tmp_path, model=scripted) as (session, _, model):
+        await session.prompt("a" * MAX_TEXT + "b" * 1000)
+    (first,) = model.requests[0].history
+    half = MAX_TEXT // 2
+    assert first.text == f"{'a' * half}\n\n[1000 characters left out]\n\n{'a' * (half - 1000)}{'b' * 1000}"
 
 
 async def test_tools_with_wrong_schemas_are_left_out_with_a_sentence_and_the_others_work(tmp_path: Path) -> None:
@@ -277,6 +320,8 @@ OVERFLOWS = {
         "context length of only 4096 tokens, which is not enough.",
         None,
     ),
+    "lmstudio, in few words": (400, "Trying to keep the first 9 tokens when context the overflows.", None),
+    "groq, a proxy in front": (413, "Payload Too Large", None),
     "xai": (400, "This model's maximum prompt length is 131072 but the request contains 136973 tokens.", None),
     "groq": (
         413,

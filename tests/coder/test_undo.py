@@ -14,8 +14,12 @@ from torture.coder_undo import kill_at
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
 from dragoman.coder.files import undo_journal as journal
+from dragoman.coder.files.project_files import WRITE_FILE
+from dragoman.coder.files.undoing import AT_ONCE
 from dragoman.errors import ConnectionClosed, InternalError
 from dragoman.host import Host
+from dragoman.host.files.extensions import WriteFileRequest, WriteFileResponse
+from dragoman.roles import extension
 from dragoman.store import Store, durable
 from dragoman.testing import RecordingClient, pair
 
@@ -178,6 +182,24 @@ async def test_a_question_that_is_taken_away_leaves_the_journal_as_it_was(tmp_pa
     assert path.read_text() == "one\n"
 
 
+@CLIENTS
+async def test_a_file_saved_while_undo_asks_about_it_stays(tmp_path: Path, client: Any) -> None:
+    path = tmp_path / "a"
+    path.write_text("one\n")
+
+    def save(request: Any) -> str:
+        path.write_text("mine, once more\n")
+        return "allow"
+
+    there = client(permissions=save)
+    async with desk(tmp_path, *edit("one", "two"), "Done.", client=there, mode="code") as (session, _, _model):
+        await session.prompt("Go")
+        path.write_text("mine\n")
+        await session.prompt("/undo")
+        assert path.read_text() == "mine, once more\n"
+        assert "Not brought back: `a` (it was changed while the question was open)." in shown(there)
+
+
 async def test_what_is_as_it_was_already_is_left_alone(tmp_path: Path) -> None:
     """Such as after `git checkout .`, or after another session took it back."""
     (tmp_path / "a").write_text("one\n")
@@ -300,6 +322,52 @@ async def test_a_host_of_ours_removes_the_file_itself_and_decides_about_it(tmp_p
         await session.prompt("/undo")
     assert (project / "a").read_text() == "one\n" and not (project / "new").exists()
     assert "Delete a file?" in [question.title for question in questions]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["changed", "removed"])
+async def test_what_the_user_saves_at_the_last_moment_stays_at_a_host_of_ours(
+    tmp_path: Path, is_there: bool
+) -> None:
+    """The condition of a write travels to the host's commit: looking before it is not enough."""
+    project = tmp_path / "project"
+    project.mkdir()
+    path = project / "a"
+
+    class LastMoment(Host):
+        is_near = False
+
+        def save(self) -> None:
+            if self.is_near and is_there:
+                path.write_text("mine\n")
+            elif self.is_near:
+                path.unlink()
+
+        async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+            self.save()
+            return await super().write_text_file(params)
+
+        @extension(WRITE_FILE)
+        async def write_file(self, params: WriteFileRequest) -> WriteFileResponse:
+            self.save()
+            return await super().write_file(params)
+
+    path.write_text("one\n")
+    model = ScriptedModel(*edit("one", "two"), "Done.", *edit("two", "three"), "Done.")
+    host = LastMoment(preset="allow-edits", state=tmp_path / "state")
+    async with pair(lambda remote: Coder(remote, model=model), host) as client:
+        session = await client.new_session(project)
+        await session.set_mode("code")
+        await session.prompt("Go")
+        assert path.read_text() == "two\n"
+        host.is_near = True
+        for prompt in ("Go on", "/undo"):
+            path.write_text("two\n")
+            await session.prompt(prompt)
+            assert (path.read_text() if is_there else path.exists()) == ("mine\n" if is_there else False)
+        host.is_near = False
+        path.write_text("two\n")
+        await session.prompt("/undo")  # nothing was forgotten
+    assert path.read_text() == "one\n"
 
 
 # The gate
@@ -425,6 +493,103 @@ async def test_undo_removes_the_directories_it_made_and_no_other(tmp_path: Path,
         await session.prompt("/undo")
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
     assert left == ["kept", "kept/mine", "old"]
+
+
+async def test_the_files_of_a_turn_are_brought_back_side_by_side(tmp_path: Path) -> None:
+    """A client and its disk take their time for each file; somebody waits for all of them."""
+
+    class Slow(DiskClient):
+        together: asyncio.Barrier | None = None
+
+        async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
+            if self.together:
+                await self.together.wait()  # for ever, unless as many are written at once
+            return await super().write_text_file(params)
+
+    names = [f"file{number}" for number in range(2 * AT_ONCE)]
+    for name in names:
+        (tmp_path / name).write_text("one\n")
+    steps = [step for name in names for step in edit("one", "two", name)]
+    there = Slow()
+    async with desk(tmp_path, *steps, "Done.", client=there, mode="code") as (session, _, _m):
+        await session.prompt("Go")
+        there.together = asyncio.Barrier(AT_ONCE)
+        await session.prompt("/undo")
+    assert {(tmp_path / name).read_text() for name in names} == {"one\n"}
+    listed = ", ".join(f"`{name}`" for name in reversed(names))
+    assert shown(there).endswith(f"Brought back: {listed}.")  # in the journal's order
+
+
+class Unhurried(DiskClient):
+    """Answers a question when every other file is done."""
+
+    def __init__(self, others: int) -> None:
+        super().__init__(permissions="allow")
+        self.others, self.open, self.most_open = others, 0, 0
+        self.ended = asyncio.Event()
+
+    def update(self, params: s.SessionNotification) -> None:
+        super().update(params)
+        undone = [
+            call for call in calls(self).values() if "Undo" in call["title"] and call["status"] == "completed"
+        ]
+        if len(undone) >= self.others:
+            self.ended.set()
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        self.open += 1
+        self.most_open = max(self.open, self.most_open)
+        await self.ended.wait()
+        response = await super().request_permission(params)
+        self.open -= 1
+        return response
+
+
+async def test_undo_asks_about_one_file_at_a_time_and_brings_back_the_others_meanwhile(tmp_path: Path) -> None:
+    for name in "abcd":
+        (tmp_path / name).write_text("one\n")
+    steps = [step for name in "abcd" for step in edit("one", "two", name)]
+    there = Unhurried(others=1)
+    async with desk(tmp_path, *steps, "Done.", client=there, mode="code") as (session, _, _m):
+        await session.prompt("Go")
+        for name in "bcd":
+            (tmp_path / name).write_text("mine\n")
+        await session.prompt("/undo")
+    assert len(asked(there)) == 3 and there.most_open == 1
+    assert {(tmp_path / name).read_text() for name in "abcd"} == {"one\n"}
+
+
+async def test_undo_removes_a_directory_whose_last_file_goes_last(tmp_path: Path) -> None:
+    steps = [call("write_file", path=path, content="x\n") for path in ("new/f", "new/a/f")]
+    there = Unhurried(others=1)
+    async with desk(tmp_path, *steps, "Done.", client=there, mode="code") as (session, _, _m):
+        await session.prompt("Write")
+        (tmp_path / "new/a/f").write_text("mine\n")
+        await session.prompt("/undo")
+    assert list(tmp_path.iterdir()) == []
+
+
+@CLIENTS
+async def test_a_file_that_became_a_directory_is_a_file_again(tmp_path: Path, client: Any) -> None:
+    """What is in the directory has to go before the file has room, side by side or not."""
+    path = tmp_path / "a"
+    path.write_text("one\n")
+
+    def make_room(_: Any) -> Any:
+        path.unlink()
+        return call("write_file", path="a/b", content="x\n")
+
+    there = client(permissions="allow")
+    async with desk(tmp_path, *edit("one", "two"), make_room, "Done.", client=there, mode="code") as (
+        session,
+        _,
+        _m,
+    ):
+        await session.prompt("Go")
+        assert (path / "b").read_text() == "x\n"
+        await session.prompt("/undo")
+    assert path.read_text() == "one\n"
+    assert len(asked(there)) == 1  # the file was gone, which the agent did not do
 
 
 async def test_undo_removes_no_directory_through_a_link(tmp_path: Path) -> None:

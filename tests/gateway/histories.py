@@ -268,6 +268,7 @@ class World:
         last = await self.arrive("ann", "last")
         loaded = await last.asked("session/load", sessionId=self.session, cwd=str(self.directory), mcpServers=[])
         assert "result" in loaded, loaded
+        await self._all_answered(until_idle=True)  # prompts of those who left may still fill the queue
         said = last.ask("session/prompt", **prompt(self.session, "say", "the last one"))
         await self._all_answered()
         assert last.answers(said)[0].get("result") == {"stopReason": "end_turn"}, last.answers(said)
@@ -277,10 +278,12 @@ class World:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left
 
-    async def _all_answered(self) -> None:
-        """Wait until every request has its answer; whoever is asked something allows it."""
+    async def _all_answered(self, *, until_idle: bool = False) -> None:
+        """Allow whatever is asked until every request is answered, or until the session is idle."""
         async with asyncio.timeout(PATIENCE):
-            while any(person.pending for person in self.people):
+            while any(person.pending for person in self.people) or (
+                until_idle and self.gateway.live[self.session].turns.is_busy
+            ):
                 for person in self.people:
                     answer_all(person)
                 await asyncio.sleep(0.001)

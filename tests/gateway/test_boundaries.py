@@ -26,6 +26,7 @@ from dragoman.host.terminals import Terminals, execution
 from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 from dragoman.testing import Testy
 
+from .certificates import Authority
 from .house import PATIENCE
 from .test_places import furnished, people, told
 
@@ -63,15 +64,31 @@ REFUSED = [
     ([*ISOLATED, "--visible", "work/ann"], "where everybody's workspace is"),
     ([*ISOLATED, "--visible", ".local"], "sessions, approvals and the audit log"),
     ([*ISOLATED, "--visible", "link"], "your home directory|sessions, approvals"),
+    ([*ISOLATED, "--tls", "work/ann/server.pem", "server.key"], "server.pem is a file of the gateway"),
+    ([*ISOLATED, "--tls", "server.pem", "work/ann/server.key"], "server.key is a file of the gateway"),
+    (["--isolate", "--workspace", "../agents/{principal}"], "agents/ann/socket is a socket of yours"),
+    (["--isolate", "--workspace", "../runtime/{principal}"], "runtime/bob is a socket of yours"),
+    ([*ISOLATED, "--visible", "../agents"], "agents/ann/socket is a socket of yours"),
 ]
 
 
 @pytest.mark.parametrize(("options", "sentence"), REFUSED, ids=[" ".join(options) for options, _ in REFUSED])
 def test_a_gateway_whose_own_files_lie_inside_is_not_started(
-    options: list[str], sentence: str, home: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    sentence: str,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (home / "link").symlink_to("..")
     (home / "work" / "ann").mkdir()
+    Authority(home)
+    for name in ("server.pem", "server.key"):
+        shutil.copy(home / name, home / "work" / "ann")
+    (home.parent / "agents").mkdir()
+    (home.parent / "runtime").mkdir()
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(home.parent / "agents" / "ann" / "socket"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home.parent / "runtime" / "bob"))
     (home / "work" / "ann" / "tokens.json").write_text('{"tokens": []}')
     (home / "work" / "ann" / "tokens.json").chmod(0o600)
     before = {*home.rglob("*")}
@@ -141,7 +158,9 @@ async def test_an_isolated_agent_cannot_take_away_the_rules_of_a_workspace(tmp_p
 
 @bubblewrap
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("which", ["home", "above", "state", "settings", "package", "in the package", "audit"])
+@pytest.mark.parametrize(
+    "which", ["home", "above", "state", "settings", "package", "in the package", "audit", "interpreter"]
+)
 async def test_a_session_is_not_opened_where_our_own_files_lie(which: str, home: Path, tmp_path: Path) -> None:
     places = {
         "home": home,
@@ -151,6 +170,7 @@ async def test_a_session_is_not_opened_where_our_own_files_lie(which: str, home:
         "package": PACKAGE.parent,
         "in the package": PACKAGE / "host",
         "audit": home / "work",
+        "interpreter": Path(sys.base_prefix),
     }
     (home / ".config" / "dragoman").mkdir(parents=True)
     places["state"].mkdir(parents=True)

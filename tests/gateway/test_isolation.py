@@ -85,6 +85,25 @@ async def test_an_isolated_agent_reaches_its_principal_s_workspace_and_nobody_el
             assert "sleep" not in await run(bob, his, "cat /proc/*/cmdline")
 
 
+async def test_an_isolated_agent_changes_no_file_that_has_a_hard_link_outside(tmp_path: Path) -> None:
+    mine, store = tmp_path / "work" / "ann", tmp_path / "store"
+    mine.mkdir(parents=True)
+    store.write_text("of the store\n")
+    os.link(store, mine / "package")
+    if os.geteuid() == 0:
+        for path in (mine, store):
+            os.chown(path, *OWNER)
+    checks = Checks(workspace=str(tmp_path / "work" / "{principal}"))
+    agent, hosted = ["/usr/bin/python3", "-c", PROBE], {"isolated": True}
+    async with (
+        hosting(tmp_path / "state", agent, hosted=hosted, checks=checks) as house,
+        house.visit("ann") as ann,
+    ):
+        await run(ann, await ann.new_session(mine), "echo mine >> package")
+    assert (mine / "package").read_text() == "of the store\nmine\n"
+    assert store.read_text() == "of the store\n"
+
+
 @pytest.mark.skipif(landlock.version() == 0, reason="the kernel has no Landlock")
 async def test_what_is_mounted_by_mistake_is_nothing_to_an_isolated_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -260,4 +279,4 @@ def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests above were an ordinary user's")
 def test_agents_of_an_ordinary_user_are_isolated_too() -> None:
-    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake")
+    run_as_ordinary_user(__file__, "-k", "nobody_elses or mistake or hard_link")

@@ -39,7 +39,7 @@ async def test_what_one_person_allowed_always_is_asked_of_another(tmp_path: Path
     work.mkdir()
     hosted = {"preset": "ask", "state": str(tmp_path / "host")}
     async with (
-        hosting(tmp_path, hosted=hosted) as house,
+        hosting(tmp_path, people=("ann", "bob", "carol"), hosted=hosted) as house,
         house.visit("ann") as ann,
         house.visit("bob") as bob,
     ):
@@ -47,6 +47,8 @@ async def test_what_one_person_allowed_always_is_asked_of_another(tmp_path: Path
         assert await asked_about(ann, hers, "run echo hello", "allow_always")
         assert not await asked_about(ann, hers, "run echo hello", "allow_always")
         assert await asked_about(bob, his, "run echo hello", "allow_once")
+        async with house.visit("carol") as carol:  # whose host reads what was remembered only now
+            assert await asked_about(carol, await carol.new_session(work), "run echo hello", "allow_once")
 
 
 GREETER = """

@@ -190,6 +190,12 @@ SPOILS = {
     "empty": lambda path: path.write_bytes(b""),
     "one byte": spoilt(lambda text: text.replace('"version"', '"versiom"', 1).replace("{", "[", 1)),
     "newer": spoilt(lambda text: text.replace('"version": 1', '"version": 2')),
+    "no version": spoilt(lambda text: text.replace('"version": 1,', "", 1)),
+    "a further field": spoilt(lambda text: text.replace('"version": 1,', '"version": 1, "only": [],', 1)),
+    "a further field of an approval": spoilt(
+        lambda text: text.replace('"subject":', '"only": "now", "subject":', 1)
+    ),
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "no such scope": spoilt(lambda text: text.replace('"always"', '"ever"')),
     "a lone surrogate": spoilt(lambda text: text.replace('"subject": "', '"subject": "\\ud83d')),
     "for all": lambda path: path.chmod(0o666),

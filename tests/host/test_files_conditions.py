@@ -47,6 +47,12 @@ def by_renaming(path: Path, content: bytes) -> None:
     saved.replace(path)
 
 
+def keeping_the_time(path: Path, content: bytes) -> None:
+    before = path.stat()
+    by_renaming(path, content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def removing(path: Path, content: bytes) -> None:
     path.unlink()
 
@@ -93,7 +99,51 @@ CHANGES: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize("saving", [in_place, by_renaming, removing])
+def directory_replaced_by_another(directory: Path) -> None:
+    directory.rename(directory.with_name("moved"))
+    directory.mkdir()
+    (directory / "file").write_bytes(b"v1")
+
+
+def directory_replaced_by_a_link(directory: Path) -> None:
+    elsewhere = directory.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_bytes(b"v1")
+    directory.rename(directory.with_name("moved"))
+    directory.symlink_to(elsewhere)
+
+
+def directory_replaced_by_a_file(directory: Path) -> None:
+    directory.rename(directory.with_name("moved"))
+    directory.write_bytes(b"v1")
+
+
+@pytest.mark.parametrize(
+    "swap", [directory_replaced_by_another, directory_replaced_by_a_link, directory_replaced_by_a_file]
+)
+@pytest.mark.parametrize("change", [name for name in CHANGES if name != "one of several edits"])
+async def test_a_directory_replaced_while_the_question_is_open_is_left_alone_and_nothing_is_owed(
+    workspace: Workspace, ws: Path, change: str, swap: Callable[[Path], None], caplog
+) -> None:
+    """The file that was shown is elsewhere; its content, at its place, is another file's."""
+    directory = ws / "directory"
+    directory.mkdir()
+    (directory / "file").write_bytes(b"v1")
+    after: list[dict[str, bytes]] = []
+
+    async def permit(operation: object, diff: object) -> None:
+        if operation.path == f"{directory}/file":
+            swap(directory)
+            after.append(tree(ws.parent))
+
+    with pytest.raises(RpcError) as caught:
+        await CHANGES[change](workspace, f"{directory}/file", permit)
+    assert caught.value.data["kind"] == "changed"
+    assert [tree(ws.parent)] == after  # no record either: nothing was made, and nothing has to be cleared up
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("saving", [in_place, by_renaming, keeping_the_time, removing])
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_file_saved_while_the_question_is_open_is_left_as_it_is(
     workspace: Workspace, ws: Path, change: str, saving: Callable[[Path, bytes], None]

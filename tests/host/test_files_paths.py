@@ -202,6 +202,32 @@ def test_no_path_leads_out(escape, yard: Yard, workspace: Workspace) -> None:
     assert yard.snapshot() == before
 
 
+# Two guards, each of which holds alone: the way itself, and a look at where it has led.
+ALONE = {"the way": (paths, "is_beneath", lambda path, top: True), "the last look": (linux, "BENEATH", 0)}
+
+
+@pytest.mark.parametrize("guard", ALONE.values(), ids=ALONE)
+def test_each_guard_against_ways_out_holds_without_the_other(guard, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(*guard)
+    for number, escape in enumerate(ESCAPES.values()):
+        (tmp_path / str(number)).mkdir()
+        yard = Yard(tmp_path / str(number))
+        with yard.close, Workspace(yard.ws, state=yard.top / "state") as workspace:
+            path, before = escape(yard), yard.snapshot()
+            for attempt in (read, entries, create, lambda *to: write(*to, "taken over\n")):
+                with pytest.raises((InvalidParams, ResourceNotFound)):
+                    attempt(workspace, path)
+            assert yard.snapshot() == before
+
+
+def test_without_both_guards_a_link_leads_out(yard: Yard, monkeypatch) -> None:
+    """So that the test above is about them."""
+    for guard in ALONE.values():
+        monkeypatch.setattr(*guard)
+    with Workspace(yard.ws, state=yard.top / "state") as workspace:
+        assert read(workspace, link_below(yard, "../outside", "secret")) == SECRET
+
+
 def test_an_error_says_nothing_about_what_is_outside(yard: Yard, workspace: Workspace) -> None:
     errors = []
     for name in ("secret", "no such file", "", "secret/below"):

@@ -38,8 +38,18 @@ def writes(ws: Path, *names: str) -> list[FileEdit]:
     return [WriteEdit(path=f"{ws}/{name}", content=f"new {name}\n") for name in names or NEW]
 
 
-def recover(ws: Path) -> None:
-    Workspace(ws, state=ws.parent / "state").close()
+def recover(ws: Path, way: str = "exchange") -> None:
+    """Begin anew, on a file system that has what the one before the crash had."""
+
+    def work() -> int:
+        lacking(way)
+        Workspace(ws, state=ws.parent / "state").close()
+        return 0
+
+    if way == "exchange":
+        Workspace(ws, state=ws.parent / "state").close()
+    else:
+        assert in_child(work) == 0
 
 
 def records(ws: Path) -> list[str]:
@@ -126,9 +136,56 @@ def test_a_change_that_is_taken_back_leaves_what_somebody_has_saved_since(ws: Pa
     assert "a was changed by somebody else" in caplog.text
 
 
+@needs_strace
+def test_each_step_of_a_change_is_on_the_disk_before_the_next_begins(ws: Path) -> None:
+    """A machine that goes down finds all of it that the steps after it rely on."""
+    state, log = ws.parent / "state", ws.parent / "calls"
+    wanted = "trace=fsync,renameat2,unlinkat,unlink"
+    command = [
+        "strace",
+        "-f",
+        "-y",
+        "-e",
+        wanted,
+        "-o",
+        str(log),
+        sys.executable,
+        "-c",
+        STRACED,
+        str(ws),
+        str(state),
+    ]
+    subprocess.run(command, check=True)
+    steps = [found for line in log.read_text().splitlines() if (found := _step(line, ws, state))]
+    assert steps == [
+        *["content"] * 3,
+        "record",
+        *["exchange", "directory"] * 3,
+        "record",  # done
+        *["old file", "directory"] * 3,
+        "record goes",
+    ]
+
+
+def _step(line: str, ws: Path, state: Path) -> str | None:
+    """What a system call does for a change of the workspace's files."""
+    if "fsync(" in line and f"<{ws}/.dragoman-" in line:
+        return "content"
+    if "fsync(" in line and f"<{ws}>" in line:
+        return "directory"
+    if "fsync(" in line and f"<{state}/files/" in line:
+        return "record"
+    if "RENAME_EXCHANGE" in line and f"<{ws}>" in line:
+        return "exchange"
+    if "unlink" in line and f"<{ws}>" in line:
+        return "old file"
+    return "record goes" if "unlink" in line and f"<{state}/files>" in line else None
+
+
+@pytest.mark.parametrize("saves_again", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_file_saved_at_the_last_moment_is_put_back_by_the_next_start_if_the_writer_is_killed(
-    ws: Path, way: str
+    ws: Path, way: str, saves_again: bool
 ) -> None:
     """The writer has taken the user's file out, and dies before it could put it back."""
 
@@ -149,8 +206,13 @@ def test_a_file_saved_at_the_last_moment_is_put_back_by_the_next_start_if_the_wr
         return 0
 
     assert in_child(work) == -9
+    if saves_again:
+        (ws / "b").write_text("a later one\n")
     recover(ws)
-    assert tree(ws) == {**OLD, "b": "the user's own\n"}
+    found = tree(ws)
+    kept = [found.pop(name) for name in list(found) if name.startswith("b.kept-")]
+    assert found == {**OLD, "b": "a later one\n" if saves_again else "the user's own\n"}
+    assert kept == (["the user's own\n"] if saves_again else [])
     assert records(ws) == []
 
 
@@ -163,7 +225,7 @@ def test_no_moment_leaves_half_a_change_or_new_directories_or_removes_one_of_the
     while ended == -9:
         at += 1
         ended = crash(ws, writes(ws, *new), at=at, way=way)
-        recover(ws)
+        recover(ws, way)
         after = tree(ws)
         endings.add("new/y" in after)
         if new["new/y"] in after.values():
@@ -184,7 +246,7 @@ def test_no_moment_leaves_an_old_file_under_another_name(ws: Path, way: str) -> 
     ends = set()
     for at in range(1, 30):
         ends.add(crash(ws, writes(ws), at=at, way=way))
-        recover(ws)
+        recover(ws, way)
         assert tree(ws) in (OLD, NEW), at
         for name, text in OLD.items():
             (ws / name).write_text(text)

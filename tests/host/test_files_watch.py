@@ -138,6 +138,19 @@ async def test_a_directory_removed_and_made_again_at_once_is_still_watched(works
 
 
 @needs_watchfiles
+async def test_a_directory_moved_away_and_back_at_once_is_still_watched(workspace: Workspace, ws: Path) -> None:
+    """It is the same directory under the same name; whoever watched it has lost it all the same."""
+    async with workspace.watch(request(ws)) as changes:
+        for number in range(3):
+            (ws / "sub").rename(ws / "elsewhere")
+            (ws / "elsewhere").rename(ws / "sub")
+            (ws / f"beside {number}").touch()
+            await until(changes, **{f"beside {number}": "created"})
+            (ws / "sub" / f"late {number}").touch()
+            await until(changes, **{f"late {number}": "created"})
+
+
+@needs_watchfiles
 @pytest.mark.parametrize("recursive", [True, False])
 async def test_the_end_of_the_watched_directory_itself_is_told(
     workspace: Workspace, ws: Path, recursive: bool

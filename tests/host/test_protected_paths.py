@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import struct
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -15,9 +16,11 @@ from dragoman import Agent, Turn, connect
 from dragoman.host import Host
 from dragoman.host.permissions.questions import Question
 from dragoman.host.terminals import Terminal, TerminalLimits, Terminals, execution
+from dragoman.host.terminals.keeper.gitlinks import gitlinks
 from dragoman.host.terminals.keeper.protected_paths import ProtectedPaths
+from dragoman.host.terminals.sandbox import covers
 from dragoman.host.terminals.sandbox.covers import ALWAYS
-from dragoman.host.terminals.sandbox.sandbox import Sandbox
+from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),
@@ -162,6 +165,69 @@ async def test_git_runs_nothing_after_its_owner_has_configured_it(terminals: Ter
     assert "fsmonitor" not in (workspace / ".git" / "config").read_text()
     [kept] = aside(workspace)
     assert "name = Ann" in kept.read_text()
+
+
+# A repository that the index names, by whose settings `git status` runs a program.
+NEST = (
+    "mkdir -p {at}; git init -q {at};"
+    " git -C {at} -c user.name=a -c user.email=a@b.test commit -q --allow-empty -m x;"
+    " git -C {at} config core.fsmonitor 'touch {workspace}/ran; false'"
+)
+NAME = "git update-index --add --cacheinfo 160000,$(git -C {at} rev-parse HEAD),{at}"
+UNFETCHED = f"git update-index --add --cacheinfo 160000,{'1' * 40},{{at}}"
+BARE = "mkdir -p .git/objects .git/refs; echo ref: refs/heads/main > .git/HEAD"  # no settings, and yet a repository
+NESTING = {
+    "a new one": ([], [NEST, NAME]),
+    "one of an earlier command": ([], [NEST], [NAME]),
+    "one that is named first": ([], [UNFETCHED], [NEST]),
+    "named in the same file": ([], [NEST, "cp .git/index i", "GIT_INDEX_FILE=i " + NAME, "cat i > .git/index"]),
+    "named in another file": ([], [NEST, NAME.replace("update-index", "update-index --split-index")]),
+    "a submodule that was not fetched": ([UNFETCHED], [NEST]),
+    "in a directory without git": (["rm -rf .git"], [BARE, NEST, NAME]),
+}
+
+
+@pytest.mark.parametrize("at", ["sub", "node_modules/sub"])
+@pytest.mark.parametrize("way", NESTING)
+async def test_git_runs_nothing_of_a_repository_that_a_command_has_nested(
+    terminals: Terminals, workspace: Path, way: str, at: str
+) -> None:
+    told = {"at": at, "workspace": workspace}
+    before, *commands = NESTING[way]
+    outside(workspace, "git add file; " + "; ".join(before).format(**told))
+    for command in commands:
+        terminal = await begin(terminals, f"{'; '.join(command).format(**told)}; echo done", workspace)
+        await ended(terminal)
+    outside(workspace, "git status 2> status || true; git diff 2>> status || true")
+    assert not (workspace / "ran").exists()
+
+
+async def test_what_an_index_named_before_can_be_named_again(terminals: Terminals, workspace: Path) -> None:
+    """Nor is a nested repository in the way that nothing names, as package managers make them."""
+    outside(workspace, f"{NEST.format(at='sub', workspace='.')}; git add file sub 2> said")
+    commands = "echo new > new; git add new; git rm -q --cached sub; git add sub"
+    terminal = await begin(terminals, f"{NEST.format(at='other', workspace='.')}; {commands}", workspace)
+    await ended(terminal)
+    assert terminal.status and terminal.status.exit_code == 0, terminal.output()
+    assert aside(workspace) == []
+
+
+async def test_an_index_that_names_too_many_repositories_is_not_looked_through(
+    terminals: Terminals, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(covers, "MOST_NAMED", 1)
+    outside(workspace, "for n in 1 2; do git update-index --add --cacheinfo 160000," + "1" * 40 + ",sub$n; done")
+    with pytest.raises(SandboxUnavailable, match="more than 1 repositories in its index"):
+        await begin(terminals, "true", workspace)
+
+
+def test_a_path_in_an_index_leads_nowhere_outside() -> None:
+    entry = struct.pack(">6I", *[0] * 6) + (0o160000).to_bytes(4, "big") + bytes(12 + 20)
+    for path in (b"../x", b"a/../../x", b"/x", b"a//x", b".", b".git/x", b""):
+        named = entry + struct.pack(">H", len(path)) + path
+        index = struct.pack(">4sII", b"DIRC", 2, 1) + named + bytes(8 - len(named) % 8) + bytes(20)
+        assert gitlinks(index) == frozenset()
+    assert gitlinks(index.replace(b"DIRC", b"DIRX")) is None
 
 
 async def test_git_clean_uncovers_nothing(terminals: Terminals, workspace: Path) -> None:

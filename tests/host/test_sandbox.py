@@ -348,6 +348,19 @@ async def test_git_directories_below_the_workspace_cannot_be_changed(terminals: 
 
 
 @bubblewrap
+async def test_the_rules_of_a_workspace_are_not_changed_from_inside(terminals: Terminals, workspace: Path) -> None:
+    """Else the next run executes what they refuse."""
+    (workspace / ".dragoman").mkdir()
+    (workspace / ".dragoman" / "permissions.toml").write_text("[[deny]]\n")
+    give_away(workspace)
+    tries = ["rm -rf .dragoman", "mv .dragoman away", "echo > .dragoman/permissions.toml", "touch .dragoman/new"]
+    terminal = await run(terminals, "; ".join(f"({one}) 2>/dev/null && echo '{one}'" for one in tries), workspace)
+    assert terminal.output().output == ""
+    assert [path.name for path in (workspace / ".dragoman").iterdir()] == ["permissions.toml"]
+    assert (workspace / ".dragoman" / "permissions.toml").read_text() == "[[deny]]\n"
+
+
+@bubblewrap
 async def test_git_works_in_the_workspace_itself(terminals: Terminals, workspace: Path) -> None:
     main = repositories(workspace.parent / "repositories")
     give_away(main.parent)
@@ -500,6 +513,26 @@ async def test_limits_hold_inside(workspace: Path) -> None:
         assert told == "8\n0\n1\n7\n"
 
 
+@bubblewrap
+async def test_a_root_that_is_renamed_while_its_sandbox_is_made_is_as_protected(workspace: Path) -> None:
+    (workspace / "sub" / ".git").mkdir(parents=True)
+    moved = workspace.with_name("moved")
+    sandbox = Sandbox()
+    with open_place(workspace) as root:
+        found = await sandbox.survey([root])
+        workspace.rename(moved)
+        with contextlib.closing(sandbox.wrap(["true"], {}, str(moved), [root], found=found)) as wrapped:
+            assert wrapped.protects(f"{moved}/sub/.git/config")
+
+
+@bubblewrap
+async def test_what_is_to_be_protected_does_not_lead_out_of_the_workspace(workspace: Path) -> None:
+    (workspace.parent / "secret").mkdir()
+    for path in ("../secret", "sub/../../secret"):
+        with open_place(workspace) as root, pytest.raises(SandboxUnavailable, match="leads out of"):
+            Sandbox(protected=()).wrap(["true"], {}, str(workspace), [root], found={root: [path]})
+
+
 # Nothing is left
 
 
@@ -579,7 +612,7 @@ async def test_one_failure_to_make_the_trial_is_not_the_last_word(
 ) -> None:
     program, failed = public_directory / "bwrap", public_directory / "failed"
     program.write_text(
-        f'#!/bin/sh\n[ "$1" = --help ] || [ -e {failed} ] || {{ touch {failed};'
+        f'#!/bin/sh\n[ "$1" = --help ] || [ -e {failed} ] || {{'
         " echo bwrap: Creating new namespace failed: Resource temporarily unavailable; exit 1; }\n"
         f'exec {shutil.which("bwrap")} "$@"\n'
     )
@@ -588,7 +621,30 @@ async def test_one_failure_to_make_the_trial_is_not_the_last_word(
     async with Terminals(sandbox=Sandbox()) as terminals:
         with pytest.raises(SandboxUnavailable, match=r"not known to hold: bwrap: .* temporarily unavailable"):
             await run(terminals, "true", workspace)
+        failed.touch()
         assert succeeded(await run(terminals, "true", workspace))
+
+
+@bubblewrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts that are made for bubblewrap are root's to make")
+async def test_bubblewrap_can_write_in_the_workspace_alone_while_it_makes_the_sandbox(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, public_directory: Path
+) -> None:
+    """It makes what it mounts on, through links that somebody puts into the workspace meanwhile, too."""
+    program, others = public_directory / "bwrap", public_directory / "others"
+    others.mkdir(mode=0o777)
+    others.chmod(0o777)
+    link = "mv /tmp/0/.git/config /tmp/0/other; rmdir /tmp/0/.git/hooks /tmp/0/.git"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --help ] || {{ touch {others}/touched; [ ! -e /tmp/0/file ] ||'
+        f" {{ {link}; ln -s /oldroot{others} /tmp/0/.git; }}; }}\n"
+        f'exec {shutil.which("bwrap")} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{public_directory}:{os.environ['PATH']}")
+    async with Terminals(sandbox=Sandbox()) as terminals:
+        await run(terminals, "true", workspace)
+    assert os.listdir(others) == []
 
 
 @bubblewrap

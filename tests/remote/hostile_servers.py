@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+import socket
 import struct
 import zlib
 
@@ -119,6 +120,19 @@ def broken(request):
     return b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":end_turn}}' % request.message["id"]
 
 
+def nested(request):
+    """An answer as deep as it is long."""
+    return b'{"jsonrpc":"2.0","id":%d,"result":%b%b}' % (request.message["id"], b"[" * 100_000, b"]" * 100_000)
+
+
+def named_chunk(message):
+    """One chunk, whose size has an extension."""
+    return chunk(json.dumps(message).encode()).replace(b"\r\n", b';name="value"\r\n', 1)
+
+
+COOKIES = b"".join(b"set-cookie: n%d=%b; Path=/\r\n" % (number, b"x" * 100) for number in range(300))
+
+
 def packed(request, pack):
     return pack(json.dumps(good(request)).encode())
 
@@ -181,6 +195,23 @@ raw("no HTTP", "error", b"220 mail.example ESMTP\r\n\r\n")
 raw("two lengths", "error", b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}")
 raw("a head without end", "error", b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 50_000)
 raw("many hints", "end_turn", lambda r: b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000 + response(good(r)))
+raw("hints without end", "error", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 5_000)
+raw("switching protocols", "error", b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n")
+raw("a status that is none", "error", response(status="999 Whatever"))
+raw("an answer of HTTP/1.0", "end_turn", lambda r: response(good(r)).replace(b"HTTP/1.1", b"HTTP/1.0"))
+raw(
+    "trailers and extensions of chunks",
+    "end_turn",
+    lambda r: chunked("application/json") + named_chunk(good(r)) + b"0;end\r\nset-cookie: a=b\r\nx: y\r\n\r\n",
+)
+raw("trailers without end", "error", lambda r: chunked() + chunk(b":\n") + b"0\r\n" + b"x: y\r\n" * 50_000)
+raw("gzip that ends too soon", "error", lambda r: response(packed(r, gzip.compress)[:-20], content_encoding="gzip"))
+raw("UTF-16", "error", lambda r: response(json.dumps(good(r)).encode("utf-16")))
+raw("a header of a mebibyte", "error", lambda r: response(good(r), x_large="x" * MIB))
+raw("cookies", "end_turn", lambda r: b"HTTP/1.1 200 OK\r\n" + COOKIES + response(good(r)).partition(b"\r\n")[2])
+raw("a deep answer", "error", lambda r: response(nested(r)))
+raw("busy until the year 9999", "error", response(status="503 Busy", retry_after="Fri, 31 Dec 9999 23:59:59 GMT"))
+raw("busy for ever", "error", response(status="429 Busy", retry_after="9" * 400))
 raw(
     "more than was asked for",
     "end_turn",
@@ -520,11 +551,27 @@ def halves(message):
     return text(data[:10], fin=False) + text(b"", opcode=9) + text(data[10:], opcode=0)
 
 
+def letters(data):
+    """A frame for each byte."""
+    return b"".join(
+        text(data[at : at + 1], opcode=0 if at else 1, fin=at + 1 == len(data)) for at in range(len(data))
+    )
+
+
 says("hangs up", "error")
 says("hangs up in a frame", "error", b"\x81\x7e\x10\x00{")
 says("closes with an error", "error", text(struct.pack(">H", 1011) + b"oops", opcode=8))
 says("closes without a word", "error", text(b"", opcode=8))
 says("closes with a code that is none", "error", text(struct.pack(">H", 999), opcode=8))
+for code in (1005, 1006, 1015, 5000):
+    says(f"closes with the code {code}", "error", text(struct.pack(">H", code), opcode=8))
+says("closes with half a code", "error", text(b"\x03", opcode=8))
+says("closes with what is no text", "error", text(struct.pack(">H", 1000) + b"\xff", opcode=8))
+says("in letters", "end_turn", lambda m: letters(json.dumps(ended(m)).encode()))
+says("letters without end", "error", text(b"{", fin=False), text(b" ", opcode=0, fin=False) * 5_000)
+says("a rest without a beginning", "error", text(b"{}", opcode=0))
+says("two beginnings", "error", text(b"{", fin=False), text(b"{", fin=False))
+says("packed and not asked to", "error", lambda m: b"\xc1" + text(zlib.compress(b"{}"))[1:])
 says("binary", "end_turn", text(b"\x00\x01", opcode=2), lambda m: text(ended(m)))
 says("an answer that is binary", "error", lambda m: text(json.dumps(ended(m)).encode(), opcode=2))
 says("several on lines", "end_turn", lambda m: text("\n".join(map(json.dumps, (told("hello"), ended(m)))).encode()))
@@ -557,3 +604,15 @@ async def pings_and_reads_nothing(message, reader, writer):
         writer.write(ping)
         await writer.drain()
     raise ConnectionResetError("the client took all of it")
+
+
+@sockets("error")
+async def pings_between_messages_and_reads_nothing(message, reader, writer):
+    """A message earns the pings with it, so that only the pongs that nobody reads count against the server."""
+    writer.transport.pause_reading()
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    both = (text(UNASKED) + text(b"x" * 125, opcode=9) * 4) * 64
+    for _ in range(16 * MIB // len(both)):
+        writer.write(both)
+        await writer.drain()
+    writer.write(text(ended(message)))

@@ -19,7 +19,7 @@ from dragoman.testing import Testy
 from dragoman.transports.remote.client.http import dial_http
 
 from .foreign import GREETING, answer, answering, listening, read_request, response, told
-from .hostile_forms import EventsServer, LogServer
+from .hostile_forms import EventsServer, LogServer, over_http2
 from .hostile_servers import ASKED, Server, StreamServer, chunk, chunked, events, good
 from .measured_client import Agreeing
 from .serving import served
@@ -399,3 +399,26 @@ async def test_a_client_that_reads_nothing_for_minutes_can_still_post(monkeypatc
             assert not asked[0].done()
             assert len([u async for u in turn if isinstance(u, AgentMessageChunk)]) == 8000
             assert await asyncio.gather(*asked) == ["end_turn"] * 2
+
+
+async def test_a_client_that_closes_while_an_answer_arrives_leaves_no_error_behind():
+    """The answer is there to be read when whoever waits for it is cancelled."""
+    answered = asyncio.Event()
+
+    async def odd(server, request, writer):
+        writer.write(response(good(request)))
+        answered.set()
+
+    for form in (Server, LogServer):
+        answered.clear()
+        serve = over_http2(lambda form=form: form(odd))()
+        async with asyncio.timeout(LIMIT), listening(serve) as url, connect(url) as client:
+            session = await client.new_session("/")
+            turn = asyncio.ensure_future(finished(session.prompt("go")))
+            await answered.wait()
+            for task in asyncio.all_tasks():
+                if task.get_name() == "post":
+                    task.cancel()
+            client.agent.notify("_note", {})
+        await asyncio.wait([turn])
+        assert turn.exception() or turn.result()

@@ -303,3 +303,15 @@ def run_histories(number: int, steps: int = 12, *, same: bool = False) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def save_at_every_moment(way: str) -> None:
+    """Have the user save the file that the agent writes, old or new, at each moment of that, in both ways."""
+    for path, renaming, moment in itertools.product(("a", "d/e/f"), (False, True), range(1, 30)):
+        history = History()
+        try:
+            history.begin(way=way)
+            trouble = Trouble("save", moment, renaming=renaming)
+            history.agent_writes(path=path, yes=True, meanwhile=(), trouble=trouble)
+        finally:
+            history.teardown()

@@ -78,12 +78,6 @@ class Agent(AgentRole):
                 raise TypeError(f"an agent is made for each client: give the class, {name}, and not {name}()")
             return super().__new__(cls)
 
-        def __getattr__(self, name: str) -> Any:
-            told = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if "_arriving" not in vars(self):
-                told = f"{type(self).__name__}.__init__ must call super().__init__(client) first"
-            raise AttributeError(told, name=name, obj=self)
-
     async def __aenter__(self) -> Self:
         """Runs when a client connects; override for what the agent needs."""
         return self
@@ -109,6 +103,8 @@ class Agent(AgentRole):
     # The protocol's part
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        if not hasattr(self, "_arriving"):
+            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__(client) first")
         self.client.offers = params.client_capabilities
         self.client_info = params.client_info
         login = params.client_capabilities.auth.terminal

@@ -1,9 +1,10 @@
 """One prompt being answered: all that an agent's author needs while answering it."""
 
 import contextlib
+import itertools
 import os
 from binascii import b2a_base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,9 +13,10 @@ from msgspec import Struct
 from .. import codec
 from .. import schema as s
 from ..dialects.engine.shapes import MESSAGE_ID
+from ..envelope import Notification, sendable
 from ..errors import ConnectionClosed, LocalProtocolError, NotOffered, brief
 from ..foundation.owning import finish, take
-from ..roles import RemoteClient, offered
+from ..roles import ClientRole, RemoteClient, methods, offered
 from .runs import Permission, TerminalRun, ToolRun
 
 MAX_ID = 256  # characters of a message's id
@@ -25,6 +27,33 @@ ALLOW_OR_NOT = (
     s.PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
     s.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
 )
+
+Chunk = s.AgentMessageChunk | s.AgentThoughtChunk
+UPDATE = methods(ClientRole)["update"]
+
+
+def _around(kind: type[Chunk]) -> list[bytes]:
+    """What stands around the session's id, the text and the message's id in the frame of a chunk."""
+    hole = "?"
+    chunk = kind(content=s.TextContent(text=hole), message_id=hole)
+    update = s.SessionNotification(session_id=hole, update=chunk)
+    return sendable(Notification(UPDATE.name, update)).split(codec.encode(hole))
+
+
+# Most of what an agent sends are pieces of text: all but the text is encoded once a message.
+_AROUND = {kind: _around(kind) for kind in (s.AgentMessageChunk, s.AgentThoughtChunk)}
+
+
+def _number_messages() -> None:
+    """Count messages from a random number on, in a fork from another one: their ids need only differ."""
+    global _message_numbers
+    _message_numbers = itertools.count(int.from_bytes(os.urandom(6), "big"))
+
+
+_message_numbers: Iterator[int]
+_number_messages()
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_number_messages)
 
 
 class AgentSession:
@@ -112,17 +141,18 @@ class AgentSession:
 class Turn:
     """One prompt being answered."""
 
+    usage: s.Usage | None = None  # set these two to have them sent with the answer
+    answer_meta: s.JsonObject | None = None
+    ended = False
+    _speaker: type | None = None  # whose message is being sent
+    _message_id = ""
+    _head = _tail = b""  # what stands around a text of it in its frame; nothing where frames are not made here
+
     def __init__(self, session: AgentSession, request: s.PromptRequest) -> None:
         self.session = session
         self.client = session.client
         self.prompt = request.prompt
         self.meta = request.meta
-        self.usage: s.Usage | None = None  # set these two to have them sent with the answer
-        self.answer_meta: s.JsonObject | None = None
-        self.ended = False
-        self._speaker: type | None = None  # whose message is being sent
-        self._message_id = ""
-        self._plan: Sequence[s.PlanEntry] = ()
 
     @property
     def message_id(self) -> str | None:
@@ -157,26 +187,35 @@ class Turn:
         if self._speak(s.AgentThoughtChunk, content) or self.client.wire.is_full:
             await self._speak_on(s.AgentThoughtChunk, content)
 
-    def _speak(self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock) -> bool:
+    def _speak(self, kind: type[Chunk], content: str | s.ContentBlock) -> bool:
         """Send a block, or a text as far as it goes into one update; gives whether there is more of it."""
         if self.ended:
             raise LocalProtocolError("the turn has ended; nothing can be added to it")
         if self._speaker is not kind:
-            self._speaker, self._message_id = kind, os.urandom(6).hex()  # need only differ from the others
-        is_long = False
+            self._begin_message(kind)
         if not isinstance(content, str):
-            block = _block(content)
-        elif len(content) <= MAX_PIECE:
-            block = s.TextContent(text=content)
+            self._send(kind, _block(content))
+            return False
+        piece = content if len(content) <= MAX_PIECE else content[:MAX_PIECE]
+        if self._head:
+            self.client.wire.tell(UPDATE, self._head + codec.encode(piece) + self._tail)
         else:
-            block, is_long = s.TextContent(text=content[:MAX_PIECE]), True
+            self._send(kind, s.TextContent(text=piece))
+        return piece is not content
+
+    def _begin_message(self, kind: type[Chunk]) -> None:
+        """Give the next message its id, and make what stands around each of its texts on the wire."""
+        self._speaker, self._message_id = kind, f"{next(_message_numbers):012x}"
+        if type(self.client).update is RemoteClient.update:  # else whoever overrides it wants to see each chunk
+            first, second, third, last = _AROUND[kind]
+            self._head = first + codec.encode(self.session.id) + second
+            self._tail = third + codec.encode(self._message_id) + last
+
+    def _send(self, kind: type[Chunk], block: s.ContentBlock) -> None:
         update = kind(content=block, message_id=self._message_id)
         self.client.update(s.SessionNotification(session_id=self.session.id, update=update))
-        return is_long
 
-    async def _speak_on(
-        self, kind: type[s.AgentMessageChunk | s.AgentThoughtChunk], content: str | s.ContentBlock
-    ) -> None:
+    async def _speak_on(self, kind: type[Chunk], content: str | s.ContentBlock) -> None:
         """Wait until the client has taken most of what was sent; send the rest of a long text piece by piece."""
         await self.client.room()
         if isinstance(content, str):
@@ -189,11 +228,11 @@ class Turn:
         for entry in entries:
             if not isinstance(entry, str | s.PlanEntry):
                 raise TypeError(f"plan() takes its steps one by one, plan('a', 'b'), and not {brief(repr(entry))}")
-        self._plan = [
+        steps = [
             s.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
             for entry in entries
         ]
-        await self.update(s.Plan(entries=self._plan))
+        await self.update(s.Plan(entries=steps))
 
     # Doing
 

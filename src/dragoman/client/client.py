@@ -4,7 +4,7 @@ import asyncio
 import functools
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
+from typing import Any, ClassVar, NoReturn, TypedDict, Unpack
 
 import msgspec
 
@@ -32,6 +32,16 @@ class SessionOptions(TypedDict, total=False):
     meta: Mapping[str, Any] | None
 
 
+class _Unconnected:
+    """Stands for what a client has once it is connected; whatever is wanted of it is refused with a sentence."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError("this client is not connected: use `async with connect(agent, client):`")
+
+
+UNCONNECTED: Any = _Unconnected()
+
+
 class Client(ClientRole):
     """Drives an agent and answers what it asks.
 
@@ -41,9 +51,9 @@ class Client(ClientRole):
 
     info: ClassVar[s.Implementation | None] = None
 
-    agent: RemoteAgent
-    connection: Connection
-    _inboxes: Inboxes
+    agent: RemoteAgent = UNCONNECTED
+    connection: Connection = UNCONNECTED
+    _inboxes: Inboxes = UNCONNECTED
     dialect = "v1"  # what the agent speaks; it is translated
 
     def __init__(self) -> None:
@@ -52,11 +62,6 @@ class Client(ClientRole):
         self.auth_methods: Sequence[s.AuthMethod] = ()
         self.turns = SentTurns()
         self._questions: dict[str, dict[int, asyncio.Task[Any]]] = {}  # open ones of a session, by their keys
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(_why_missing(self, name), name=name, obj=self)
 
     @property
     def closed(self) -> Exception | None:
@@ -243,8 +248,8 @@ class Client(ClientRole):
     def attach(self, connection: Connection) -> None:
         """Answer what comes over a connection, and drive the agent at its other end."""
         if not hasattr(self, "turns"):
-            raise TypeError(_why_missing(self, "turns"))
-        if hasattr(self, "connection") and not self.closed:
+            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
+        if self.connection is not UNCONNECTED and not self.closed:
             raise LocalProtocolError("this client is connected already; make a Client for each connection")
         self.connection, self.agent = connection, RemoteAgent(connection)
         self._inboxes = Inboxes(connection)
@@ -293,15 +298,6 @@ class Client(ClientRole):
 
 CANCELLED = s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
 _Opened = s.NewSessionResponse | s.LoadSessionResponse | s.ResumeSessionResponse | s.ForkSessionResponse
-
-
-def _why_missing(client: Client, name: str) -> str:
-    """What whoever asks for an attribute that a client does not have has forgotten."""
-    if "turns" not in vars(client):
-        return f"{type(client).__name__}.__init__ must call super().__init__() first"
-    if name in Client.__annotations__ or name == "closed":
-        return "this client is not connected: use `async with connect(agent, client):`"
-    return f"{type(client).__name__!r} object has no attribute {name!r}"
 
 
 def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:

@@ -1,11 +1,12 @@
 """The calls a model makes: on screen from their first letter on, run in their order, each with a result."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
+from ..foundation.owning import side_by_side
 from ..host.display import visible
 from .announcing import MAX_TITLE, Announced
 from .context.history import Outcome, Part, TextPart, ToolOutcome, ToolUse, sound
@@ -63,18 +64,10 @@ class CallRunner:
         """Run calls in order, those without effects beside each other."""
         self.results = {}
         for batch in self._batches(calls):
-            await self._run_beside(batch)
+            await side_by_side([partial(self._result, call, tool) for call, tool in batch], len(batch))
         results = [self.results[call.id] for call in calls]
         self._announced.clear()
         return results
-
-    async def _run_beside(self, batch: Sequence[tuple[ToolUse, Tool | str]]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for call, tool in batch:
-                    group.create_task(self._result(call, tool))
-        except BaseExceptionGroup as exc:
-            raise exc.exceptions[0] from None
 
     def _batches(self, calls: Sequence[ToolUse]) -> list[list[tuple[ToolUse, Tool | str]]]:
         batches: list[list[tuple[ToolUse, Tool | str]]] = []

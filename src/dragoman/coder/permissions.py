@@ -16,6 +16,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from msgspec import Struct
 
@@ -75,11 +76,13 @@ class CoderPermissions:
         reads_only: bool = False,
         is_ordered: bool = False,
         doubt: str = "",
+        asking: AbstractAsyncContextManager[None] | None = None,
     ) -> None:
         """Return when it may be done; raise Denied when it must not, Cancelled when nobody decides any more.
 
         `reads_only`: this call of a foreign tool is said to change nothing.  `is_ordered`: the user gave the order
         by a command, and is asked only where there are doubts.  `doubt`: why the caller wants the user asked.
+        `asking`: what is held while the user is asked.
         """
         self._refuse(operation, reads_only)
         verdict = self._judged(operation)
@@ -89,7 +92,8 @@ class CoderPermissions:
         is_allowed = is_ordered or self._is_settled(operation) or (verdict and verdict.effect == "allow")
         if is_allowed and not doubts:
             return
-        await self._ask(turn, call, operation, doubts)
+        async with asking or nullcontext():
+            await self._ask(turn, call, operation, doubts)
         self._refuse(operation, reads_only)  # the mode may have changed while the question was open
 
     def _refuse(self, operation: Operation, reads_only: bool) -> None:

@@ -128,9 +128,9 @@ class Workplace:
         number = await self.journal.record(path, old, new, is_again=is_again)  # before the file is another one
         try:
             await self.files.put(turn, path, old, new)
-        except RpcError:
+        except RpcError as exc:
             with contextlib.suppress(Error):  # else nobody knows whether it was written: the entry stays
-                await self.journal.withdraw(number, await self.text(turn, path))
+                await self.journal.withdraw(number, old if _is_untouched(exc) else await self.text(turn, path))
             raise
 
     def must_be_writable(self, path: str) -> None:
@@ -251,6 +251,11 @@ class Workplace:
 
     def _is_spilled(self, path: str) -> bool:
         return self._spill is not None and path.startswith(os.path.realpath(self._spill.name) + os.sep)
+
+
+def _is_untouched(exc: RpcError) -> bool:
+    """Whether a host of ours says that it wrote nothing, because somebody had saved the file."""
+    return isinstance(exc.data, dict) and exc.data.get("kind") in ("changed", "exists")
 
 
 async def _ended(terminal: TerminalRun, timeout: float) -> CommandEnd:

@@ -4,6 +4,7 @@ Peers that use them greet as version 1 does and mix them with what version 1 has
 message that cannot be read as it is, is read as what such a peer means by it.  What they are told is version 1.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,7 @@ def mended(raw: bytes, tp: Any) -> bytes:
     return raw if said == params else msgspec.json.encode(said)
 
 
+@functools.cache
 def result_reader(tp: Any) -> Callable[[Any], Any]:
     """How a result is read; where a session is opened, a list of models is a config option."""
     read: Callable[[Any], Any] = codec.decoder(tp).decode

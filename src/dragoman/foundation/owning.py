@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -53,6 +53,22 @@ async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = No
         if not task.cancelled():
             await finish(_give_back(task, release, cancels))
         raise
+
+
+async def side_by_side(works: Iterable[Callable[[], Work[None]]], most: int) -> None:
+    """Do several things, so many at a time, begun in their order.  The first that fails ends the others."""
+    room = asyncio.Semaphore(most)
+
+    async def done(work: Callable[[], Work[None]]) -> None:
+        async with room:
+            await work()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(done(work))
+    except BaseExceptionGroup as exc:
+        raise exc.exceptions[0] from None
 
 
 async def _give_back(

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..codec import MAX_LISTED, SHALLOW, check
+from ..codec import MAX_LISTED
+from ..framing import SHALLOW, check
 
 MAX_OPEN = 1000  # batches whose answers are not all there; further ones are answered message by message
 

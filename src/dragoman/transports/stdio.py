@@ -34,9 +34,8 @@ class StdioTransport:
         self._hear: Hear = self._early.extend
         self._ended: Callable[[], None] | None = None
         self._is_over = False
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._unwritten = asyncio.Event()  # set when the writing end is gone
+        self._held_up: asyncio.Future[None] | None = None  # done when the peer takes more; None while it does
+        self._unwritten: asyncio.Future[None] = self._loop.create_future()  # done when the writing end is gone
         self._reader: _Reader = _UNOPENED
         self._writer: _Writer = _UNOPENED
         self._holding = Holding(lambda: None, lambda: None, lambda: -1)  # until there is something to hold
@@ -45,7 +44,7 @@ class StdioTransport:
     async def open(self, read_fd: int, write_fd: int) -> None:
         """Take over two descriptors; from now on they are ours to close, also when this is cancelled or fails."""
         with contextlib.ExitStack() as unowned:
-            unowned.callback(self._unwritten.set)
+            unowned.callback(self._end_writing)
             if _is_socket(read_fd) and os.path.sameopenfile(read_fd, write_fd):
                 await self._open_socket(read_fd, write_fd, unowned)
             else:
@@ -105,7 +104,8 @@ class StdioTransport:
         return self._writer.get_write_buffer_size()
 
     async def drain(self) -> None:
-        await self._writable.wait()
+        if self._held_up:
+            await asyncio.wait([self._held_up])
 
     async def why_ended(self) -> Exception:
         return ConnectionClosed("the peer hung up")
@@ -117,11 +117,9 @@ class StdioTransport:
     async def _close(self) -> None:
         self._writer.close()
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS):
-                    await self._unwritten.wait()
+            await asyncio.wait([self._unwritten], timeout=LAST_WORDS)
         finally:
-            if not self._unwritten.is_set():
+            if not self._unwritten.done():
                 self._writer.abort()
             self._reader.close()
             self.heard_all()
@@ -146,15 +144,20 @@ class StdioTransport:
 
     def held_up(self, is_held_up: bool) -> None:
         if is_held_up:
-            self._writable.clear()
-        else:
-            self._writable.set()
+            self._held_up = self._held_up or self._loop.create_future()
+        elif self._held_up:
+            self._held_up.set_result(None)
+            self._held_up = None
 
     def unheard(self) -> None:
         """The peer no longer listens: what it said last is still read, and then it has hung up."""
-        self._unwritten.set()
-        self._writable.set()
+        self._end_writing()
         self.end_soon()
+
+    def _end_writing(self) -> None:
+        if not self._unwritten.done():
+            self._unwritten.set_result(None)
+        self.held_up(False)
 
     def end_soon(self) -> None:
         self._holding.look()

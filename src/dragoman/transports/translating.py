@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ..codec import SHALLOW, check
 from ..dialects import CANONICAL, Peer, Surroundings, Translation, Translator, detect, proper_name, translator
 from ..dialects.engine.translator import Message
 from ..envelope import outline
-from ..framing import Oversize
+from ..framing import SHALLOW, Oversize, check
 from . import Hear, Transport
 from .batches import Batches
 

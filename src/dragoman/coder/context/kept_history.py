@@ -5,10 +5,12 @@ out what was refused all the same, the newest first.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
+import msgspec
 from msgspec.structs import replace
 
 from ..model.media import checked
@@ -89,10 +91,10 @@ class KeptHistory(Sequence[Message]):
         """Take out media, and should there be none results, of what is new; false when there are neither."""
         new = self._messages[self._taken :]
         lighter = [_without_media(message) for message in new]
-        if lighter == new:
+        if not _is_lighter(lighter, new):
             lighter = [_without_results(message) for message in new]
         self._messages[self._taken :] = lighter
-        return lighter != new
+        return _is_lighter(lighter, new)
 
     def flatten(self) -> bool:
         """Tell what is old as plain text; false where a provider has taken it, or there is none."""
@@ -189,11 +191,26 @@ def _name(name: str) -> str:
 def _arguments(arguments: str) -> str:
     """JSON text of an object: some servers read it again."""
     try:
-        if len(arguments) <= MAX_ARGUMENTS and isinstance(json.loads(arguments or "{}"), dict):
-            return arguments
+        if len(arguments) <= MAX_ARGUMENTS and isinstance(found := json.loads(arguments or "{}"), dict):
+            whole = _sound_values(found)
+            return arguments if whole == found else json.dumps(whole)
     except (ValueError, RecursionError):
         pass
     return json.dumps({"not_json": arguments[:MAX_QUOTED]})
+
+
+def _sound_values(value: Any) -> Any:
+    """The same without what an escape may hold and no provider takes back: a NUL, half a character, no number."""
+    match value:
+        case str():
+            return sound(value)
+        case list():
+            return [_sound_values(each) for each in value]
+        case dict():
+            return {sound(name): _sound_values(each) for name, each in value.items()}
+        case float() if not math.isfinite(value):
+            return str(value)
+    return value
 
 
 def _without_media(message: Message) -> Message:
@@ -203,6 +220,11 @@ def _without_media(message: Message) -> Message:
         case Results(results=results):
             return Results([replace(result, parts=_words_alone(result.parts)) for result in results])
     return message
+
+
+def _is_lighter(lighter: Sequence[Message], new: Sequence[Message]) -> bool:
+    """Whether anything was taken out: what is sent differs, and not only the kind of sequence it is kept in."""
+    return msgspec.json.encode(lighter) != msgspec.json.encode(new)
 
 
 def _words_alone(parts: Sequence[Part]) -> Sequence[Part]:

@@ -17,7 +17,8 @@ from ...host.files import extensions as x
 from ...roles import offered
 
 MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
-APPLY_EDITS = "_dragoman/fs/apply_edits"  # lent by hosts of our own; the protocol itself removes no files
+# Lent by hosts of our own: the protocol itself removes no files, and has no condition for a write.
+APPLY_EDITS, WRITE_FILE = "_dragoman/fs/apply_edits", "_dragoman/fs/write_text_file"
 
 
 class UnreadableFile(Error):
@@ -64,19 +65,23 @@ class ProjectFiles:
         return os.path.isdir(self._session.cwd) and not os.path.lexists(path)
 
     async def put(self, turn: Turn, path: str, old: str | None, new: str) -> None:
-        """Write a file that holds `old`; None: that is not there."""
-        if self.lends("fs.write_text_file"):
-            await turn.write(path, new)
-            return
-        expected = None if old is None else digest(old)
+        """Write a file that holds `old`; None: that is not there.
+
+        What somebody saves at the last moment stays, where the client can see to that.
+        """
         request = x.WriteFileRequest(
             session_id=self._session.id,
             path=path,
             content=new,
             overwrite=old is not None,
-            expected_sha256=expected,
+            expected_sha256=None if old is None else digest(old),
         )
-        await self._workspace().write_file(request)
+        if not self.lends("fs.write_text_file"):
+            await self._workspace().write_file(request)
+        elif WRITE_FILE in _methods(self._session.client.offers) and await asyncio.to_thread(_holds, path, old):
+            await turn.client.request(WRITE_FILE, request, x.WriteFileResponse)
+        else:  # it is in an editor's buffer, or on another machine
+            await turn.write(path, new)
 
     async def remove(self, turn: Turn, path: str, old: str) -> bool:
         """Remove a file that holds `old`; false: the client cannot, so that it is empty now."""
@@ -137,7 +142,8 @@ def _methods(offers: s.ClientCapabilities) -> list[str]:
     return named if isinstance(named, list) else []
 
 
-def _holds(path: str, text: str) -> bool:
+def _holds(path: str, text: str | None) -> bool:
+    """Whether a file of this machine has a text; None: whether it is not there."""
     try:
         return read_here(path) == text
     except UnreadableFile:

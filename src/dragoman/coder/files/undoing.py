@@ -1,7 +1,9 @@
 """Taking back the edits of a turn, newest first, and making them again: through the gate, in the same files."""
 
 import asyncio
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -9,6 +11,7 @@ from msgspec import Struct
 from ...agent.runs import ToolRun
 from ...agent.turn import Turn
 from ...errors import ConnectionClosed, Error, RpcError
+from ...foundation.owning import side_by_side
 from ...host.operations import FileDelete, FileWrite
 from ..permissions import Cancelled, Rejected
 from ..workplace import Workplace
@@ -16,8 +19,10 @@ from .project_files import canonical, digest
 from .undo_journal import UndoEntry
 
 NOT_OURS = "somebody else changed it since"
+AT_ONCE = 16  # files: each waits for the client and its disk several times, and a person waits for all of them
 
 Outcome = Literal["restored", "emptied", "the same"]
+Numbered = tuple[int, UndoEntry]
 
 
 class NotRestored(Error):
@@ -39,30 +44,13 @@ async def undo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
     """
     await asyncio.to_thread(place.files.clear_up)
     entries = place.journal.last_turn()
-    undone = Undone([], [], {})
+    undoing = _Undoing(turn, place)
     try:
-        for number, entry in entries:
-            name = place.shown(entry.path)
-            if name in undone.failed:  # an older edit of a file whose newer one stays
-                place.journal.put_off(number)
-                continue
-            try:
-                outcome = await _undo(turn, place, entry)
-            except NotRestored as exc:
-                undone.failed[name] = str(exc)
-                if entry.is_kept:
-                    place.journal.put_off(number)
-                else:
-                    place.journal.settle(number)
-                continue
-            if outcome == "the same":
-                place.journal.settle(number)
-            else:
-                place.journal.undo(number)
-            _note(undone, name, outcome)
+        await side_by_side([partial(undoing.undo, chain) for chain in _chains(entries)], AT_ONCE)
+        await asyncio.to_thread(undoing.remove_directories, entries)
     finally:
         await place.session.save()
-    return undone if entries else None
+    return undoing.undone(entries) if entries else None
 
 
 async def redo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
@@ -71,35 +59,97 @@ async def redo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
     They are edits of this turn then, to be undone together.  One that cannot be made stops no other.
     """
     entries = place.journal.last_undone()
-    redone = Undone([], [], {})
+    redoing = _Undoing(turn, place)
     try:
-        for number, entry in entries:
-            name = place.shown(entry.path)
-            try:
-                outcome = await _shown(turn, place, entry, "Redo")
-            except NotRestored as exc:
-                redone.failed[name] = str(exc)
-            else:
-                _note(redone, name, outcome)
-            place.journal.forget_undone(number)
+        await side_by_side([partial(redoing.redo, chain) for chain in _chains(entries)], AT_ONCE)
     finally:
         await place.session.save()
-    return redone if entries else None
+    return redoing.undone(entries) if entries else None
 
 
-def _note(undone: Undone, name: str, outcome: Outcome) -> None:
-    names = {"restored": undone.restored, "emptied": undone.emptied}.get(outcome)
-    if names is not None and name not in names:
-        names.append(name)
+def _chains(entries: Iterable[Numbered]) -> Iterable[Sequence[Numbered]]:
+    """Edits of different files, which can be undone side by side; those of one chain have to keep their order.
+
+    A file can stand where a directory was, or the other way round: then what was in the directory is in its chain.
+    """
+    entries = list(entries)
+    paths = {entry.path for _, entry in entries}
+    chains: dict[str, list[Numbered]] = {}
+    for number, entry in entries:
+        above = outermost = entry.path
+        while (above := os.path.dirname(above)) not in ("/", ""):
+            outermost = above if above in paths else outermost
+        chains.setdefault(outermost, []).append((number, entry))
+    return chains.values()
 
 
-async def _undo(turn: Turn, place: Workplace, entry: UndoEntry) -> Outcome:
-    if not entry.is_kept:
-        raise NotRestored("its old text was too long to be kept")
-    return await _shown(turn, place, entry, "Undo")
+class _Undoing:
+    """The files of one turn as they are brought back or made again; the user is asked about one at a time."""
+
+    def __init__(self, turn: Turn, place: Workplace) -> None:
+        self._turn, self._place = turn, place
+        self._outcomes: dict[int, Outcome] = {}
+        self._failed: dict[str, str] = {}
+        self._asking = asyncio.Lock()
+
+    async def undo(self, chain: Sequence[Numbered]) -> None:
+        """Take edits back one after the other."""
+        journal = self._place.journal
+        for number, entry in chain:
+            name = self._place.shown(entry.path)
+            if name in self._failed:  # an older edit of a file whose newer one stays
+                journal.put_off(number)
+                continue
+            try:
+                outcome = self._outcomes[number] = await self._undo(entry)
+            except NotRestored as exc:
+                self._failed[name] = str(exc)
+                if entry.is_kept:
+                    journal.put_off(number)
+                else:
+                    journal.settle(number)
+                continue
+            if outcome == "the same":
+                journal.settle(number)
+            else:
+                journal.undo(number)
+
+    async def redo(self, chain: Sequence[Numbered]) -> None:
+        """Make edits again one after the other."""
+        for number, entry in chain:
+            try:
+                self._outcomes[number] = await _shown(self._turn, self._place, entry, "Redo", self._asking)
+            except NotRestored as exc:
+                self._failed[self._place.shown(entry.path)] = str(exc)
+            self._place.journal.forget_undone(number)
+
+    async def _undo(self, entry: UndoEntry) -> Outcome:
+        if not entry.is_kept:
+            raise NotRestored("its old text was too long to be kept")
+        return await _shown(self._turn, self._place, entry, "Undo", self._asking)
+
+    def remove_directories(self, entries: Iterable[Numbered]) -> None:
+        """Remove the directories that were made for files which are gone, newest first."""
+        for number, entry in entries:
+            if self._outcomes.get(number) == "restored" and entry.before is None:
+                self._place.files.remove_empty(entry.made)
+
+    def undone(self, entries: Iterable[Numbered]) -> Undone:
+        """What became of the files, in the order of the journal."""
+        names: dict[Outcome, dict[str, None]] = {"restored": {}, "emptied": {}, "the same": {}}
+        failed: dict[str, str] = {}
+        for number, entry in entries:
+            name = self._place.shown(entry.path)
+            if name in self._failed:
+                failed[name] = self._failed[name]
+            if number in self._outcomes:
+                names[self._outcomes[number]][name] = None
+        return Undone(list(names["restored"]), list(names["emptied"]), failed)
 
 
-async def _shown(turn: Turn, place: Workplace, entry: UndoEntry, verb: Literal["Undo", "Redo"]) -> Outcome:
+async def _shown(
+    turn: Turn, place: Workplace, entry: UndoEntry, verb: Literal["Undo", "Redo"], asking: asyncio.Lock
+) -> Outcome:
     """Take an edit back or make it again, as a tool call; raises NotRestored."""
     if canonical(entry.path) != entry.path:
         raise NotRestored("its path leads elsewhere now")
@@ -107,8 +157,8 @@ async def _shown(turn: Turn, place: Workplace, entry: UndoEntry, verb: Literal["
     async with turn.tool(f"{verb} {place.shown(entry.path)}", kind="edit", locations=[path]) as call:
         try:
             if verb == "Redo":
-                return await _make_again(turn, call, place, entry, path)
-            return await _bring_back(turn, call, place, entry, path)
+                return await _make_again(turn, call, place, entry, path, asking)
+            return await _bring_back(turn, call, place, entry, path, asking)
         except (Cancelled, ConnectionClosed):
             raise
         except (Rejected, RpcError, Error) as exc:
@@ -117,7 +167,9 @@ async def _shown(turn: Turn, place: Workplace, entry: UndoEntry, verb: Literal["
             raise NotRestored(words) from exc
 
 
-async def _bring_back(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEntry, path: str) -> Outcome:
+async def _bring_back(
+    turn: Turn, call: ToolRun, place: Workplace, entry: UndoEntry, path: str, asking: asyncio.Lock
+) -> Outcome:
     now = await place.text(turn, path)
     if now == entry.before:
         return "the same"
@@ -128,7 +180,7 @@ async def _bring_back(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEn
     operation = (
         FileDelete(path=path) if removes else FileWrite(path=path, digest=digest(entry.before), creates=now is None)
     )
-    await place.gate.admit(turn, call, operation, is_ordered=True, doubt=doubt)
+    await place.gate.admit(turn, call, operation, is_ordered=True, doubt=doubt, asking=asking)
     await call.start()
     if canonical(path) != entry.path or await place.text(turn, path) != now:
         raise NotRestored("it was changed while the question was open")
@@ -139,11 +191,13 @@ async def _bring_back(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEn
         return "restored"
     if not await place.files.remove(turn, path, now or ""):
         return "emptied"
-    await asyncio.to_thread(place.files.remove_empty, entry.made)
+    await asyncio.to_thread(place.files.remove_empty, entry.made)  # at once: an older edit may need its name
     return "restored"
 
 
-async def _make_again(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEntry, path: str) -> Outcome:
+async def _make_again(
+    turn: Turn, call: ToolRun, place: Workplace, entry: UndoEntry, path: str, asking: asyncio.Lock
+) -> Outcome:
     now = await place.text(turn, path)
     if now == entry.after:
         return "the same"
@@ -151,7 +205,8 @@ async def _make_again(turn: Turn, call: ToolRun, place: Workplace, entry: UndoEn
     await call.diff(path, now, entry.after)
     is_as_left = now == entry.before or (entry.before is None and now == "")  # emptied, not removed
     operation = FileWrite(path=path, digest=digest(entry.after), creates=now is None)
-    await place.gate.admit(turn, call, operation, is_ordered=True, doubt="" if is_as_left else NOT_OURS)
+    doubt = "" if is_as_left else NOT_OURS
+    await place.gate.admit(turn, call, operation, is_ordered=True, doubt=doubt, asking=asking)
     await call.start()
     if canonical(path) != entry.path or await place.text(turn, path) != now:
         raise NotRestored("it was changed while the question was open")

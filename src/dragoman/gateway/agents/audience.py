@@ -8,8 +8,9 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from ...connection import Connection, IncomingRequest
+from ...connection import Connection
 from ...errors import Error, InternalError, RpcError
+from ...incoming import IncomingRequest
 from ...proxy.relaying import relayed
 from ...rpc import Method
 from ..log.records import changed, optional

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from ... import codec
 from ... import schema as s
 from ...client.connecting import Target
-from ...connection import Connection, IncomingRequest, being_answered
+from ...connection import Connection
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
@@ -33,6 +33,7 @@ from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
 from ...host.permissions.questions import Question
 from ...host.terminals.sandbox.sandbox import Sandbox
+from ...incoming import IncomingRequest, being_answered
 from ...proxy.relaying import Relayed
 from ...roles import ClientRole
 from ...rpc import Method, Reply

@@ -8,6 +8,9 @@ import platform
 import sys
 from typing import Any
 
+# What a call answers that a file system, or this kernel, does not have.
+UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
+
 BENEATH, NO_MAGICLINKS = 0x08, 0x02  # how openat2 resolves
 _NO_REPLACE, _EXCHANGE = 1, 2  # how renameat2 renames
 

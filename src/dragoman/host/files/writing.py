@@ -3,20 +3,18 @@
 `exchanging` gives it the name.  The old file itself is never written to: its other hard links keep what they have.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 
-from .changing.exchanging import UNSUPPORTED
+from .attributes import keep_attributes
 from .errors import FileRefused
 from .paths import Entry
 from .reading import opened
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
-_NOT_KEPT = ("security.capability", "security.ima", "security.evm")  # vouch for the old content
 
 
 def check_writable(entry: Entry) -> None:
@@ -45,42 +43,13 @@ def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode:
                 view = view[os.write(fd, view) :]
         try:
             with opened(like, dir_fd) as old:
-                _keep_attributes(old, fd)
+                keep_attributes(old, fd)
         except FileNotFoundError:
             os.fchmod(fd, mode)
         os.fsync(fd)
         return os.fstat(fd).st_mtime_ns
     finally:
         os.close(fd)
-
-
-def _keep_attributes(old: int, new: int) -> None:
-    status = os.fstat(old)
-    mode = status.st_mode & 0o1777  # set-user-id vouched for the old content
-    try:
-        os.fchown(new, status.st_uid, status.st_gid)
-    except PermissionError:
-        mode &= ~0o070 | (mode & 0o007) << 3  # the group is another one: it gets what everybody gets
-    if hasattr(os, "listxattr"):
-        _keep_extended_attributes(old, new)
-    os.fchmod(new, mode)
-
-
-def _keep_extended_attributes(old: int, new: int) -> None:
-    try:
-        names = os.listxattr(old)
-    except OSError as exc:
-        if exc.errno not in UNSUPPORTED:
-            raise
-        return
-    for name in names:
-        if name in _NOT_KEPT:
-            continue
-        try:
-            os.setxattr(new, name, os.getxattr(old, name))
-        except OSError as exc:
-            if exc.errno not in (*UNSUPPORTED, errno.EACCES, errno.ENODATA):
-                raise
 
 
 def current_umask() -> int:

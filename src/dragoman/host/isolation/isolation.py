@@ -78,8 +78,8 @@ class Isolation:
             argv, environ = way_out.through(argv), {**environ, **way_out.environ}
             shown.append(held.enter_context(open_place(way_out.directory, os.O_DIRECTORY)))
         rules = await asyncio.to_thread(_rules_below, root)
-        surveyed = (await self._sandbox.survey([root])).get(root.now(), ())
-        found, cwd = {root.now(): [*rules, *surveyed]}, HOME if at_home else root.now()
+        surveyed = (await self._sandbox.survey([root])).get(root, ())
+        found, cwd = {root: [*rules, *surveyed]}, HOME if at_home else root.now()
         wire = IsolatedTransport(self._sandbox.wrap(argv, environ, cwd, [root], found=found, shown=shown))
         await wire.start(self._keeper, root)
         held.push_async_callback(wire.close)

@@ -36,7 +36,7 @@ class ApprovalsError(Error):
     """The remembered approvals could not be changed."""
 
 
-class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One operation the user allowed for longer than once; times are seconds since 1970."""
 
     id: str
@@ -86,19 +86,22 @@ class ApprovalQuery(Struct, frozen=True):
         return next((each for each in approvals if each.covers(self, now)), None)
 
 
-class Trust(Struct, frozen=True):
+class Trust(Struct, frozen=True, forbid_unknown_fields=True):
     """A workspace's rule file the user trusts, as long as it has this digest."""
 
     path: str
     digest: str
 
 
-class _Contents(Struct, frozen=True):
-    version: Literal[1] = 1
+class _Contents(Struct, frozen=True, forbid_unknown_fields=True):
+    """A field that nobody knows here may say what an approval is not for; and it would be lost."""
+
+    version: Literal[1]
     approvals: tuple[Approval, ...] = ()
     trusted: tuple[Trust, ...] = ()
 
 
+_NOTHING = _Contents(version=1)
 _read = msgspec.json.Decoder(_Contents).decode
 
 
@@ -108,7 +111,7 @@ class ApprovalStore:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
         self._complaint = ""  # what was last said of a file that cannot be read
-        self._known: tuple[tuple[int, ...], _Contents] = ((), _Contents())  # which file, and what it holds
+        self._known: tuple[tuple[int, ...], _Contents] = ((), _NOTHING)  # which file, and what it holds
 
     def approvals(self) -> tuple[Approval, ...]:
         """What is remembered and not over yet."""
@@ -157,7 +160,7 @@ class ApprovalStore:
             if str(exc) != self._complaint:
                 log.warning("%s; it approves nothing until then", exc)
             self._complaint = str(exc)
-            return _Contents()
+            return _NOTHING
 
     def _current(self) -> _Contents:
         """What the file holds now; raises ApprovalsError when it is there and nobody can tell what it holds."""
@@ -170,7 +173,7 @@ class ApprovalStore:
                     self._known = (seen, contents)
             return contents
         except (FileNotFoundError, NotADirectoryError):
-            return _Contents()
+            return _NOTHING
         except OSError as exc:
             why = "it is a symbolic link" if exc.errno == errno.ELOOP else str(exc.strerror)
             raise self._unreadable(why) from None

@@ -119,7 +119,7 @@ class Terminals:
         try:
             with contextlib.ExitStack() as opened:
                 cwd = _directory(operation.cwd, opened) if directory is None else directory
-                found: Mapping[str, Sequence[str]] = {}
+                found: Mapping[Place, Sequence[str]] = {}
                 if self.sandbox:
                     await self.sandbox.check(roots or [cwd])
                     await self.sandbox.separate(roots or [cwd])
@@ -157,7 +157,7 @@ class Terminals:
         order = wrapped.order(limits=limits, tty=size is not None and not self.sandbox)
         return await self._keeper.start(order, [*wiring.theirs, cwd.fd, *wrapped.descriptors], terminal)
 
-    def _wrapped(self, operation: Execute, roots: Sequence[Place], found: Mapping[str, Sequence[str]]) -> Wrapped:
+    def _wrapped(self, operation: Execute, roots: Sequence[Place], found: Mapping[Place, Sequence[str]]) -> Wrapped:
         ours = os.environ if self._environ is None else self._environ
         if self.sandbox:
             ours = {**ours, **self.sandbox.environ}

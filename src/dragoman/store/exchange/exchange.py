@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from ... import codec
 from ... import schema as s
+from ...framing import check
 from ..database.database import Database
 from ..errors import StoreFailure
 from ..lines import OWN, WHOLE, Head, TurnBegan, event_of, raw_values, state_line
@@ -128,7 +129,7 @@ def _last(number: int, line: bytes) -> ExportSeal:
 def _inward(number: int, line: bytes) -> bytes:
     """A line of a log; nothing for one that says what is missing."""
     try:
-        codec.check(line)
+        check(line)
         found = _object.decode(line)
         if "update" in found and len(found) > 1 and not found.keys() & {*_MARKS, "state"} - {"update"}:
             found = {"notification": Raw(msgspec.json.encode(found))}  # as stores once kept and exported them

@@ -231,7 +231,7 @@ class Persistence:
             raise ConnectionResetError(0, "it drops every connection before anything is heard")
         await self._keep_rate()
         for pause in self._pauses:
-            await self._pause(pause)
+            await self._pause(min(pause, max(self._deadline - loop.time(), 0)))  # the last try is at the deadline
             try:
                 result = await attempt()
             except (OSError, TimeoutError):

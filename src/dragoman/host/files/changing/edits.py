@@ -196,6 +196,7 @@ class Change:
     ) -> None:
         self._edits, self._journal, self._record, self._mode = edits, journal, record, mode
         self._pins = pins
+        self._reached = 0  # of the files, those in whose directories something may have been made
         self._progress = Progress()
         self._directories = Directories()
 
@@ -246,6 +247,7 @@ class Change:
 
         try:
             with self._directories.outermost(names.location) as top:
+                self._reached = index + 1
                 return make_directories(top, names.location.missing, names.new, tell)
         except FileNotFoundError as exc:  # it was moved: it is no longer what was allowed
             raise FileRefused("changed") from exc
@@ -273,6 +275,8 @@ class Change:
 
     def _settle(self, failure: str, *, has_failed: bool = False) -> None:
         """Bring it to an end; the record stays if that fails, and the next start tries again."""
+        if self._progress.contents is None:  # a directory that cannot be reached any more needs no clearing up
+            self._progress.files = self._progress.files[: self._reached]
         try:
             settle(self._progress, self._directories, has_failed=has_failed)
         except OSError:

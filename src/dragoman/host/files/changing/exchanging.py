@@ -6,7 +6,8 @@ fulfil the `Condition`, it gets its name back and the change is refused.  There 
 
 Where names cannot be exchanged (shared folders, some FUSE file systems) there is a second way: the old file is
 renamed away, looked at, and the new one gets the name, if nothing has it by then.  For that moment nothing has the
-name; the journal tells the next start where the old file is.
+name; the journal tells the next start where the old file is.  Where there are no hard links either, the new file is
+made under its name and filled there (`filling`): a rename would replace whatever has the name by then.
 
 No file of the user's is ever removed here.  One that can neither stay where it is nor get its name back, because
 somebody has saved another one meanwhile, is kept next to it (`keep_beside`), and the log says so.
@@ -24,18 +25,18 @@ from contextlib import contextmanager
 
 from .. import linux
 from ..errors import FileRefused
+from ..linux import UNSUPPORTED
 from ..paths import MAX_TRIES, status_at
-from ..reading import opened, read_chunks
+from ..reading import opened
 from .condition import ANYTHING, Condition
+from .filling import fill, make_new
 
 log = logging.getLogger("dragoman")
 
-UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
 PATIENCE = 10.0  # seconds to wait for another process that changes files of the same directory
 
 _NO_LINKS = {*UNSUPPORTED, errno.EMLINK, errno.EXDEV}
-_CLAIM = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_EMPTY = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILL = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST = 200  # characters of a name that gets a further part
 
 
@@ -58,7 +59,7 @@ def put(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> b
 def take(dir_fd: int, aside: str, name: str, condition: Condition) -> None:
     """Take a name away from a file, which goes by `aside` then; raises FileNotFoundError when nothing has it."""
     with _alone(dir_fd):
-        rename_new(dir_fd, name, aside)
+        _rename_away(dir_fd, name, aside)
         try:
             _look(dir_fd, aside, condition)
         except BaseException:
@@ -164,14 +165,21 @@ def give_back(dir_fd: int, taken: str, name: str) -> None:
         now = status_at(dir_fd, name)
         if is_same(dir_fd, taken, name):  # it never lost it
             remove(dir_fd, taken)
-        elif (
-            now and stat.S_ISREG(now.st_mode) and not now.st_size
-        ):  # a name that was claimed by a process since killed
-            _rename_over(
-                dir_fd, taken, name, os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
-            )
+        elif now and stat.S_ISREG(now.st_mode) and not now.st_size:  # made by a process that was killed then
+            _fill_empty(dir_fd, taken, name)
         else:
             keep_beside(dir_fd, taken, name)
+
+
+def _fill_empty(dir_fd: int, taken: str, name: str) -> None:
+    """Give an empty file the content of another, which is removed; keep both if it is no longer empty."""
+    try:
+        with opened(taken, dir_fd) as source:
+            fill(dir_fd, source, os.open(name, _FILL, dir_fd=dir_fd), name)
+    except FileExistsError:
+        keep_beside(dir_fd, taken, name)
+    else:
+        remove(dir_fd, taken)
 
 
 def is_same(dir_fd: int, one: str, other: str) -> bool:
@@ -183,7 +191,7 @@ def is_same(dir_fd: int, one: str, other: str) -> bool:
 def keep_beside(dir_fd: int, taken: str, name: str) -> None:
     """Keep a file of the user's next to the one that has its name now, under a name a person can find."""
     beside = f"{name[:_LONGEST]}.kept-{secrets.token_hex(4)}"
-    rename_new(dir_fd, taken, beside)
+    _rename_away(dir_fd, taken, beside)
     log.warning("%s was saved while it was being changed; the version before is kept as %s", name, beside)
 
 
@@ -208,42 +216,27 @@ def _link_new(dir_fd: int, old: str, new: str) -> None:
     except OSError as exc:
         if exc.errno not in _NO_LINKS:
             raise
-        _claim(dir_fd, old, new)
-    else:
-        os.unlink(old, dir_fd=dir_fd)
+        make_new(dir_fd, old, new)
+    os.unlink(old, dir_fd=dir_fd)
 
 
-def _claim(dir_fd: int, old: str, new: str) -> None:
-    """The same where there are no hard links either: make an empty file of that name, and rename over it."""
-    os.stat(old, dir_fd=dir_fd, follow_symlinks=False)
-    claim = os.open(new, _CLAIM, 0o600, dir_fd=dir_fd)
+def can_link(dir_fd: int, ours: str) -> bool:
+    """Whether a file of ours can have a further name here."""
+    further = f"{ours}.link"
+    if not _linked(dir_fd, ours, further):
+        return False
+    remove(dir_fd, further)
+    return True
+
+
+def _rename_away(dir_fd: int, name: str, ours: str) -> None:
+    """Rename a file to a name that nobody else gives to a file."""
     try:
-        _rename_over(dir_fd, old, new, claim)
-    except OSError:
-        os.unlink(new, dir_fd=dir_fd)
-        raise
-
-
-def _rename_over(dir_fd: int, old: str, new: str, empty: int) -> None:
-    """Rename a file over an empty one, which is open and closed by this; what somebody wrote to it stays."""
-    try:
-        os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-        if os.fstat(empty).st_size:
-            _rescue(dir_fd, empty, new)
-    finally:
-        os.close(empty)
-
-
-def _rescue(dir_fd: int, claim: int, name: str) -> None:
-    beside = f"{name[:_LONGEST]}.kept-{secrets.token_hex(4)}"
-    fd = os.open(beside, _CLAIM, 0o600, dir_fd=dir_fd)
-    try:
-        for chunk in read_chunks(claim):
-            os.write(fd, chunk)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    log.warning("%s was written to while it was being made; what was written is kept as %s", name, beside)
+        linux.rename_new(dir_fd, name, ours)
+    except OSError as exc:
+        if exc.errno not in UNSUPPORTED:
+            raise
+        os.rename(name, ours, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 _ONE_AT_A_TIME = threading.Lock()

@@ -85,7 +85,12 @@ class Directories:
         key = location.directory, location.identity
         if key in self._held:
             return os.dup(self._held[key])
-        fd = open_unlinked(location.directory).fd
+        try:
+            fd = open_unlinked(location.directory).fd
+        except OSError as exc:
+            if exc.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            raise FileNotFoundError(errno.ENOENT, "a link or a file has taken its place") from exc
         if identity_of(fd) != location.identity:
             os.close(fd)
             raise FileNotFoundError(errno.ENOENT, "another directory has taken its place")

@@ -12,7 +12,7 @@ from functools import partial
 
 from ....foundation.places import DIRECTORY, descend
 from .. import linux
-from .exchanging import UNSUPPORTED, sync_directory
+from .exchanging import sync_directory
 from .locations import Identity, identity_of
 
 SYNCED_EACH = 16  # that go to the disk one by one
@@ -57,7 +57,7 @@ def _make(dir_fd: int, temp: str, name: str, tell: Callable[[Identity], None]) -
         os.rmdir(temp, dir_fd=dir_fd)
         if isinstance(exc, FileExistsError):  # somebody else has just made it
             return os.open(name, DIRECTORY, dir_fd=dir_fd)
-        if exc.errno not in UNSUPPORTED:
+        if exc.errno not in linux.UNSUPPORTED:
             raise
     is_ours = True
     try:
@@ -130,7 +130,7 @@ def _sync_all(fd: int) -> bool:
     try:
         linux.sync_filesystem(file)
     except OSError as exc:
-        if exc.errno not in UNSUPPORTED:
+        if exc.errno not in linux.UNSUPPORTED:
             raise
         return False
     finally:

@@ -19,7 +19,7 @@ from ..errors import FileRefused
 from ..paths import status_at
 from ..reading import opened
 from .condition import Condition
-from .exchanging import give_back, is_same, keep_beside, put, remove, sync_directory, take
+from .exchanging import can_link, give_back, is_same, keep_beside, put, remove, sync_directory, take
 from .locations import Directories
 from .new_directories import remove_directories
 from .records import FileContent, FileNames, Progress
@@ -89,6 +89,9 @@ def _state(fd: int, names: FileNames, content: FileContent) -> _Found:
         if is_same(fd, further, names.location.name):  # a file renamed by a hard link, which still has both names
             remove(fd, further)
     is_new_there = content.digest is not None and _fulfils(fd, names.new, content.ours)
+    if is_new_there and _fulfils(fd, names.location.name, content.ours) and not can_link(fd, names.new):
+        remove(fd, names.new)  # the process was killed when it had filled the file (`filling`)
+        is_new_there = False
     if status_at(fd, names.aside) is not None:
         old = names.aside
     elif not is_new_there and status_at(fd, names.new) is not None:  # exchanged

@@ -2,11 +2,13 @@
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import resource
 import signal
 import stat
+import struct
 import termios
 from typing import Any
 
@@ -90,13 +92,16 @@ def limit(name: str, most: int) -> tuple[int, tuple[int, int]]:
 def stage(fds: list[int]) -> None:
     """Show directories and files as STAGE/0, STAGE/1, ...: to this process alone, by descriptor, not by name.
 
-    For root only, before it becomes a user who may not be able to walk to where they are.
+    For root only, before it becomes a user who may not be able to walk to where they are.  All else becomes
+    read-only to it: bubblewrap makes what it is to mount on, and follows links that somebody else in the workspace
+    puts there meanwhile, out of the workspace too.
     """
     clone, recursive, of_fd, from_fd, here = 1, 0x8000, 0x1000, 4, -100
     open_tree, move_mount, new_namespace, private = 428, 429, 0x20000, 0x4000 | 1 << 18
     trees = [checked(libc.syscall(open_tree, fd, b"", clone | recursive | of_fd | os.O_CLOEXEC)) for fd in fds]
     checked(libc.unshare(new_namespace))
     checked(libc.mount(None, b"/", None, private, None))
+    seal(recursive)
     checked(libc.mount(b"tmpfs", STAGE.encode(), b"tmpfs", 0, b"mode=755"))
     for number, (fd, tree) in enumerate(zip(fds, trees, strict=True)):
         path = f"{STAGE}/{number}"
@@ -105,6 +110,17 @@ def stage(fds: list[int]) -> None:
         else:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
         checked(libc.syscall(move_mount, tree, b"", here, path.encode(), from_fd))
+
+
+def seal(recursive: int) -> None:
+    """Have all mounts be read-only but /proc, where bubblewrap says who is who inside; from Linux 5.12 on."""
+    mount_setattr, here, read_only = 442, -100, 1
+    for path, flags, on, off in ((b"/", recursive, read_only, 0), (b"/proc", 0, 0, read_only)):
+        wanted = struct.pack("=QQQQ", on, off, 0, 0)
+        result = libc.syscall(mount_setattr, here, path, flags, wanted, ctypes.c_size_t(len(wanted)))
+        if result < 0 and ctypes.get_errno() == errno.ENOSYS:
+            return
+        checked(result)
 
 
 def checked(result: int) -> int:

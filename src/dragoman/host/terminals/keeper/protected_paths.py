@@ -4,7 +4,8 @@ A mount keeps a command from changing what is there, but whoever renames over a 
 off it in every sandbox; and where nothing is, nothing can be mounted.  So the kernel tells us when one of the paths
 comes into being (`has_changed`), the command is ended, and when nothing of it runs any more we look at each path
 (`settle`): what appeared is renamed aside, what was replaced is put back.  Who made the change cannot be told, so
-nothing is thrown away.
+nothing is thrown away.  The index of a repository whose settings are protected is watched for what it names
+(`gitlinks.py`).
 
 Part of the keeper's program: it imports the standard library and nothing else.
 """
@@ -18,8 +19,12 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from .gitlinks import INDEX, WatchedIndex
+
 MOST_KEPT = 1024 * 1024  # bytes of a file that can be put back
+GIT, SETTINGS_OF_GIT = ".git", ".git/config"
 _APPEARED = 0x80 | 0x100  # moved here, made here
+_WRITTEN, _BESIDES = 0x2, 0x20000000  # written in place; added to what is watched for already
 _OVERFLOW = 0x4000
 _ONLY_DIRECTORY, _NO_LINK = 0x01000000, 0x02000000
 _EVENT = struct.Struct("iIII")
@@ -55,6 +60,7 @@ class _Root:
     touched: set[str] = field(
         default_factory=set
     )  # made or replaced meanwhile, so that nothing covers them any more
+    index: WatchedIndex | None = None
 
 
 class ProtectedPaths:
@@ -65,28 +71,34 @@ class ProtectedPaths:
         self._roots = [_Root(os.dup(fd), *root) for fd, root in zip(fds, roots, strict=True)]
         # By watch and name: of which paths it is a part, and whether the last one.
         self._names: dict[int, dict[str, list[tuple[_Root, str, bool]]]] = {}
+        self._indexes: dict[int, _Root] = {}  # by watch
         self.fd = _checked(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._watch()
         for root in self._roots:
             root.before = {path: _look(root.fd, path) for path in root.protected}
+            if SETTINGS_OF_GIT in root.protected:
+                root.index = WatchedIndex(root.fd)
 
     def has_changed(self) -> bool:
         """Whether one of the paths has been made or replaced; quick when nothing was that concerns them.
 
         A path that came and went counts: another command's supervisor may have renamed it aside already.
         """
-        is_concerned = has_appeared = False
+        is_concerned = has_appeared = is_indexed = False
         for watch, mask, name in self._events():
             if mask & _OVERFLOW:
                 is_concerned = True
                 for root in self._roots:
                     root.touched.update(root.protected)
+            is_indexed |= name == INDEX and watch in self._indexes
             for root, path, is_last in self._names.get(watch, {}).get(name, ()):
                 is_concerned = True
                 has_appeared |= is_last
                 root.touched.add(path)
         if is_concerned:
             self._watch()
+        if (is_indexed or is_concerned) and any(root.index and root.index.names_another() for root in self._roots):
+            return True
         return has_appeared or (
             is_concerned and any(_look(root.fd, path).status for root in self._roots for path in root.touched)
         )
@@ -104,6 +116,9 @@ class ProtectedPaths:
                     made = "/".join(path.split("/")[:size])
                     is_whole = size == before.parts
                     told.append({"path": f"{root.path}/{made}", **_put_right(root.fd, made, before, is_whole)})
+            if root.index and root.index.names_another():
+                path, before = f"{GIT}/{INDEX}", _Found(2, root.index.status, root.index.content)
+                told.append({"path": f"{root.path}/{path}", **_put_right(root.fd, path, before, True)})
         return told
 
     def _watch(self) -> None:
@@ -115,13 +130,20 @@ class ProtectedPaths:
                     with _directory(root.fd, parts[:depth]) as fd:
                         if fd is None:
                             break
-                        place = f"/proc/self/fd/{fd}/.".encode()
-                        mask = _APPEARED | _ONLY_DIRECTORY | _NO_LINK
-                        watch = _checked(libc.inotify_add_watch(self.fd, place, mask))
+                        watch = self._watched(fd)
                         known = self._names.setdefault(watch, {}).setdefault(name, [])
                         part = (root, path, depth == len(parts) - 1)
                         if part not in known:
                             known.append(part)
+            if SETTINGS_OF_GIT in root.protected:
+                with _directory(root.fd, [GIT]) as fd:
+                    if fd is not None:
+                        self._indexes[self._watched(fd, _WRITTEN)] = root
+
+    def _watched(self, directory: int, more: int = 0) -> int:
+        place = f"/proc/self/fd/{directory}/.".encode()
+        mask = _APPEARED | _ONLY_DIRECTORY | _NO_LINK | _BESIDES | more
+        return _checked(libc.inotify_add_watch(self.fd, place, mask))
 
     def _events(self) -> Iterator[tuple[int, int, str]]:
         with contextlib.suppress(BlockingIOError):

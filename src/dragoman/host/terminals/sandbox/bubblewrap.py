@@ -160,6 +160,8 @@ class MountPlan:
     def _cover(self, root: int, path: str, relative: str) -> None:
         parent = root
         *above, last = relative.split("/")
+        if ".." in (*above, last):  # what is mounted there could be written inside
+            raise Unprotectable(f"{relative} leads out of {path}, where nothing is protected")
         with contextlib.ExitStack() as opened:
             for name in above:
                 path = f"{path}/{name}"

@@ -99,14 +99,15 @@ class Sandbox:
         if self._escapes:
             raise SandboxUnavailable(f"this one does not hold: {'; '.join(self._escapes)}")
 
-    async def survey(self, roots: Sequence[Place]) -> dict[str, Sequence[str]]:
-        """What else there is to protect below each of some roots: what is found there, for `wrap`."""
+    async def survey(self, roots: Sequence[Place]) -> dict[Place, Sequence[str]]:
+        """What else there is to protect below each of some roots: what is found there, for `wrap`.
+
+        By root and not by path: one that is renamed before it is wrapped is as protected.
+        """
         if not self._looks:
             return {}
         try:
-            return {
-                _where(root): await asyncio.to_thread(covers.existing, root.working_directory) for root in roots
-            }
+            return {root: await asyncio.to_thread(covers.existing, root.working_directory) for root in roots}
         except covers.Endless as exc:
             raise SandboxUnavailable(str(exc)) from exc
 
@@ -135,7 +136,7 @@ class Sandbox:
         *,
         interactive: bool = False,
         limits: Mapping[str, int] = MappingProxyType({}),
-        found: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        found: Mapping[Place, Sequence[str]] = MappingProxyType({}),
         shown: Sequence[Place] = (),
         strays: Mapping[str, Place] = MappingProxyType({}),
     ) -> Wrapped:
@@ -153,15 +154,16 @@ class Sandbox:
         try:
             with contextlib.ExitStack() as opened:
                 plan.surround(network=self.network, interactive=interactive)
-                writable = {_where(root): root.fd for root in roots}
+                located = {_where(root): root for root in roots}  # once: they may be renamed meanwhile
+                writable = {path: root.fd for path, root in located.items()}
                 self._bind(plan, writable, {place.path: place.fd for place in shown}, opened)
                 for path, stray in strays.items():
                     plan.bind(stray.fd, path, writable=True)
                 self._name(plan, {root.named: root.path for root in roots if root.path in writable})
                 if not any(is_beneath(cwd, root) for root in (*writable, HOME)):
                     raise InvalidParams(f"{cwd!r} is not in the workspace", {"kind": "cannot_start"})
-                for root, fd in writable.items():
-                    plan.protect(fd, root, sorted({*self.protected, *found.get(root, ())}))
+                for path, root in located.items():
+                    plan.protect(root.fd, path, sorted({*self.protected, *found.get(root, ())}))
                 if len(plan.wrapped.descriptors) > MOST_DESCRIPTORS - SPARE_DESCRIPTORS:
                     raise SandboxUnavailable("there are more repositories in the workspace than it can protect")
                 plan.begin(argv, env, cwd, self.landlock, limits)

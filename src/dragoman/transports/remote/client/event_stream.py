@@ -34,7 +34,7 @@ class EventStream:
         self._exchange = exchange = await link.begin("GET", headers, b"", self._heard, self._over)
         try:
             async with asyncio.timeout(SILENCE):
-                reply = await exchange.reply
+                reply = await exchange.head()
         except BaseException:
             exchange.cancel()
             raise

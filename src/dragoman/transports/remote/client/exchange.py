@@ -75,6 +75,13 @@ class Exchange:
         self._over = over
         self._carrier = carrier
 
+    async def head(self) -> ResponseHead:
+        """The head of the answer, once it is there; raises OSError when there is none.
+
+        Whoever stops waiting leaves the answer to those who hear it.
+        """
+        return await asyncio.shield(self.reply)
+
     def begin(self, reply: ResponseHead) -> None:
         if not self.reply.done():
             self.reply.set_result(reply)

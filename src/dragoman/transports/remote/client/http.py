@@ -33,8 +33,12 @@ SHOWN = 8 * 1024  # bytes of an error's body that are told
 class Form(Protocol):
     """How messages go to and fro, once the server has shown it."""
 
+    @property
+    def unsettled(self) -> int:
+        """Bytes of messages under way that the server may not have taken."""
+
     async def post(self, frame: bytes) -> None:
-        """Send a message; raises ConnectionClosed when the connection is gone."""
+        """Send a message, and return when the next may follow; raises ConnectionClosed when the wire is gone."""
 
     def hold(self, held: bool) -> None: ...
 
@@ -73,14 +77,14 @@ class HttpTransport(DialledTransport):
 
     @property
     def queued(self) -> int:
-        return self._size
+        return self._size + (self._form.unsettled if self._form else 0)
 
     async def close(self) -> None:
         """Post what waits, if the server takes it in time, and say that the connection is over."""
         if self._sender:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
-                    while self._outbox and self._why is None:
+                    while self.queued and self._why is None:
                         self._taken.clear()
                         await self._taken.wait()
             self._sender.cancel()
@@ -116,6 +120,20 @@ class HttpTransport(DialledTransport):
         else:
             log.warning("the server refused %s with status %d", message.method or "an answer", status)
 
+    def took(self) -> None:
+        """The server has taken something."""
+        self._taken.set()
+
+    def give_up(self, exc: Exception) -> None:
+        """A message could not be sent: that is the end."""
+        if isinstance(exc, ConnectionClosed):
+            self.end(str(exc))
+        elif isinstance(exc, OSError | TimeoutError):
+            self.end(f"{self.link.address.shown} cannot be reached: {why_unreachable(exc)}")
+        else:
+            log.exception("posting to %s failed", self.link.address.shown, exc_info=exc)
+            self.end(f"posting to {self.link.address.shown} failed: {exc}")
+
     # Sending
 
     async def _send_all(self) -> None:
@@ -129,13 +147,8 @@ class HttpTransport(DialledTransport):
                     self._taken.set()
                 self._more.clear()
                 await self._more.wait()
-        except ConnectionClosed as exc:
-            self.end(str(exc))
-        except (OSError, TimeoutError) as exc:
-            self.end(f"{self.link.address.shown} cannot be reached: {why_unreachable(exc)}")
         except Exception as exc:
-            log.exception("posting to %s failed", self.link.address.shown)
-            self.end(f"posting to {self.link.address.shown} failed: {exc}")
+            self.give_up(exc)
 
     async def _open(self, frame: bytes) -> None:
         """Send what comes before there is a connection: `initialize`, whose answer says how to go on."""

@@ -87,7 +87,7 @@ class ServerLink:
         exchange = await self.begin(method, headers, body, heard, over, target=target)
         try:
             async with asyncio.timeout(timeout):
-                reply = await exchange.reply
+                reply = await exchange.head()
                 self.note(reply)
                 await done
         finally:

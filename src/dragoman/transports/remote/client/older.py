@@ -35,6 +35,10 @@ class PostsForm:
     async def post(self, frame: bytes) -> None:
         await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events)
 
+    @property
+    def unsettled(self) -> int:
+        return self._posts.unsettled
+
     def hold(self, held: bool) -> None:
         self._posts.hold(held)
 
@@ -92,6 +96,10 @@ class EventsForm:
     async def post(self, frame: bytes) -> None:
         target = self._target.result()
         await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events, target=target)
+
+    @property
+    def unsettled(self) -> int:
+        return self._posts.unsettled
 
     def hold(self, held: bool) -> None:
         self._posts.hold(held)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....framing import Oversize
 from ..addresses import SILENCE, why_unreachable
+from ..limits import SLOWEST
 from ..routing import Glance, failure, glance
 from ..sse import Event
 from .body import ResponseBody, UnreadableBody
@@ -25,8 +26,9 @@ log = logging.getLogger("dragoman")
 
 MAX_POSTS = 256  # requests without an answer at a time, and as many other messages
 ORDERLY = 0.1  # seconds that the next message waits for the answer to this one, once this one has arrived
+LATE = 2.0  # seconds that it waits for this one to arrive, unless both are of one session
 BUSY = {429, 503}  # not taken: the same may be sent again
-FIRST_PAUSE, LONGEST_WAIT = 0.25, 10.0  # seconds before a message is sent again, or the next goes before it
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds before a message is sent again
 ACCEPTED = 202
 REPEATABLE = ("session/cancel", "$/cancel_request")  # notifications that mean no more when they come twice
 
@@ -49,19 +51,25 @@ class Post:
     async def send(
         self, headers: Headers, target: str | None = None, begun: Callable[["Post"], None] | None = None
     ) -> None:
-        """Send it, and return when it has arrived; raises OSError when the server cannot be reached."""
+        """Send it, and return when it has arrived.
+
+        Raises OSError when the server cannot be reached, TimeoutError when it does not take the message.
+        """
         self._exchange = exchange = await self._wire.link.begin(
             "POST", headers, self._frame, self._feed, self._finish, target=target
         )
         if begun:
             begun(self)
         signs: set[asyncio.Future[Any]] = {exchange.sent, exchange.reply}
-        await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+        most = SILENCE + self.size / SLOWEST
+        done, _ = await asyncio.wait(signs, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            raise TimeoutError
 
     async def reply(self) -> ResponseHead:
         """The head of the answer; raises OSError when there is none."""
         assert self._exchange
-        reply = await self._exchange.reply
+        reply = await self._exchange.head()
         self._wire.link.note(reply)
         return reply
 
@@ -69,16 +77,9 @@ class Post:
         """Wait for the end of the answer; raises OSError when it was cut short."""
         await asyncio.shield(self._over)
 
-    async def is_over_soon(self) -> bool:
-        """Whether the answer is whole within a moment; one that is open for a turn is not."""
-        if not self.is_over:
-            await asyncio.wait({self._over}, timeout=ORDERLY)
-        return self.is_over
-
     @property
-    def is_over(self) -> bool:
-        """Whether the answer is whole, or was cut short."""
-        return self._over.done()
+    def size(self) -> int:
+        return len(self._frame)
 
     def hold(self, held: bool) -> None:
         """Stop or go on reading the answer."""
@@ -151,10 +152,12 @@ class Posts:
     """The POSTs under way: each is seen through to its end, in a task of its own."""
 
     def __init__(self, wire: "HttpTransport", *, promises: bool) -> None:
-        self._wire = wire
+        self.wire = wire
         self._promises = promises  # whether answers also come in another way
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: set[Post] = set()
+        self._newest: dict[str | None, asyncio.Event] = {}  # by session: whether its newest message has arrived
+        self.unsettled = 0  # bytes that the server may not have taken
 
     def hold(self, held: bool) -> None:
         """Stop or go on reading answers: what they hold waits in the server."""
@@ -174,18 +177,52 @@ class Posts:
 
         What unblocks an agent never waits behind what blocks it, such as a POST that is answered at a turn's end.
         """
-        if not self.has_room(glance(frame)):
+        message = glance(frame)
+        if not self.has_room(message):
             return
-        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        before, arrived = self._newest.get(message.session), asyncio.Event()
 
         def attempt() -> Post:
-            return Post(self._wire, frame, hear)
+            return Post(self.wire, frame, hear)
 
-        task = self._begin(self._see_through(attempt, headers, target, refused or self._wire.refused, arrived))
-        await asyncio.wait({task, arrived}, timeout=LONGEST_WAIT, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({task}, timeout=ORDERLY)
+        async def see_through() -> None:
+            try:
+                if before:
+                    await before.wait()
+                await self._see_through(attempt, headers, target, refused or self.wire.refused, arrived)
+            finally:
+                arrived.set()
+                if self._newest.get(message.session) is arrived:
+                    del self._newest[message.session]
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        if message.session is not None:
+            self._newest[message.session] = arrived
+        task = self.begin(see_through())
+        await self.turn_of_the_next(task, arrived)
+        if not message.is_request:  # a request's answer may take as long as a turn
+            self.count(len(frame), task)
+
+    async def turn_of_the_next(self, task: "asyncio.Task[None]", arrived: asyncio.Event) -> None:
+        """Wait until the message that a task sees through is settled, or has arrived a moment ago, or is late."""
+        arriving = asyncio.ensure_future(arrived.wait())
+        try:
+            await asyncio.wait({task, arriving}, timeout=LATE, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task}, timeout=ORDERLY)
+        finally:
+            arriving.cancel()
+
+    def count(self, size: int, until: "asyncio.Future[None]") -> None:
+        """So many bytes are not taken yet, until then."""
+
+        def uncount(_: object) -> None:
+            self.unsettled -= size
+            self.wire.took()
+
+        if not until.done():
+            self.unsettled += size
+            until.add_done_callback(uncount)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work, name="post")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -194,24 +231,25 @@ class Posts:
     def has_room(self, message: Glance) -> bool:
         """Whether another POST may begin; a server that answers none of them is given up."""
         if len(self._tasks) >= MAX_POSTS and message.is_request:
-            self._wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
+            self.wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
             return False
         if len(self._tasks) >= 2 * MAX_POSTS:
-            self._wire.end(f"the server has answered none of {len(self._tasks)} messages")
+            self.wire.end(f"the server has answered none of {len(self._tasks)} messages")
             return False
         return True
 
-    async def send(self, post: Post, headers: Headers) -> ResponseHead:
+    async def send(self, post: Post, headers: Headers, arrived: Callable[[], None]) -> ResponseHead:
         """Send a message that may come twice, and return when the server has taken it, or will not.
 
-        The answer is read to its end where that comes soon, and otherwise by `see_out`.  Raises OSError or
-        TimeoutError when the message has to be sent again.
+        The rest of a good answer is yet to be heard.  Raises OSError or TimeoutError when the message has to be
+        sent again.
         """
         try:
-            async with asyncio.timeout(SILENCE):
+            async with asyncio.timeout(SILENCE + post.size / SLOWEST):
                 await post.send(headers)  # held or not: whether the message was taken has to be known
+                arrived()
                 reply = await post.reply()
-                if not reply.is_good or await post.is_over_soon():
+                if not reply.is_good:
                     await post.over()
         except BaseException:
             post.cancel()
@@ -220,30 +258,11 @@ class Posts:
             self._take(post)
         return reply
 
-    def see_out(self, post: Post, reply: ResponseHead) -> None:
-        """Hear the rest of a good answer, which may go on as long as a turn, and settle its message."""
-        if post.is_over:
-            self.settle(post, reply)
-            self._drop(post)
-            return
-
-        async def hear_out() -> None:
-            try:
-                await post.over()
-            except OSError as exc:
-                self.fail(post, f"the answer was cut short: {why_unreachable(exc)}")
-            else:
-                self.settle(post, reply)
-            finally:
-                self._drop(post)
-
-        self._begin(hear_out())
-
     def _take(self, post: Post) -> None:
         self._posts.add(post)
-        post.hold(self._wire.is_held)
+        post.hold(self.wire.is_held)
 
-    def _drop(self, post: Post) -> None:
+    def drop(self, post: Post) -> None:
         self._posts.discard(post)
         post.cancel()
 
@@ -253,16 +272,15 @@ class Posts:
         headers: Headers,
         target: str | None,
         refused: Refused,
-        arrived: "asyncio.Future[None]",
+        arrived: asyncio.Event,
     ) -> None:
         loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + self._wire.patience, FIRST_PAUSE
+        deadline, pause = loop.time() + self.wire.patience, FIRST_PAUSE
         while True:
             post = attempt()
             try:
                 await post.send(headers, target, begun=self._take)
-                if not arrived.done():
-                    arrived.set_result(None)
+                arrived.set()
                 reply = await post.reply()
                 await post.over()
             except OSError as exc:
@@ -271,7 +289,7 @@ class Posts:
                     return
                 wait = pause
             except Exception as exc:  # whatever it is, whoever asked gets an answer
-                log.exception("posting to %s failed", self._wire.link.address.shown)
+                log.exception("posting to %s failed", self.wire.link.address.shown)
                 self.fail(post, f"the message could not be posted: {exc}")
                 return
             else:
@@ -279,9 +297,10 @@ class Posts:
                 if reply.status not in BUSY or loop.time() + wait > deadline:
                     break
             finally:
-                self._drop(post)
+                self.drop(post)
+            arrived.clear()  # those behind it wait
             await asyncio.sleep(wait)
-            pause = min(2 * pause, LONGEST_WAIT)
+            pause = min(2 * pause, LONGEST_PAUSE)
         if not reply.is_good:
             refused(post.message, reply.status, post.text)
         else:
@@ -289,7 +308,8 @@ class Posts:
 
     def settle(self, post: Post, reply: ResponseHead) -> None:
         """The answer is whole: what it did not answer was promised, or never will be."""
-        if self._promises and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
+        needs_none = self._promises or not post.message.is_request
+        if needs_none and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
             return
         what = reply.media_type or "nothing"
         self.fail(post, f"the server answered with status {reply.status} and {what}, which holds no answer")
@@ -298,7 +318,7 @@ class Posts:
         """Answer a request that the server will not."""
         if post.message.is_request and not post.is_answered:
             post.is_answered = True
-            self._wire.heard([failure(post.message.id, -32603, why)])
+            self.wire.heard([failure(post.message.id, -32603, why)])
         elif not post.message.is_request:
             log.warning("%s may be lost: %s", post.message.method or "an answer", why)
 
@@ -316,8 +336,8 @@ def _may_come_twice(message: Glance) -> bool:
 def retry_after(reply: ResponseHead) -> float:
     """The seconds that a server wants us to wait."""
     told = reply.get("retry-after").strip()
-    if told.isdecimal() and len(told) < 9:
-        return float(told)
+    if told.isdecimal():
+        return float(told)  # however many digits: too long to wait is infinite
     try:
         return parsedate_to_datetime(told).timestamp() - time.time()
     except (TypeError, ValueError, OverflowError):

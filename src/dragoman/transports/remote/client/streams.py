@@ -7,6 +7,7 @@ With any other server the end of the connection's stream is the end, and that of
 
 import asyncio
 import contextlib
+import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from ..addresses import (
     GENERATION,
     LAST_EVENT,
     LAST_WORDS,
-    NUMBER,
     SESSION,
     SILENCE,
     TEMPORARY,
@@ -28,8 +28,9 @@ from ..replay import OutOfOrder, Receipt, read_number
 from ..routing import Glance, failure, glance
 from ..sse import END, Event
 from .event_stream import EventStream
-from .exchange import ACCEPTS, JSON, Headers, ResponseHead, can_be_named
-from .post import Post, Posts, retry_after
+from .exchange import ACCEPTS, JSON, Headers, can_be_named
+from .numbered import NumberedPosts
+from .post import Posts
 
 if TYPE_CHECKING:
     from .http import HttpTransport
@@ -54,10 +55,10 @@ class StreamsForm:
         self._opening: set[asyncio.Task[None]] = set()
         self._posts = Posts(wire, promises=True)
         self._heard = Receipt()
+        self._numbered = NumberedPosts(self._posts, self._heard, self._hear_answer, wire.patience)
         self._generation = 0  # the number of the newest try to read the connection's stream
         self._persistence = Persistence(wire.patience)
         self._acknowledging: asyncio.Task[None] | None = None
-        self._posted = 0
         self._ours: dict[bytes, str] = {}  # requests that wait for an answer, and their sessions
         self._theirs: dict[bytes, str] = {}  # requests of the agent, and the sessions they were for
 
@@ -67,6 +68,10 @@ class StreamsForm:
             self._following = self._loop.create_task(self._follow(), name="events")
         else:
             await self._open_stream(None)
+
+    @property
+    def unsettled(self) -> int:
+        return self._posts.unsettled
 
     def hold(self, held: bool) -> None:
         self._posts.hold(held)
@@ -98,12 +103,9 @@ class StreamsForm:
         headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *_naming(session)]
         if not self._resumes:
             await self._deliver(frame, headers, session)
-        elif self._posts.has_room(message):
-            post, reply = await self._post_surely(headers, frame)
-            if reply.is_good:
-                self._posts.see_out(post, reply)
-            else:
-                self._refused(message, session, reply.status, post.text)
+        else:
+            refused = functools.partial(self._refused, session)
+            await self._numbered.deliver(frame, headers, refused)
 
     def _hear_answer(self, events: list[Event]) -> None:
         """Hear what the answer to a POST holds."""
@@ -121,34 +123,15 @@ class StreamsForm:
                 self._opening.add(task)
                 task.add_done_callback(self._opening.discard)
                 return
-            try:
-                self._refused(message, session, status, body)
-            except ConnectionClosed as exc:
-                self._wire.end(str(exc))
+            self._refused(session, message, status, body)
 
         await self._posts.deliver(frame, headers, self._hear_answer, refused=refused)
 
-    async def _post_surely(self, headers: Headers, frame: bytes) -> tuple[Post, ResponseHead]:
-        """Post until the server has taken it or will not; the number makes sure that it counts once."""
-
-        async def attempt() -> tuple[Post, ResponseHead]:
-            told = str(self._heard.tell())
-            numbered = [*headers, (NUMBER, f'"{self._posted + 1}"'), (LAST_EVENT, told)]
-            post = Post(self._wire, frame, self._hear_answer)
-            reply = await self._posts.send(post, numbered)
-            if reply.status in TEMPORARY and (wait := retry_after(reply)) <= self._wire.patience:
-                await asyncio.sleep(wait)
-                raise ConnectionRefusedError(0, f"it answered with status {reply.status}")
-            return post, reply
-
-        post, reply = await Persistence(self._wire.patience).persist(attempt)
-        self._posted += reply.is_good
-        return post, reply
-
-    def _refused(self, message: Glance, session: str | None, status: int, body: bytes) -> None:
+    def _refused(self, session: str | None, message: Glance, status: int, body: bytes) -> None:
         unknown_session = status == 404 and session is not None and b"session" in body.lower()
         if status in GONE and not unknown_session:
-            raise ConnectionClosed(f"{ENDED} (status {status})")
+            self._wire.end(f"{ENDED} (status {status})")
+            return
         self._ours.pop(message.id, None)
         self._wire.refused(message, status, body)
 

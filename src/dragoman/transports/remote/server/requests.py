@@ -2,6 +2,7 @@
 
 from .... import codec
 from ....envelope import read_envelope
+from ....framing import check
 from ..addresses import GENERATION, LAST_EVENT, NUMBER
 from ..replay import OutOfOrder, read_number
 from ..routing import Glance, failure, glance
@@ -13,7 +14,7 @@ from .stream import Stream, StreamClaim
 def read_message(frame: bytes) -> Glance:
     """A frame as far as its way is concerned; raises what a body that is no single message is answered with."""
     try:
-        codec.check(frame)
+        check(frame)
         read_envelope(frame)
     except codec.Invalid:
         if frame.lstrip()[:1] == b"[":

@@ -1,0 +1,162 @@
+"""Messages to a server that keeps a log: each has a number, counts once, and is taken in its turn.
+
+The client sends a message as soon as the one before it has arrived, whether or not that one's POST was answered: a
+permission's outcome, or a cancel, must not wait for a server that holds a POST until a turn has ended.  The server
+keeps the order.  It answers 409 to a message that comes before its turn, and the client sends that one again.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from ..addresses import LAST_EVENT, NUMBER, TEMPORARY, Persistence, why_unreachable
+from ..replay import Receipt
+from ..routing import Glance, glance
+from ..sse import Event
+from .exchange import Headers, ResponseHead
+from .post import FIRST_PAUSE, Post, Posts, retry_after
+
+TOO_MANY = 429  # not taken, and the server says so itself
+TOO_EARLY = 409  # a message before this one is missing
+LONGEST_LOOK = 2.0  # seconds until a message that came too early is sent again at the latest
+
+Refused = Callable[[Glance, int, bytes], None]
+
+
+class Unavailable(ConnectionRefusedError):
+    """A server is busy, or a proxy cannot reach it: another try may do."""
+
+    def __init__(self, post: Post, reply: ResponseHead) -> None:
+        super().__init__(0, f"it answered with status {reply.status}")
+        self.post, self.reply = post, reply
+
+
+class NumberedMessage:
+    """A message that the server may not have taken yet."""
+
+    def __init__(self, frame: bytes, headers: Headers, number: int) -> None:
+        self.frame, self.headers, self.number = frame, headers, number
+        self.post: Post | None = None
+        self.is_taken = False
+        self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # taken or refused
+
+    def settle(self) -> None:
+        self.arrived.set()
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+
+class NumberedPosts:
+    """The messages of one connection, in the order of their numbers."""
+
+    def __init__(self, posts: Posts, heard: Receipt, hear: Callable[[list[Event]], None], patience: float) -> None:
+        self._posts, self._heard, self._hear, self._patience = posts, heard, hear, patience
+        self._next = 1
+        self._unsettled: list[NumberedMessage] = []
+
+    async def deliver(self, frame: bytes, headers: Headers, refused: Refused) -> None:
+        """Send a message, and return when the next one may follow."""
+        if not self._posts.has_room(glance(frame)):
+            return
+        message = NumberedMessage(frame, headers, self._next)
+        self._next += 1
+        self._unsettled.append(message)
+        task = self._posts.begin(self._see_through(message, refused))
+        await self._posts.turn_of_the_next(task, message.arrived)
+        self._posts.count(len(frame), message.settled)
+
+    async def _see_through(self, message: NumberedMessage, refused: Refused) -> None:
+        persistence = Persistence(self._patience)
+        try:
+            while True:
+                post, reply = await persistence.persist(lambda: self._attempt(message))
+                if not reply.is_good:
+                    self._refuse(message)
+                    refused(post.message, reply.status, post.text)
+                    return
+                self._take(message)
+                if await self._hear_out(post, reply):
+                    return
+        except Unavailable as exc:
+            if exc.reply.status == TOO_MANY:
+                self._refuse(message)
+                refused(exc.post.message, exc.reply.status, exc.post.text)
+            else:
+                self._fail(message, exc)  # whoever said so, the server may have taken the message
+        except Exception as exc:
+            self._fail(message, exc)
+        finally:
+            message.settle()
+
+    async def _attempt(self, message: NumberedMessage) -> tuple[Post, ResponseHead]:
+        """Send it until it is its turn.  Raises OSError or TimeoutError when it has to be sent again."""
+        pause = FIRST_PAUSE
+        while True:
+            before = self._before(message)
+            if before:
+                await before.arrived.wait()
+            told = str(self._heard.tell())
+            numbered = [*message.headers, (NUMBER, f'"{message.number}"'), (LAST_EVENT, told)]
+            message.post = post = Post(self._posts.wire, message.frame, self._hear)
+            try:
+                reply = await self._posts.send(post, numbered, message.arrived.set)
+            except BaseException:
+                self._set_back(message)
+                raise
+            if reply.status == TOO_EARLY and before:
+                self._set_back(message)
+                await asyncio.wait({before.settled}, timeout=pause)
+                pause = min(2 * pause, LONGEST_LOOK)
+            elif reply.status not in TEMPORARY or (wait := retry_after(reply)) > self._patience:
+                return post, reply
+            else:
+                self._set_back(message)
+                await asyncio.sleep(wait)
+                raise Unavailable(post, reply)
+
+    async def _hear_out(self, post: Post, reply: ResponseHead) -> bool:
+        """Hear the rest of a good answer, which may go on as long as a turn; false when it was cut short."""
+        try:
+            await post.over()
+        except OSError:
+            return post.is_answered
+        finally:
+            self._posts.drop(post)
+        self._posts.settle(post, reply)
+        return True
+
+    def _before(self, message: NumberedMessage) -> NumberedMessage | None:
+        """The last message in front of one that may still be missing."""
+        earlier = [found for found in self._unsettled if found.number < message.number]
+        return earlier[-1] if earlier else None
+
+    @staticmethod
+    def _set_back(message: NumberedMessage) -> None:
+        """It has not arrived after all: those behind it wait."""
+        if not message.is_taken:
+            message.arrived.clear()
+
+    def _take(self, message: NumberedMessage) -> None:
+        """The server has it, and so it has all those in front of it."""
+        for found in [found for found in self._unsettled if found.number <= message.number]:
+            found.is_taken = True
+            found.settle()
+            self._unsettled.remove(found)
+
+    def _refuse(self, message: NumberedMessage) -> None:
+        """The server will not have it: its number is the next one's."""
+        if message.is_taken:
+            return
+        later = [found for found in self._unsettled if found.number > message.number]
+        self._unsettled.remove(message)
+        self._next -= 1
+        for found in later:
+            found.number -= 1
+            if found.post:
+                found.post.cancel()  # it is sent again under its new number
+
+    def _fail(self, message: NumberedMessage, exc: Exception) -> None:
+        if message.is_taken and message.post:
+            self._posts.fail(message.post, f"the answer was cut short: {why_unreachable(exc)}")
+        else:
+            self._posts.wire.give_up(exc)
