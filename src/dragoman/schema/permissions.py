@@ -17,6 +17,10 @@ class PermissionOption(Model, kw_only=True):
     kind: PermissionOptionKind
 
 
+# In the `_meta` of a question: the agent's work gets done after a no as well, by other means or with less.
+OPTIONAL = {"dragoman": {"optional": True}}
+
+
 class RequestPermissionRequest(Model, kw_only=True):
     session_id: SessionId
     tool_call: ToolCallUpdate
