@@ -236,19 +236,46 @@ async def test_a_word_that_is_not_understood_refuses_and_never_widens(
     assert user.questions == [] and path.read_text().startswith("import os")
 
 
+# A file that is committed, then changed, then repaired.
+IN_A_DIFF = {
+    "another of the same kind": (
+        "a.py",
+        "import os\n\n\ndef f():\n    return 1\n",
+        "import os\n\n\ndef f():\n    import re\n    return 1\n",
+        "import os\n\n\ndef f():\n    return 1\n",
+    ),
+    "an edit that reaches further": (
+        "a.py",
+        "import abc\nimport json\n\nprint(os, json)\n",
+        "import os\nimport json\n\nprint(os, json)\n",
+        "import os\nimport json\n\nprint(os, json)\n",
+    ),
+    "a repair of our own": (
+        "a.sh",
+        '#!/bin/sh\n[ "$1" == a ] && exit 1\nexit 0\n',
+        '#!/bin/sh\n[ "$1" == a ] && exit 1\n[ "$1" == b ] && exit 2\nexit 0\n',
+        '#!/bin/sh\n[ "$1" == a ] && exit 1\n[ "$1" = b ] && exit 2\nexit 0\n',
+    ),
+}
+
+
 @pytest.mark.parametrize("extent", ["diff", "staged"])
+@pytest.mark.parametrize("case", IN_A_DIFF)
 async def test_a_repair_of_a_diff_changes_nothing_outside_of_it(
-    project: Path, write: Callable[[str, str], Path], extent: str
+    project: Path, write: Callable[[str, str], Path], extent: str, case: str
 ) -> None:
+    name, before, changed, after = IN_A_DIFF[case]
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b", "-C", str(project)]
-    write("a.py", "import os\n\n\ndef f():\n    return 1\n")
+    write("pyproject.toml", '[tool.ruff.lint]\nselect = ["F401", "I001"]\n')
+    write(name, before)
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], check=True)  # noqa: ASYNC221
-    write("a.py", "import os\n\n\ndef f():\n    import re\n    return 1\n")
+    write(name, changed)
     subprocess.run([*git, "add", "."], check=True)  # noqa: ASYNC221
     async with reviewing(project, User("apply-all")) as reviewer:
-        await reviewer.say(f"/fix {extent}")
-    assert (project / "a.py").read_text() == "import os\n\n\ndef f():\n    return 1\n"
+        turn = await reviewer.say(f"/fix {extent}")
+    assert turn.findings
+    assert (project / name).read_text() == after
 
 
 async def test_an_import_that_another_module_takes_from_there_is_not_unused(

@@ -131,4 +131,4 @@ class Reception(Host):
 
 def _is_optional(params: s.RequestPermissionRequest) -> bool:
     """Whether the agent says of its own question that a no leaves nothing undone."""
-    return bool(params.meta) and params.meta.get("dragoman") == OPTIONAL["dragoman"]
+    return (params.meta or {}).get("dragoman") == OPTIONAL["dragoman"]
