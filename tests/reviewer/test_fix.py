@@ -340,6 +340,30 @@ async def test_a_repair_that_brings_another_error_in_place_of_one_is_not_offered
     assert "nothing I can repair safely" in turn.text
 
 
+async def test_a_repair_after_which_the_linter_finds_an_error_is_not_offered(
+    project: Path, tmp_path: Path, write: Write, bare_command: list[str]
+) -> None:
+    path = write("a.py", "import os\nprint(os)\n")
+    start, end = {"row": 1, "column": 1}, {"row": 2, "column": 1}
+    edit = {"location": start, "end_location": end, "content": ""}
+    fix = {"applicability": "safe", "message": "remove it", "edits": [edit]}
+    told = {"code": "F999", "filename": str(path), "message": "an import", "location": start, "fix": fix}
+    then = {"code": "F821", "filename": str(path), "message": "`os` is not there", "location": start}
+    program = tmp_path / "ruff"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *--stdin-filename*) text=$(cat);; *) text=$(cat a.py);; esac\n'
+        f"case $text in import*) cat <<'END'\n{json.dumps([told])}\nEND\n;;\n"
+        f"*) cat <<'END'\n{json.dumps([then])}\nEND\n;; esac\n"
+    )
+    program.chmod(0o755)
+    user = User("apply-all")
+    command = [word.replace("PATH=/usr/bin", f"PATH={tmp_path}:/usr/bin") for word in bare_command]
+    async with reviewing(project, user, command) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert turn.findings == {("a.py", 1, "F999")}
+    assert path.read_text() == "import os\nprint(os)\n" and user.questions == []
+
+
 async def test_a_file_that_a_repair_empties_is_repaired(project: Path, write: Callable[[str, str], Path]) -> None:
     path = write("a.py", "import os\n")
     async with reviewing(project, User("apply-all")) as reviewer:
