@@ -159,10 +159,10 @@ async def test_no_character_but_a_line_feed_hides_a_changed_line(repository: Pat
     write("odd.py", text)
     git(repository, "add", ".")
     git(repository, "commit", "-qm", "odd")
-    write("odd.py", text + "# FIXME: later\n")
+    write("odd.py", text + "c = '\u2028\x0c\u0085'\n# FIXME: later\n")
     async with reviewing(repository) as reviewer:
         turn = await reviewer.say("/review diff")
-    assert turn.findings == {("odd.py", 4, "fixme")}
+    assert turn.findings == {("odd.py", 5, "fixme")}
 
 
 async def test_a_repository_with_workflows_is_reviewed_by_the_documented_command(
