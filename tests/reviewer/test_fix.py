@@ -236,19 +236,46 @@ async def test_a_word_that_is_not_understood_refuses_and_never_widens(
     assert user.questions == [] and path.read_text().startswith("import os")
 
 
+# A file that is committed, then changed, then repaired.
+IN_A_DIFF = {
+    "another of the same kind": (
+        "a.py",
+        "import os\n\n\ndef f():\n    return 1\n",
+        "import os\n\n\ndef f():\n    import re\n    return 1\n",
+        "import os\n\n\ndef f():\n    return 1\n",
+    ),
+    "an edit that reaches further": (
+        "a.py",
+        "import abc\nimport json\n\nprint(os, json)\n",
+        "import os\nimport json\n\nprint(os, json)\n",
+        "import os\nimport json\n\nprint(os, json)\n",
+    ),
+    "a repair of our own": (
+        "a.sh",
+        '#!/bin/sh\n[ "$1" == a ] && exit 1\nexit 0\n',
+        '#!/bin/sh\n[ "$1" == a ] && exit 1\n[ "$1" == b ] && exit 2\nexit 0\n',
+        '#!/bin/sh\n[ "$1" == a ] && exit 1\n[ "$1" = b ] && exit 2\nexit 0\n',
+    ),
+}
+
+
 @pytest.mark.parametrize("extent", ["diff", "staged"])
+@pytest.mark.parametrize("case", IN_A_DIFF)
 async def test_a_repair_of_a_diff_changes_nothing_outside_of_it(
-    project: Path, write: Callable[[str, str], Path], extent: str
+    project: Path, write: Callable[[str, str], Path], extent: str, case: str
 ) -> None:
+    name, before, changed, after = IN_A_DIFF[case]
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b", "-C", str(project)]
-    write("a.py", "import os\n\n\ndef f():\n    return 1\n")
+    write("pyproject.toml", '[tool.ruff.lint]\nselect = ["F401", "I001"]\n')
+    write(name, before)
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], check=True)  # noqa: ASYNC221
-    write("a.py", "import os\n\n\ndef f():\n    import re\n    return 1\n")
+    write(name, changed)
     subprocess.run([*git, "add", "."], check=True)  # noqa: ASYNC221
     async with reviewing(project, User("apply-all")) as reviewer:
-        await reviewer.say(f"/fix {extent}")
-    assert (project / "a.py").read_text() == "import os\n\n\ndef f():\n    return 1\n"
+        turn = await reviewer.say(f"/fix {extent}")
+    assert turn.findings
+    assert (project / name).read_text() == after
 
 
 async def test_an_import_that_another_module_takes_from_there_is_not_unused(
@@ -311,6 +338,30 @@ async def test_a_repair_that_brings_another_error_in_place_of_one_is_not_offered
     assert ("a.py", 1, "F999") in turn.findings
     assert path.read_text() == "x = (\n" and user.questions == []
     assert "nothing I can repair safely" in turn.text
+
+
+async def test_a_repair_after_which_the_linter_finds_an_error_is_not_offered(
+    project: Path, tmp_path: Path, write: Write, bare_command: list[str]
+) -> None:
+    path = write("a.py", "import os\nprint(os)\n")
+    start, end = {"row": 1, "column": 1}, {"row": 2, "column": 1}
+    edit = {"location": start, "end_location": end, "content": ""}
+    fix = {"applicability": "safe", "message": "remove it", "edits": [edit]}
+    told = {"code": "F999", "filename": str(path), "message": "an import", "location": start, "fix": fix}
+    then = {"code": "F821", "filename": str(path), "message": "`os` is not there", "location": start}
+    program = tmp_path / "ruff"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *--stdin-filename*) text=$(cat);; *) text=$(cat a.py);; esac\n'
+        f"case $text in import*) cat <<'END'\n{json.dumps([told])}\nEND\n;;\n"
+        f"*) cat <<'END'\n{json.dumps([then])}\nEND\n;; esac\n"
+    )
+    program.chmod(0o755)
+    user = User("apply-all")
+    command = [word.replace("PATH=/usr/bin", f"PATH={tmp_path}:/usr/bin") for word in bare_command]
+    async with reviewing(project, user, command) as reviewer:
+        turn = await reviewer.say("/fix")
+    assert turn.findings == {("a.py", 1, "F999")}
+    assert path.read_text() == "import os\nprint(os)\n" and user.questions == []
 
 
 async def test_a_file_that_a_repair_empties_is_repaired(project: Path, write: Callable[[str, str], Path]) -> None:

@@ -105,3 +105,27 @@ def test_an_error_in_place_of_another_of_its_kind_is_a_new_one() -> None:
     one, other = (Finding("a.py", 1, "error", "F821", f"undefined name {name}") for name in "ab")
     assert _errors([other]) - _errors([one]) and _errors([one, one]) - _errors([one])
     assert not _errors([one]) - _errors([one, other])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "edit"),
+    [
+        ("latin-1", "# coding: latin-1\nx = 'é'\n", ReplacedRange(0, 18, "")),  # what is left is not UTF-8
+        (
+            "latin-1",
+            "# coding: latin-1\nx = 'é'\n",
+            ReplacedRange(10, 17, "koi8-r"),
+        ),  # it would mean another letter
+        ("euc_jis_2004", "# coding: euc_jis_2004\nx = 'か\u309a'\n", ReplacedRange(29, 30, "")),  # one code is cut
+    ],
+    ids=["name lost", "name changed", "code cut"],
+)
+def test_a_repair_after_which_the_bytes_would_be_read_as_another_text_is_none(
+    encoding: str, text: str, edit: ReplacedRange
+) -> None:
+    known = decoded(text.encode(encoding))
+    assert known.text == text and known.encoding == encoding
+    source = Source("a.py", text, encoding=encoding)
+    kept = RepairDraft(text).edited([ReplacedRange(len(text) - 1, len(text) - 1, " ")])
+    assert in_bytes(source, kept)
+    assert in_bytes(source, RepairDraft(text).edited([edit])) is None

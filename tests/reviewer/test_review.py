@@ -1,6 +1,7 @@
 """What is reviewed, as whose text, and how the client sees it happen."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -136,15 +137,32 @@ async def test_only_changed_lines_are_reviewed_in_a_diff(repository: Path, write
     assert turn.findings == {("old.py", 5, "E711"), ("new.py", 1, "F401")}
 
 
+async def test_what_a_project_chose_is_told_wherever_it_is_broken_in_a_project_as_in_a_diff(
+    repository: Path, write: Write
+) -> None:
+    write("pyproject.toml", '[tool.ruff.lint]\nselect = ["Q"]\n')
+    names = ["a.py", "b.py", "c.py", "d.py"]
+    for name in names:
+        write(name, "x = 'a'\ny = 'b'\nz = 'c'\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "quotes")
+    write("a.py", "x = 'd'\ny = 'b'\nz = 'c'\n")
+    async with reviewing(repository) as reviewer:
+        whole = (await reviewer.say("/review")).findings
+        part = (await reviewer.say("/review diff")).findings
+    assert whole == {(name, line, "Q000") for name in names for line in (1, 2, 3)}
+    assert part == {("a.py", 1, "Q000")}
+
+
 async def test_no_character_but_a_line_feed_hides_a_changed_line(repository: Path, write: Write) -> None:
     text = "a = '\u2028\u0085'\n\x0c\nb = 1\n"
     write("odd.py", text)
     git(repository, "add", ".")
     git(repository, "commit", "-qm", "odd")
-    write("odd.py", text + "# FIXME: later\n")
+    write("odd.py", text + "c = '\u2028\x0c\u0085'\n# FIXME: later\n")
     async with reviewing(repository) as reviewer:
         turn = await reviewer.say("/review diff")
-    assert turn.findings == {("odd.py", 4, "fixme")}
+    assert turn.findings == {("odd.py", 5, "fixme")}
 
 
 async def test_a_repository_with_workflows_is_reviewed_by_the_documented_command(
@@ -300,13 +318,40 @@ async def test_the_user_is_asked_before_code_of_the_project_runs(with_eslint: Pa
         turn = await reviewer.say("/review")
         assert turn.codes == set()
         assert not (with_eslint / "ran").exists()
-        assert "ESLint was not run, as you wished" in turn.text
+        assert "ESLint was not run, for it runs code of the project, which was not allowed" in turn.text
         assert turn.plans[0]["ESLint"] == "pending"
         user.choices = ("session",)
         for _ in range(2):
             turn = await reviewer.say("/review")
             assert turn.findings == {("a.js", 2, "no-undef")}
     assert len(user.questions) == 2
+
+
+@pytest.mark.parametrize(
+    ("preset", "command", "runs"),
+    [
+        ("allow-reads", "/review", False),
+        ("allow-reads", "/review a.js", False),
+        ("allow-edits", "/fix", False),
+        ("allow-all", "/review", True),
+    ],
+)
+def test_a_linter_that_the_preset_does_not_let_run_is_left_out_and_named(
+    with_eslint: Path, preset: str, command: str, runs: bool
+) -> None:
+    words = ["run", "--agent", "reviewer", "--permissions", preset, "--json", "--cwd", str(with_eslint), command]
+    done = subprocess.run(
+        [sys.executable, "-m", "dragoman", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=100
+    )
+    assert done.returncode == 0, done.stdout
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    decided = [
+        event["decision"] for event in events if event["type"] == "decision" if event["operation"] == "claim"
+    ]
+    assert decided == ["allow" if runs else "deny"]
+    assert events[-1]["denied"] == 0
+    assert (with_eslint / "ran").exists() == runs
+    assert (b"ESLint was not run, for it runs code of the project, which was not allowed" in done.stdout) != runs
 
 
 async def test_a_linter_that_fails_is_told_and_the_others_go_on(with_eslint: Path, write: Write) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from .fix_packages import TESTED, changed_elsewhere, copied, fetch, fix, imports, outcomes, packages
 
-pytestmark = pytest.mark.torture
+pytestmark = [pytest.mark.torture, pytest.mark.timeout(0)]  # a large package takes minutes on a busy machine
 
 
 @pytest.fixture(scope="module")

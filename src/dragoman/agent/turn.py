@@ -18,6 +18,7 @@ from ..envelope import Notification, sendable
 from ..errors import ConnectionClosed, LocalProtocolError, NotOffered, brief
 from ..foundation.owning import finish, take
 from ..roles import ClientRole, methods, offered
+from ..schema.permissions import OPTIONAL
 from .runs import Permission, TerminalRun, ToolRun
 
 MAX_ID = 256  # characters of a message's id
@@ -265,12 +266,21 @@ class Turn:
         return ToolRun(self, call)
 
     async def ask(
-        self, call: ToolRun | s.ToolCallUpdate, options: Sequence[s.PermissionOption] = ALLOW_OR_NOT
+        self,
+        call: ToolRun | s.ToolCallUpdate,
+        options: Sequence[s.PermissionOption] = ALLOW_OR_NOT,
+        *,
+        optional: bool = False,
     ) -> Permission:
-        """Ask the user whether a tool may run; the result is true only if the user chose an option that allows."""
+        """Ask the user whether a tool may run; the result is true only if the user chose an option that allows.
+
+        `optional`: the work gets done without the tool, too, so that a no leaves nothing undone.
+        """
         subject = call.described() if isinstance(call, ToolRun) else call
         response = await self.client.request_permission(
-            s.RequestPermissionRequest(session_id=self.session.id, tool_call=subject, options=options)
+            s.RequestPermissionRequest(
+                session_id=self.session.id, tool_call=subject, options=options, meta=OPTIONAL if optional else None
+            )
         )
         match response.outcome:
             case s.SelectedPermissionOutcome(option_id=chosen):

@@ -1,7 +1,6 @@
 """The analysers of a review: our own checks by topic, and the linters that are there."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -15,11 +14,10 @@ from .findings import Check, Finding, Source
 from .linters.commands import Commands
 from .linters.linters import InstalledLinter, findings_of, parsed, shell_syntax, tools_for
 from .project import Progress
-from .settings import by_ruff_settings, has_chosen_rules, is_named
+from .settings import by_ruff_settings, has_chosen_rules
 
 BATCH = 25  # files checked between two looks at whether the turn was cancelled
 MOST_FINDINGS = 200  # of one check in one file
-KEPT_TO = 5  # a rule of a chosen family that is broken more often is not one that the project goes by
 
 # How much an analyser knows of a file: what any text may have, its language's syntax, or mistakes made in it.
 Depth = Literal["text", "syntax", "mistakes"]
@@ -161,11 +159,7 @@ def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: st
     by_settings = by_ruff_settings(cwd, dict.fromkeys(finding.path for finding in found))
     ours = {path for base, paths in by_settings.items() if not has_chosen_rules(base) for path in paths}
     sure = set(certain([finding for finding in found if finding.path in ours], sources))
-    told = [finding for finding in found if finding.path not in ours or finding in sure]
-    base_of = {path: base for base, paths in by_settings.items() for path in paths}
-    often = Counter((base_of[finding.path], finding.code) for finding in told)
-    loose = {(base, code) for (base, code), count in often.items() if count > KEPT_TO and not is_named(base, code)}
-    return [finding for finding in told if (base_of[finding.path], finding.code) not in loose]
+    return [finding for finding in found if finding.path not in ours or finding in sure]
 
 
 def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:

@@ -190,9 +190,9 @@ class Review:
             self._remark(f"{analyser.name} was not run, for it runs code of the project")
             return False
         await call.text(f"{analyser.tool.command} runs code of this project (settings, plugins or build scripts).")
-        permission = await self._turn.ask(call, MAY_RUN)
+        permission = await self._turn.ask(call, MAY_RUN, optional=True)
         if not permission:
-            self._remark(f"{analyser.name} was not run, as you wished")
+            self._remark(f"{analyser.name} was not run, for it runs code of the project, which was not allowed")
             return False
         self._allowed.add(analyser.tool.path)
         if permission.option and permission.option.kind == "allow_always":

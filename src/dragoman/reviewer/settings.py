@@ -53,14 +53,6 @@ def has_chosen_rules(cwd: str) -> bool:
     return "--select" not in ruff_choice(cwd)
 
 
-def is_named(cwd: str, code: str) -> bool:
-    """Whether a rule is one of ours, or a project chose it by its own code, not with its family."""
-    found = next((table for file, name in _RUFF if (table := _table(cwd, file, name)) is not None), None) or {}
-    lint = {**found, **_mapping(found.get("lint"))}
-    named = (*_words(lint.get("select")), *_words(lint.get("extend-select")))
-    return code in named or any(code.startswith(rule) for rule in RULES.split(","))
-
-
 def ruff_choice(cwd: str) -> Sequence[str]:
     """How Ruff is told which rules to go by: the project's, or ours where it has settings but chose no rules."""
     if not is_configured(cwd, *_RUFF):

@@ -13,6 +13,7 @@ from ...host.display import shown_command
 from ...host.isolation.isolation import Isolation
 from ...host.permissions import Question
 from ...host.terminals import Terminal
+from ...schema.permissions import OPTIONAL
 from .keys import KeyPrompt
 from .terminal_lock import TerminalLock
 from .terms import RunOptions, View
@@ -43,6 +44,7 @@ class Reception(Host):
         self.shown: Session | None = None
         self.floor = TerminalLock(view.show)
         self._view, self._desk = view, desk
+        self._optional: set[str] = set()  # tool calls that the agent asks about and can do without
         self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
         self._following: set[asyncio.Task[None]] = set()
 
@@ -73,7 +75,13 @@ class Reception(Host):
         self._catch_up()
         self.unasked_acts.asked()
         self._view.asked_about(params)
-        return await super().request_permission(params)
+        if not _is_optional(params):
+            return await super().request_permission(params)
+        self._optional.add(params.tool_call.tool_call_id)
+        try:
+            return await super().request_permission(params)
+        finally:
+            self._optional.discard(params.tool_call.tool_call_id)
 
     def update(self, params: s.SessionNotification) -> None:
         if self.shown is not None:  # not what an earlier turn did, which is told when a session is loaded
@@ -87,7 +95,8 @@ class Reception(Host):
 
     def decided(self, event: Mapping[str, Any]) -> None:
         self.unasked_acts.asked()
-        self.denied += event.get("decision") == "deny"
+        is_missed = event["operation"] != "claim" or event["tool_call"] not in self._optional
+        self.denied += event.get("decision") == "deny" and is_missed
         self._view.decided(event)
 
     def terminal_started(self, terminal: Terminal) -> None:
@@ -124,3 +133,8 @@ class Reception(Host):
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+
+def _is_optional(params: s.RequestPermissionRequest) -> bool:
+    """Whether the agent says of its own question that a no leaves nothing undone."""
+    return (params.meta or {}).get("dragoman") == OPTIONAL["dragoman"]
