@@ -66,13 +66,17 @@ def result_of(method):
 @asynccontextmanager
 async def listening(serve, scheme="http"):
     """`serve(reader, writer)` for every socket; yields the URL."""
-    tasks = set()
+    tasks, is_over = set(), False
 
     async def run(reader, writer):
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await serve(reader, writer)
 
     def accept(reader, writer):
+        if is_over:  # it was taken before the server was closed
+            writer.transport.abort()
+            return
+
         def end(task):
             tasks.discard(task)
             writer.transport.abort()  # also of a task that was cancelled before it began
@@ -86,12 +90,14 @@ async def listening(serve, scheme="http"):
         yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
     finally:
         server.close()
+        is_over = True
         while tasks:
             for task in list(tasks):
                 task.cancel()
             await asyncio.wait(tasks)
             await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for _ in range(5):  # what asyncio takes from a socket to `accept`, and from there to its end
+            await asyncio.sleep(0)
 
 
 def answering(handle):

@@ -185,6 +185,7 @@ def test_a_login_at_a_terminal_is_told_as_the_command_to_run(tmp_path: Path) -> 
         "dragoman: the agent wants you to log in first",
         f"  In a browser: opens one; run: env MODE=login {agent} --login 'two words'",
         "  The older way; run: agent login",
+        "  odd; to log in, run again with --login odd",
     ]
 
 

@@ -58,7 +58,7 @@ def test_each_change_stands_under_its_file_with_what_hides_in_it_written_out_onc
 
 def test_a_call_shows_the_place_it_works_on_with_its_range() -> None:
     screen, words = screen_and_words()
-    screen.began(Client(), "s", "/project")
+    screen.began("testy", Client(), "s", "/project")
     call = {"id": "1", "tool": "fs/write_text_file", "input": {"path": "/project/a.ts"}, "status": "in_progress"}
     place = {"path": "/project/src/auth.ts", "line": 42, "column": 5, "endLine": 55, "endColumn": 2}
     update = {"type": "tool_call", "data": {**call, "location": place}}

@@ -75,7 +75,7 @@ def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch
         if isinstance(method, s.Raw):
             continue
         command = _login_command(method, agent)
-        way = f"{method.name}: {method.description.strip()}" if method.description else method.name
+        way = f"{method.name}: {method.description.strip()}" if method.description else method.name or method.id
         how = (
             f"run{where}: {shown_command(command)}"
             if command
