@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,12 +189,19 @@ class Reader:
             self.served = None
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory with a short path: the name of a socket has room for 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_commands_of_the_documentation_work(name: str, tmp_path: Path) -> None:
+def test_the_commands_of_the_documentation_work(name: str, home: Path) -> None:
     commands = BLOCKS[name]
     if any("--sandbox" in command for command in commands) and not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
-    reader = Reader(tmp_path)
+    reader = Reader(home)
     if os.geteuid() == 0 and any("--sandbox" in command for command in commands):
         for path in [reader.project, *reader.project.rglob("*")]:
             os.chown(path, *OWNER)

@@ -18,7 +18,6 @@ from ..envelope import Notification, sendable
 from ..errors import ConnectionClosed, LocalProtocolError, NotOffered, brief
 from ..foundation.owning import finish, take
 from ..roles import ClientRole, methods, offered
-from ..schema.permissions import OPTIONAL
 from .runs import Permission, TerminalRun, ToolRun
 
 MAX_ID = 256  # characters of a message's id
@@ -29,6 +28,9 @@ ALLOW_OR_NOT = (
     s.PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
     s.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
 )
+
+# In the `_meta` of a question: the agent's work gets done after a no as well, by other means or with less.
+OPTIONAL = {"dragoman": {"optional": True}}
 
 Chunk = s.AgentMessageChunk | s.AgentThoughtChunk
 UPDATE = methods(ClientRole)["update"]

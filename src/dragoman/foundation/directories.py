@@ -26,11 +26,11 @@ def home_directory() -> Path:
     home = os.path.expanduser("~")
     if os.path.isabs(home):
         return Path(home)
-    from .unix import pwd  # which is not there on every system
-
     try:
+        import pwd  # which is not there on every system
+
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
-    except KeyError:  # a user without a name, as containers have them
+    except (ImportError, KeyError):  # a user without a name, as containers have them
         return Path("/")
 
 

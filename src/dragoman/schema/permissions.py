@@ -19,10 +19,6 @@ class PermissionOption(Model, kw_only=True):
     kind: PermissionOptionKind
 
 
-# In the `_meta` of a question: the agent's work gets done after a no as well, by other means or with less.
-OPTIONAL = {"dragoman": {"optional": True}}
-
-
 class RequestPermissionRequest(Model, kw_only=True):
     """Asks the user about a tool call; the options are the possible answers."""
 

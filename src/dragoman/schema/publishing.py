@@ -7,8 +7,8 @@ import msgspec
 
 from .base import Raw, Shape
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-TEMPLATE = "#/$defs/{name}"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TEMPLATE = "#/$defs/{name}"
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
@@ -29,14 +29,14 @@ def json_schema(kind: Any) -> dict[str, Any]:
     while seen != len(shapes):  # the arms of a shape may have shapes among their fields
         seen = len(shapes)
         kinds = [*arms, *(arm for shape in list(shapes) for arm in shape.arms)]
-        told, parts = msgspec.json.schema_components(kinds, schema_hook=of_shape, ref_template=TEMPLATE)
+        told, parts = msgspec.json.schema_components(kinds, schema_hook=of_shape, ref_template=_TEMPLATE)
     whole = told[0] if len(arms) == 1 else {"anyOf": list(told[: len(arms)])}
-    return {"$schema": DIALECT, **whole, "$defs": {name: _closed(part) for name, part in parts.items()}}
+    return {"$schema": _DIALECT, **whole, "$defs": {name: _closed(part) for name, part in parts.items()}}
 
 
 def _named(arm: type) -> dict[str, Any]:
     """A reference to an arm of a shape; an arm that is read as it is, is any object."""
-    return {"$ref": TEMPLATE.format(name=arm.__name__)} if issubclass(arm, msgspec.Struct) else {"type": "object"}
+    return {"$ref": _TEMPLATE.format(name=arm.__name__)} if issubclass(arm, msgspec.Struct) else {"type": "object"}
 
 
 def _closed(part: Any) -> Any:

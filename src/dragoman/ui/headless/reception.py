@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from ... import schema as s
+from ...agent.turn import OPTIONAL
 from ...client.session import Session
 from ...host import Host
 from ...host.display import shown_command
 from ...host.isolation.isolation import Isolation
 from ...host.permissions import Question
 from ...host.terminals import Terminal
-from ...schema.permissions import OPTIONAL
 from .keys import KeyPrompt
 from .terminal_lock import TerminalLock
 from .terms import RunOptions, View

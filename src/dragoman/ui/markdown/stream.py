@@ -228,11 +228,13 @@ class LiveMarkdown:
         self._tail = ""  # as it is shown
 
     def show(self, chunk: str) -> str:
+        """What a further chunk shows, with the part that is not decided yet at its end."""
         text = self.stream.show(chunk)
         tail = self._style(self.stream.tail, *self._base)
         return self._instead_of_tail(text + tail, tail)
 
     def end(self) -> str:
+        """All that is left, in the place of the part that was not decided."""
         return self._instead_of_tail(self.stream.end(), "")
 
     def _instead_of_tail(self, text: str, tail: str) -> str:

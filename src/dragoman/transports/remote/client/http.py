@@ -16,6 +16,7 @@ from typing import Protocol
 from ....errors import AgentStartError, ConnectionClosed
 from ....framing import MAX_FRAME, Oversize, in_lines
 from ... import Hear
+from .. import libraries as libraries  # first: it says what to install
 from ..addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
 from ..routing import Glance, asked_version, failure, glance
 from ..sse import Event

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from ....errors import AgentStartError, ConnectionClosed
 from ....framing import MAX_FRAME, in_lines
 from ... import Hear
+from .. import libraries as libraries  # first: it says what to install
 from ..addresses import (
     CONNECTION,
     DIAL_TIMEOUT,

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ....framing import MAX_FRAME
+from .. import libraries as libraries  # first: it says what to install
 from ..addresses import notice_silence
 from ..http2 import PREFACE
 from .http1 import Http1Server
