@@ -15,7 +15,8 @@ from dragoman.gateway.access.tokens import TokenFile, add_token
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.gateway import Gateway, running
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.web import Web, local_names
+from dragoman.gateway.access.guard import local_names
+from dragoman.gateway.web import Web
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import GRACE
 from dragoman.transports.remote.server.server import listening
@@ -130,7 +131,7 @@ async def hosting(
     admission = Admission(TokenFile(file), refused=lambda why: gateway.metrics.refusals.add(1, why))
     web = Web(gateway, admission, grace=grace)
     async with running(gateway), listening(web, port=port) as server:
-        web.hosts |= local_names("127.0.0.1", server.port)
+        web.guard.hosts |= local_names("127.0.0.1", server.port)
         async with web.watching():
             yield House(gateway, web, server, tokens)
 

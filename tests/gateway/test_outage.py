@@ -13,7 +13,7 @@ from dragoman import Agent, connect
 from dragoman.agent.serving import serve_on
 from dragoman.errors import InternalError, Overloaded, ResourceNotFound
 from dragoman.gateway.attachment import attached
-from dragoman.gateway.web import local_names
+from dragoman.gateway.access.guard import local_names
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe
 
@@ -85,7 +85,7 @@ async def networked(house: House) -> AsyncIterator[tuple[Network, int]]:
     network = Network(house.server.port)
     server = await asyncio.start_server(network.accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    house.web.hosts |= local_names("127.0.0.1", port)
+    house.web.guard.hosts |= local_names("127.0.0.1", port)
     try:
         yield network, port
     finally:

@@ -408,7 +408,7 @@ WIRES = ("websocket", "http")
 @pytest.mark.parametrize("wire", WIRES)
 async def test_who_comes_under_another_name_is_told_which_option_is_missing(tmp_path: Path, wire: str) -> None:
     async with hosting(tmp_path) as house:
-        house.web.hosts.clear()
+        house.web.guard.hosts.clear()
         host = house.url().partition("://")[2].partition("/")[0]
         with pytest.raises(AgentStartError, match=f"421.*--host {host}"):
             async with connect(house.url(wire=wire), Watcher(), headers=house.headers("ann")):

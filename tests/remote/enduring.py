@@ -10,7 +10,7 @@ from gateway.house import hosting
 from dragoman import Agent, connect, extension
 from dragoman import schema as s
 from dragoman.gateway.attachment import attached
-from dragoman.gateway.web import local_names
+from dragoman.gateway.access.guard import local_names
 
 from .half_open import breaking
 from .serving import dial, served
@@ -57,7 +57,7 @@ async def hosted(place):
         async with hosting(Path(directory), Telling) as house:
 
             def name(port):
-                house.web.hosts |= local_names("127.0.0.1", port)
+                house.web.guard.hosts |= local_names("127.0.0.1", port)
 
             yield house.url(wire="http"), house.headers("ann"), name
 

@@ -26,6 +26,7 @@ from ..host.terminals.sandbox import landlock
 from ..transports.remote.server.certificates import reload_certificate
 from .access.admission import Admission, Signed
 from .access.checks import Checks
+from .access.guard import local_names
 from .access.quotas import Quotas
 from .access.tokens import TokenFile, add_token
 from .access.workspaces import Workspaces
@@ -37,7 +38,7 @@ from .log.sqlite import SqliteEngine
 from .operations.admin import admin_socket
 from .operations.offline import only_one
 from .operations.supervision import VARIABLES, supervised
-from .web import Web, local_names
+from .web import Web
 
 log = logging.getLogger("dragoman")
 
@@ -131,7 +132,7 @@ async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterato
                 raise Error("`dragoman serve` needs the gateway extra: pip install 'dragoman[gateway]'") from None
             except OSError as exc:
                 raise CannotListen(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
-            web.hosts |= _names(order, server.port)
+            web.guard.hosts |= _names(order, server.port)
             _reload_on_hangup(tls, order.tls)
             await stack.enter_async_context(admin_socket(gateway, order.state, stop))
             await stack.enter_async_context(web.watching())

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import re
 from collections.abc import AsyncIterator, Collection, MutableMapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
 from ..transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse, respond
 from ..transports.remote.server.asgi import Endpoint, read_request
 from .access.admission import SUBPROTOCOL, Admission, Principal
+from .access.guard import Guard
 from .access.quotas import RETRY_AFTER
 from .access.throttle import Throttle
 from .access.tokens import TokenFileError
@@ -34,7 +34,6 @@ WRONG = (400, 413, 501)  # what a request with a wrong frame is answered
 ABUSIVE = 1008  # the code a WebSocket is closed with then
 REVOKED = 4401  # the code a WebSocket is closed with when its credential is no longer good
 ROOT = "/acp"
-HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,200}")  # what may be shown of a header
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
@@ -51,10 +50,9 @@ class Web:
         **options: Any,
     ) -> None:
         self.gateway, self.admission = gateway, admission
-        self.hosts = {host.lower() for host in hosts}
-        self.origins = set(origins)
+        self.guard = Guard(hosts, origins, lambda why: gateway.metrics.refusals.add(1, why))
         most = 2 * gateway.limits.connections  # those that are ending count there, too
-        self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.origins, connections=most, **options)
+        self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.guard.origins, connections=most, **options)
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
         self._errors = Throttle(ERRORS)
         self._watching: asyncio.Task[None] | None = None
@@ -86,7 +84,7 @@ class Web:
             await self._endpoint(scope, receive, send)
             return
         try:
-            self._check(scope)
+            self.guard.check(scope)
             await self._route(scope, receive, send)
         except RequestRefused as refused:
             if scope["type"] == "websocket":
@@ -112,17 +110,6 @@ class Web:
         if "admin" not in principal.scopes:
             raise RequestRefused(403, "this takes a token with the scope admin")
         await respond(send, 200, self.gateway.metrics.text().encode(), {"content-type": TYPE})
-
-    def _check(self, scope: Scope) -> None:
-        """Whether the request is meant for us, and comes from where it may."""
-        named = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"host"]
-        if len(named) != 1 or named[0].lower() not in self.hosts:
-            self.gateway.metrics.refusals.add(1, "host")
-            raise RequestRefused(421, _not_ours(named))
-        pages = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"origin"]
-        if pages and (len(pages) > 1 or pages[0] not in self.origins):
-            self.gateway.metrics.refusals.add(1, "origin")
-            raise RequestRefused(403, "this page may not connect")
 
     def _agent(self, path: str) -> str | None:
         """The agent a path leads to."""
@@ -199,13 +186,6 @@ class Web:
             await self.admission.refresh_keys()
 
 
-def _not_ours(named: list[str]) -> str:
-    """Why a request under another name is refused, and what makes the name ours."""
-    if len(named) != 1 or not HOST.fullmatch(named[0]):
-        return "this gateway does not answer to that Host header"
-    return f"this gateway does not answer to the name {named[0]}; it does when started with --host {named[0]}"
-
-
 def _whose(wire: AcceptedTransport) -> Principal:
     assert isinstance(wire.principal, Principal)
     return wire.principal
@@ -220,9 +200,3 @@ def _choosing(scope: Scope, send: Send) -> Send:
         await send({**event, "subprotocol": SUBPROTOCOL} if event["type"] == "websocket.accept" else event)
 
     return sending
-
-
-def local_names(host: str, port: int) -> set[str]:
-    """The names a server on this machine goes by."""
-    shown = f"[{host}]" if ":" in host else host
-    return {f"{name}:{port}" for name in (shown, "localhost", "127.0.0.1", "[::1]")}

@@ -19,7 +19,7 @@ from ..addresses import CONNECTION, GENERATION, LAST_EVENT, SESSION
 from ..routing import Glance, failure
 from .accepted import HUNG_UP, AcceptedTransport, WebRequest
 from .answers import EVENTS, Receive, RequestRefused, Scope, Send, converse, refuse, respond, stream_events
-from .requests import acknowledge, invalid, is_new, read_message, taken_up
+from .requests import Bodies, acknowledge, invalid, is_new, read_message, taken_up
 from .shutdown import when_stopped
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ GRACE = 180.0  # seconds a client may be away before its connection is ended
 INITIALIZE_TIMEOUT = 30.0
 MAX_ID = 1024
 MAX_CONNECTIONS = 4096
-MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
 
 Serve = Callable[[AcceptedTransport], Awaitable[None]]
 Admit = Callable[[WebRequest], Awaitable[Hashable]]
@@ -60,10 +59,10 @@ class Endpoint:
     ) -> None:
         self.origins, self.hosts = origins, hosts
         self._serve, self._admit, self._grace = serve, admit, grace
-        self._limit, self._connections = limit, connections
+        self._connections = connections
         self._wires: dict[str, AcceptedTransport] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._bodies = 0  # bytes in the middle of being received
+        self._bodies = Bodies(limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -159,7 +158,7 @@ class Endpoint:
             raise RequestRefused(415, "the body has to be application/json")
         opens = CONNECTION not in request.headers
         wire = None if opens else self._known(request, principal)
-        frame = await self._body(request, receive)
+        frame = await self._bodies.read(receive)
         if wire is not None and not frame:
             acknowledge(wire, request)
             is_new(wire, request)  # in place of a message that was refused: its number is used up
@@ -206,25 +205,6 @@ class Endpoint:
         else:
             resumption = {LAST_EVENT: "0"} if wire.resumes else {}
             await respond(send, 200, answer, {CONNECTION: wire.id, **resumption})
-
-    async def _body(self, request: WebRequest, receive: Receive) -> bytes:
-        body = bytearray()  # one piece of memory: thousands of small ones stay with the process when they are freed
-        try:
-            while True:
-                event = await receive()
-                if event["type"] == "http.disconnect":
-                    raise RequestRefused(499, "the client hung up")
-                part = event.get("body", b"")
-                body += part
-                self._bodies += len(part)
-                if len(body) > self._limit:
-                    raise RequestRefused(413, f"a message may have {self._limit} bytes at most")
-                if self._bodies > MAX_BODIES:
-                    raise RequestRefused(503, "too much is being sent at once", {"retry-after": "1"})
-                if not event.get("more_body"):
-                    return bytes(body)
-        finally:
-            self._bodies -= len(body)
 
     async def _stream(self, request: WebRequest, principal: Hashable, receive: Receive, send: Send) -> None:
         if request.headers.get("upgrade", "").lower() == "websocket":

@@ -7,8 +7,38 @@ from ..addresses import GENERATION, LAST_EVENT, NUMBER
 from ..replay import OutOfOrder, read_number
 from ..routing import Glance, failure, glance
 from .accepted import AcceptedTransport, WebRequest
-from .answers import RequestRefused
+from .answers import Receive, RequestRefused
 from .stream import Stream, StreamClaim
+
+MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
+
+
+class Bodies:
+    """Reads the bodies of requests: each has a limit, and those in the middle of being received have one together."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._received = 0  # bytes of bodies that are not complete yet
+
+    async def read(self, receive: Receive) -> bytes:
+        """Read the body of one request; raises RequestRefused where it is too large, or never ends."""
+        body = bytearray()  # one piece of memory: thousands of small ones stay with the process when they are freed
+        try:
+            while True:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise RequestRefused(499, "the client hung up")
+                part = event.get("body", b"")
+                body += part
+                self._received += len(part)
+                if len(body) > self._limit:
+                    raise RequestRefused(413, f"a message may have {self._limit} bytes at most")
+                if self._received > MAX_BODIES:
+                    raise RequestRefused(503, "too much is being sent at once", {"retry-after": "1"})
+                if not event.get("more_body"):
+                    return bytes(body)
+        finally:
+            self._received -= len(body)
 
 
 def read_message(frame: bytes) -> Glance:
