@@ -98,20 +98,27 @@ class Reader:
             extras = re.findall(r"\[(.*?)\]", command)
             assert set(",".join(extras).split(",")) - {""} <= set(PROJECT["optional-dependencies"])
         elif command.startswith("dragoman serve"):
-            self.serve(command)
+            self.serve(command if "--listen" in command else f"{command} --listen 127.0.0.1:0")
+        elif command.startswith("dragoman cursor"):
+            self.serve(f"{command} --port 0")
         else:
             self.run_to_its_end(command)
 
     def run_to_its_end(self, command: str) -> None:
         if re.match(r"dragoman (connect|gateway (?!tokens|import))", command) and not self.served:
-            self.serve(f"dragoman serve --agent echo='{BIN}/dragoman agent echo' --agent mine='python my_agent.py'")
+            self.run(f"dragoman serve --agent echo='{BIN}/dragoman agent echo' --agent mine='python my_agent.py'")
             self.run_to_its_end(
                 f"dragoman run --agent 'dragoman connect {self.url}' hello"
             )  # so there is a session
         if command.startswith("dragoman gateway import"):  # on another machine, say
             self.stop()
             (self.home / ".local").rename(self.home / "before")
-        command = command.replace("ws://127.0.0.1:8765/acp", self.url).replace("DIR", "copy").replace("[ID …]", "")
+        command = (
+            command.replace("ws://127.0.0.1:8765/acp", self.url)
+            .replace("http://localhost:37842", self.url)
+            .replace("DIR", "copy")
+            .replace("[ID …]", "")
+        )
         if " SESSION" in command:
             self.follow(command)
             return
@@ -160,8 +167,6 @@ class Reader:
         if "--token-file tokens.json" in command:
             (self.project / "tokens.json").write_text('{"tokens": []}')
             (self.project / "tokens.json").chmod(0o600)
-        if "--listen" not in command:
-            command += " --listen 127.0.0.1:0"
         self.served = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
             cwd=self.project,
@@ -173,7 +178,7 @@ class Reader:
         )
         assert self.served.stdout and self.served.stderr
         self.url = self.served.stdout.readline().strip()
-        assert re.match(r"wss?://", self.url), self.served.stderr.read()
+        assert re.match(r"(ws|http)s?://", self.url), self.served.stderr.read()
 
     def certificate(self) -> None:
         if not shutil.which("openssl"):

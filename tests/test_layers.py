@@ -32,6 +32,7 @@ LAYERS = (
 SIDES = 10  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 LATE = {
+    "bridges": {"gateway"},  # in which the bridge to Cursor keeps its sessions
     "coder": {"reviewer"},  # which checks its edits, and answers when there is no model
     "gateway": {"ui"},  # the gateway shows the page that is a client itself
     "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts

@@ -11,11 +11,11 @@ import msgspec
 from dragoman import Agent, Client, connect
 from dragoman import schema as s
 from dragoman.gateway.access.admission import Admission
+from dragoman.gateway.access.guard import local_names
 from dragoman.gateway.access.tokens import TokenFile, add_token
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.gateway import Gateway, running
 from dragoman.gateway.log.sqlite import SqliteEngine
-from dragoman.gateway.access.guard import local_names
 from dragoman.gateway.web import Web
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import GRACE

@@ -12,8 +12,8 @@ import pytest
 from dragoman import Agent, connect
 from dragoman.agent.serving import serve_on
 from dragoman.errors import InternalError, Overloaded, ResourceNotFound
-from dragoman.gateway.attachment import attached
 from dragoman.gateway.access.guard import local_names
+from dragoman.gateway.attachment import attached
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe
 

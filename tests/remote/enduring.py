@@ -9,8 +9,8 @@ from gateway.house import hosting
 
 from dragoman import Agent, connect, extension
 from dragoman import schema as s
-from dragoman.gateway.attachment import attached
 from dragoman.gateway.access.guard import local_names
+from dragoman.gateway.attachment import attached
 
 from .half_open import breaking
 from .serving import dial, served

@@ -280,7 +280,7 @@ async def test_head_is_answered_without_a_body(version, caplog):
 
 
 async def test_bodies_have_one_budget_and_whoever_exceeds_it_is_told_to_try_again(monkeypatch):
-    monkeypatch.setattr("dragoman.transports.remote.server.asgi.MAX_BODIES", 1000)
+    monkeypatch.setattr("dragoman.transports.remote.server.requests.MAX_BODIES", 1000)
     head = b"POST /acp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
     async with asyncio.timeout(20), listening(asgi.endpoint(Testy)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

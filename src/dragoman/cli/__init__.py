@@ -17,11 +17,26 @@ from ..foundation.unix import MODULES, missing
 from ..ui.output import OutputFailed, install
 from . import agent, agents, audit, completion, demo, new, permissions, run, sessions, setup, translate
 from .complaint import INTERRUPTED, UNSUPPORTED, UNWRITABLE, USAGE, complain
-from .hosting import connect, gateway, serve
+from .hosting import connect, cursor, gateway, serve
 
 # In the order of the help text.
 COMMANDS = (
-    *(run, demo, agents, agent, new, setup, sessions, serve, connect, gateway, permissions, audit, translate),
+    *(
+        run,
+        demo,
+        agents,
+        agent,
+        new,
+        setup,
+        sessions,
+        serve,
+        connect,
+        gateway,
+        cursor,
+        permissions,
+        audit,
+        translate,
+    ),
     completion,
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)

@@ -39,6 +39,11 @@ def count(text: str) -> int:
     return _checked(number, number > 0, text, "a whole number above 0")
 
 
+def port(text: str) -> int:
+    number = int(text) if text.isdecimal() else -1
+    return _checked(number, 0 <= number < 65536, text, "a port, a number below 65536")
+
+
 def host_name(text: str) -> str:
     return _checked(text, bool(re.fullmatch(r"[^\s/]+", text)), text, "a name such as acp.example.com:443")
 

@@ -103,7 +103,7 @@ async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterato
     """A gateway that is being served, and its URL; it is drained before its clients' connections end."""
     check_exposure(order)
     tls = _tls(order)
-    with _state_of(order.state) as keep:
+    with held_state(order.state) as keep:
         checks = Checks(workspace=order.workspace, commands=frozenset(order.mcp_commands))
         engine = SqliteEngine(order.state, order.level)
         gateway = Gateway(
@@ -183,7 +183,7 @@ def is_loopback(host: str) -> bool:
 
 
 @contextlib.contextmanager
-def _state_of(directory: Path) -> Iterator[Callable[[], None]]:
+def held_state(directory: Path) -> Iterator[Callable[[], None]]:
     """The directory of a gateway, made if need be and held; a failure before `keep` leaves nothing new in it."""
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -219,11 +219,11 @@ def _admission(order: ServeOptions, gateway: Gateway) -> Admission:
     if tokens is None:
         tokens = order.state / "tokens.json"
         if not tokens.exists():
-            _introduce_ourselves(order.state, tokens)
+            introduce_ourselves(order.state, tokens)
     return Admission(TokenFile(tokens), order.signed, certificates=certificates, refused=refused)
 
 
-def _introduce_ourselves(state: Path, tokens: Path) -> None:
+def introduce_ourselves(state: Path, tokens: Path) -> None:
     """The first start makes a token for whoever runs the gateway, where only they can read it."""
     token = add_token(tokens, "local", "local", ("use", "admin"))
     fd = os.open(state / directories.LOCAL_TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -52,7 +52,9 @@ class Web:
         self.gateway, self.admission = gateway, admission
         self.guard = Guard(hosts, origins, lambda why: gateway.metrics.refusals.add(1, why))
         most = 2 * gateway.limits.connections  # those that are ending count there, too
-        self._endpoint = Endpoint(self._serve, admit=self._admit, origins=self.guard.origins, connections=most, **options)
+        self._endpoint = Endpoint(
+            self._serve, admit=self._admit, origins=self.guard.origins, connections=most, **options
+        )
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
         self._errors = Throttle(ERRORS)
         self._watching: asyncio.Task[None] | None = None

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..complaint import UNREACHABLE, complain
 from ..values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
+from .agents import installed_agent
 from .gateway_log import add_limits, limits_of
 
 
@@ -211,15 +212,8 @@ def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
     from ...errors import Error
     from ...gateway.agents.upstream import Hosted
     from ...gateway.serving import environment
-    from ...host.processes import find_agent
 
-    name, sign, command = named.partition("=")
-    if not name or "/" in name or (sign and not command):
-        raise Error(f"--agent wants NAME=CMD or the name of a known agent, not {named!r}")
-    launch = find_agent(command if sign else name)
-    if not launch.is_installed:
-        hint = f"; to install it: {launch.install}" if launch.install else "; see dragoman agents list"
-        raise Error(f"there is no program {launch.argv[0]!r} for the agent {name!r}{hint}")
+    name, launch = installed_agent(named)
     if arguments.isolate and launch.url:
         raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
     return name, Hosted(

@@ -1,6 +1,6 @@
 """Which names a server answers to, and which web pages may use it: looked at before anything else of a request.
 
-A page that rebinds a name of its own to this machine is known by the Host header, one on another site by its Origin.
+The Host header gives away a page that rebinds a name of its own to this machine, Origin one of another site.
 """
 
 import re

@@ -14,7 +14,7 @@ MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being receiv
 
 
 class Bodies:
-    """Reads the bodies of requests: each has a limit, and those in the middle of being received have one together."""
+    """Reads the bodies of requests: each has a limit, and those that are being received have one together."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,0 +1,172 @@
+"""All composers: which there are, kept by the gateway's engine across restarts, and which of them are open."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import re
+import time
+from contextlib import AsyncExitStack
+
+import msgspec
+from msgspec import Struct
+
+from ...agent.apps import App
+from ...client.client import Client
+from ...client.connecting import connect
+from ...errors import Error
+from ...gateway.access.principals import PerPrincipal, PrincipalName
+from ...gateway.clients.client_connection import serve_client
+from ...gateway.gateway import Gateway
+from ...gateway.workers import DetachedWork, Locks
+from ...schema import RequestPermissionRequest, RequestPermissionResponse
+from ...transports.remote.server.answers import RequestRefused
+from .bubbles import Bubble, bubbles
+from .composer import Composer
+
+KIND = "composer"  # of facts
+MAX_COMPOSERS = 1000  # of one principal
+MAX_OPEN = 64  # of everybody, beyond those in which something goes on
+ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class KeptComposer(Struct, frozen=True, rename="camel"):
+    """What is kept of a composer: the session that it is."""
+
+    composer_id: str
+    agent: str
+    session_id: str
+    cwd: str
+    created: float
+
+
+class Composers:
+    """Everybody's composers; one of another principal is indistinguishable from a missing one."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._open: PerPrincipal[str, tuple[Composer, AsyncExitStack]] = PerPrincipal()
+        self._locks = Locks()
+        self._work = DetachedWork()
+        self._uses = itertools.count(1)
+
+    async def close(self) -> None:
+        """Close every composer that is open."""
+        await self._work.ended()
+        for principal, id, _ in list(self._open.entries()):
+            await self._close(principal, id)
+
+    async def kept(self, principal: PrincipalName) -> list[KeptComposer]:
+        """A principal's composers, those made last first."""
+        facts = await self._gateway.engine.facts(KIND, _key(principal, ""))
+        found = [msgspec.json.decode(fact.value, type=KeptComposer) for fact in facts.values()]
+        return sorted(found, key=lambda composer: composer.created, reverse=True)
+
+    async def find(self, principal: PrincipalName, id: str) -> KeptComposer:
+        """What is kept of a composer; raises RequestRefused where there is none."""
+        if (kept := await self._kept(principal, id)) is None:
+            raise RequestRefused(404, "there is no such composer")
+        return kept
+
+    def opened(self, principal: PrincipalName, id: str) -> Composer | None:
+        """A composer that is open."""
+        found = self._open.find(principal, id)
+        return found[0] if found else None
+
+    async def open(self, principal: PrincipalName, id: str, agent: str, cwd: str) -> Composer:
+        """Open a composer, the one that is kept or a new one; who stops waiting leaves it open."""
+        return await self._work.finish(self._opened(principal, id, agent, cwd))
+
+    async def attach(self, principal: PrincipalName, id: str) -> Composer:
+        """Open a composer that is kept."""
+        kept = await self.find(principal, id)
+        return await self.open(principal, id, kept.agent, kept.cwd)
+
+    async def bubbles(self, kept: KeptComposer, principal: PrincipalName) -> list[Bubble]:
+        """The whole conversation, read from the gateway's log."""
+        async with connect(self._app(kept.agent, principal), _Reader()) as reader:
+            session = await reader.load_session(kept.session_id, kept.cwd)
+            return bubbles(kept.composer_id, session.backlog())
+
+    async def delete(self, principal: PrincipalName, id: str) -> None:
+        """Delete a composer and its session."""
+        kept = await self.find(principal, id)
+        async with self._locks.hold((principal, id)):
+            await self._close(principal, id)
+            async with connect(self._app(kept.agent, principal), _Reader()) as client:
+                await client.delete_session(kept.session_id)
+            await self._gateway.engine.drop_fact(KIND, _key(principal, id))
+
+    async def _opened(self, principal: PrincipalName, id: str, agent: str, cwd: str) -> Composer:
+        async with self._locks.hold((principal, id)):
+            kept = await self._kept(principal, id)
+            if kept and kept.agent != agent:
+                told = f"this composer talks with acp:{kept.agent}; start another one for acp:{agent}"
+                raise RequestRefused(409, told)
+            composer = self.opened(principal, id)
+            if composer is None or composer.client.closed:
+                await self._close(principal, id)
+                composer = await self._connected(principal, id, agent, cwd, kept)
+            composer.used = next(self._uses)
+            await self._close_unused()
+            return composer
+
+    async def _connected(
+        self, principal: PrincipalName, id: str, agent: str, cwd: str, kept: KeptComposer | None
+    ) -> Composer:
+        if kept is None and len(await self.kept(principal)) >= MAX_COMPOSERS:
+            raise RequestRefused(429, f"no more than {MAX_COMPOSERS} composers are kept; delete some")
+        composer = Composer(id)
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(connect(self._app(agent, principal), composer.client))
+            if kept:
+                turns = len(await self.bubbles(kept, principal)) // 2
+                composer.begin(await client.resume_session(kept.session_id, kept.cwd), turns)
+            else:
+                session = await client.new_session(cwd)
+                composer.begin(session, 0)
+                made = KeptComposer(id, agent, session.id, cwd, time.time())
+                await self._gateway.engine.put_fact(KIND, _key(principal, id), msgspec.json.encode(made))
+            self._open.put(principal, id, (composer, stack.pop_all()))
+        return composer
+
+    async def _kept(self, principal: PrincipalName, id: str) -> KeptComposer | None:
+        if not ID.fullmatch(id):
+            raise RequestRefused(400, "a composerId has letters, digits, '_', '.' and '-', 128 of them at most")
+        fact = await self._gateway.engine.fact(KIND, _key(principal, id))
+        return msgspec.json.decode(fact.value, type=KeptComposer) if fact else None
+
+    async def _close(self, principal: PrincipalName, id: str) -> None:
+        if found := self._open.drop(principal, id):
+            composer, stack = found
+            await composer.close()
+            with contextlib.suppress(Error):
+                await stack.aclose()
+
+    async def _close_unused(self) -> None:
+        """Close composers in which nothing goes on, those first that were used the longest time ago."""
+        idle = [
+            (composer.used, principal, id)
+            for principal, id, (composer, _) in self._open.entries()
+            if not composer.is_in_use
+        ]
+        for _, principal, id in sorted(idle)[: max(0, len(self._open) - MAX_OPEN)]:
+            await self._close(principal, id)
+
+    def _app(self, agent: str, principal: PrincipalName) -> App:
+        return functools.partial(serve_client, self._gateway, agent, principal, _ignore)
+
+
+class _Reader(Client):
+    """Reads a conversation and answers nothing: questions are for whoever uses the composer."""
+
+    async def request_permission(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def _ignore() -> None: ...
+
+
+def _key(principal: PrincipalName, id: str) -> str:
+    return f"{principal}\n{id}"

@@ -1,0 +1,278 @@
+"""The HTTP server that Cursor's chat talks to.
+
+    POST   /acp/sendMessage          {composerId, modelName, text | prompt, workspacePath}: events of the turn
+    POST   /acp/abort                {composerId}
+    POST   /acp/permission           {composerId, requestId, optionId}
+    GET    /acp/agents               the models there are, each named acp:<agent>
+    GET    /acp/sessions             the composers there are
+    GET    /acp/sessions/ID          one of them: its bubbles, whether it generates, its open questions
+    GET    /acp/sessions/ID/events   what happens in it from now on, as events
+    DELETE /acp/sessions/ID          delete it
+
+Whoever asks under a name that is not ours, or from a page that was not allowed, is refused before anything else is
+looked at; everything but a browser's preflight takes a token.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ... import codec
+from ... import schema as s
+from ...errors import AuthRequired, Error, InvalidParams, Overloaded, ResourceNotFound
+from ...framing import MAX_FRAME
+from ...gateway.access.admission import Admission
+from ...gateway.access.guard import Guard, values_of
+from ...gateway.access.principals import PrincipalName
+from ...gateway.gateway import Gateway
+from ...host.display import visible
+from ...transports.remote.server.answers import EVENTS, Receive, RequestRefused, Scope, Send, refuse, respond
+from ...transports.remote.server.asgi import read_request
+from ...transports.remote.server.requests import Bodies
+from ...transports.remote.sse import KEEP_ALIVE
+from .composer import Composer
+from .composers import Composers
+from .followers import Follower
+
+MODEL = "acp:"  # what the name of a model begins with that is an agent of ours
+KEEP_ALIVE_EVERY = 15.0  # seconds
+STATUS = {AuthRequired: 401, InvalidParams: 400, Overloaded: 429, ResourceNotFound: 404}  # of an agent's errors
+CORS = {
+    "access-control-allow-methods": "GET, POST, DELETE",
+    "access-control-allow-headers": "authorization, content-type",
+    "access-control-allow-private-network": "true",
+    "access-control-max-age": "600",
+}
+Body = TypeVar("Body")
+
+
+class SendMessage(Struct, rename="camel"):
+    """A message of the user's; `prompt` has content blocks of the protocol, where a text is not enough."""
+
+    composer_id: str
+    model_name: str
+    text: str = ""
+    prompt: Sequence[msgspec.Raw] = ()
+    workspace_path: str = ""
+
+
+class Abort(Struct, rename="camel"):
+    """The turn of a composer is to end."""
+
+    composer_id: str
+
+
+class PermissionAnswer(Struct, rename="camel"):
+    """The option that the user chose; null: none of them."""
+
+    composer_id: str
+    request_id: str
+    option_id: str | None = None
+
+
+class CursorWeb:
+    """The ASGI application."""
+
+    def __init__(
+        self, gateway: Gateway, admission: Admission, titles: Mapping[str, str], origins: Collection[str] = ()
+    ) -> None:
+        self.guard = Guard((), origins, lambda why: gateway.metrics.refusals.add(1, why))
+        self.composers = Composers(gateway)
+        self._admission, self._titles = admission, titles
+        self._bodies = Bodies(MAX_FRAME)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            raise ValueError("this server is started by dragoman cursor alone")
+        try:
+            self.guard.check(scope)
+            if scope["type"] != "http":
+                raise RequestRefused(404, "there is no WebSocket here")
+            sending = _allowing(scope, send)
+            if scope["method"] == "OPTIONS":
+                await respond(sending, 204, headers=CORS)
+                return
+        except RequestRefused as refused:
+            if scope["type"] == "websocket":
+                await receive()  # websocket.connect
+            await refuse(scope, send, refused)
+            return
+        try:
+            principal = PrincipalName((await self._admission(read_request(scope))).name)
+            await self._route(scope, principal, receive, sending)
+        except RequestRefused as refused:
+            await refuse(scope, sending, refused)
+        except Error as exc:
+            status = next((status for kind, status in STATUS.items() if isinstance(exc, kind)), 502)
+            await refuse(scope, sending, RequestRefused(status, str(exc)))
+
+    async def _route(self, scope: Scope, principal: PrincipalName, receive: Receive, send: Send) -> None:
+        method, parts = scope["method"], scope["path"].strip("/").split("/")
+        match method, *parts:
+            case "POST", "acp", "sendMessage":
+                await self._send_message(await self._body(scope, receive, SendMessage), principal, receive, send)
+            case "POST", "acp", "abort":
+                await self._abort(await self._body(scope, receive, Abort), principal, send)
+            case "POST", "acp", "permission":
+                await self._permission(await self._body(scope, receive, PermissionAnswer), principal, send)
+            case "GET", "acp", "agents":
+                models = [{"name": MODEL + name, "title": title} for name, title in self._titles.items()]
+                await _answer(send, {"models": models})
+            case "GET", "acp", "sessions":
+                await self._list(principal, send)
+            case "GET", "acp", "sessions", id:
+                await self._show(principal, id, send)
+            case "GET", "acp", "sessions", id, "events":
+                composer = await self.composers.attach(principal, id)
+                await self._stream(composer, _following(composer.follow), receive, send)
+            case "DELETE", "acp", "sessions", id:
+                await self.composers.delete(principal, id)
+                await _answer(send, {"deleted": True})
+            case _:
+                raise RequestRefused(404, "there is nothing here; see dragoman cursor --help")
+
+    async def _body(self, scope: Scope, receive: Receive, kind: type[Body]) -> Body:
+        types = values_of(scope, b"content-type")
+        if [type.partition(";")[0].strip().lower() for type in types] != ["application/json"]:
+            raise RequestRefused(415, "the body has to be application/json")
+        try:
+            return msgspec.json.decode(await self._bodies.read(receive), type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            raise RequestRefused(400, f"the body cannot be read: {exc}") from None
+
+    async def _send_message(
+        self, message: SendMessage, principal: PrincipalName, receive: Receive, send: Send
+    ) -> None:
+        agent = self._agent(message.model_name)
+        prompt = _prompt(message)
+        cwd = message.workspace_path or os.getcwd()
+        if not os.path.isabs(cwd):
+            raise RequestRefused(400, "workspacePath has to be an absolute path")
+        composer = await self.composers.open(principal, message.composer_id, agent, cwd)
+        await self._stream(composer, _sending(composer, prompt), receive, send)
+
+    async def _abort(self, asked: Abort, principal: PrincipalName, send: Send) -> None:
+        await self.composers.find(principal, asked.composer_id)
+        composer = self.composers.opened(principal, asked.composer_id)
+        await _answer(send, {"aborted": composer is not None and await composer.abort()})
+
+    async def _permission(self, answer: PermissionAnswer, principal: PrincipalName, send: Send) -> None:
+        await self.composers.find(principal, answer.composer_id)
+        composer = self.composers.opened(principal, answer.composer_id)
+        try:
+            if composer is None:
+                raise KeyError
+            composer.answer(answer.request_id, answer.option_id)
+        except KeyError:
+            raise RequestRefused(404, "no such question waits for an answer") from None
+        except ValueError:
+            raise RequestRefused(400, "the question has no such option") from None
+        await _answer(send, {"answered": True})
+
+    async def _list(self, principal: PrincipalName, send: Send) -> None:
+        kept = await self.composers.kept(principal)
+        await _answer(send, {"sessions": [self._shown(principal, one) for one in kept]})
+
+    async def _show(self, principal: PrincipalName, id: str, send: Send) -> None:
+        kept = await self.composers.find(principal, id)
+        said = await self.composers.bubbles(kept, principal)
+        await _answer(send, {**self._shown(principal, kept), "bubbles": said})
+
+    def _shown(self, principal: PrincipalName, kept: Any) -> dict[str, Any]:
+        composer = self.composers.opened(principal, kept.composer_id)
+        return {
+            "composerId": kept.composer_id,
+            "modelName": MODEL + kept.agent,
+            "workspacePath": kept.cwd,
+            "generating": composer is not None and composer.is_generating,
+            "questions": composer.questions if composer else [],
+        }
+
+    def _agent(self, model: str) -> str:
+        agent = model.removeprefix(MODEL)
+        if agent == model or agent not in self._titles:
+            known = ", ".join(MODEL + name for name in self._titles)
+            raise RequestRefused(400, f"there is no model {visible(model, limit=80)!r} here; there are {known}")
+        return agent
+
+    async def _stream(
+        self, composer: Composer, following: Awaitable[Follower], receive: Receive, send: Send
+    ) -> None:
+        """Send the events of a composer; a reader that hangs up leaves the turn as it is."""
+        try:
+            follower = await following
+        except OverflowError as exc:
+            raise RequestRefused(429, str(exc)) from None
+        try:
+            headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-cache")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            hung_up = asyncio.ensure_future(_until_disconnected(receive))
+            hung_up.add_done_callback(lambda _: follower.end())
+            try:
+                await _write(follower, send)
+            finally:
+                hung_up.cancel()
+                await asyncio.wait([hung_up])
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            composer.let_go(follower)
+
+
+async def _following(follow: Callable[[], Follower]) -> Follower:
+    return follow()
+
+
+async def _sending(composer: Composer, prompt: Sequence[s.ContentBlock]) -> Follower:
+    return await composer.send(prompt)
+
+
+async def _write(follower: Follower, send: Send) -> None:
+    while True:
+        events = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KEEP_ALIVE_EVERY):
+                if not (events := await follower.take()):
+                    return
+        await send({"type": "http.response.body", "body": events or KEEP_ALIVE, "more_body": True})
+
+
+async def _until_disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _prompt(message: SendMessage) -> list[s.ContentBlock]:
+    """What the user said, as the protocol has it; raises RequestRefused where they said nothing."""
+    try:
+        blocks: list[s.ContentBlock] = [codec.decode(block, s.ContentBlock) for block in message.prompt]
+    except codec.Invalid as exc:
+        raise RequestRefused(400, f"the prompt cannot be read: {exc}") from None
+    if message.text:
+        blocks.insert(0, s.TextContent(text=message.text))
+    if not blocks:
+        raise RequestRefused(400, "the message is empty: it needs a text or a prompt")
+    return blocks
+
+
+async def _answer(send: Send, answer: Any) -> None:
+    await respond(send, 200, codec.encode(answer))
+
+
+def _allowing(scope: Scope, send: Send) -> Send:
+    """Let the page that asks read the answer; that it may was checked before."""
+    origins = values_of(scope, b"origin")
+    if not origins:
+        return send
+    headers = [(b"access-control-allow-origin", origins[0].encode("latin-1")), (b"vary", b"origin")]
+
+    async def sending(event: MutableMapping[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            event = {**event, "headers": [*event["headers"], *headers]}
+        await send(event)
+
+    return sending
