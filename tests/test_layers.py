@@ -32,7 +32,7 @@ LAYERS = (
 SIDES = 10  # the layer whose members may know each other
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 LATE = {
-    "bridges": {"gateway"},  # in which the bridge to Cursor keeps its sessions
+    "bridges": {"gateway"},  # in which the bridge to Cursor keeps its sessions; and who may come in
     "coder": {"reviewer"},  # which checks its edits, and answers when there is no model
     "gateway": {"ui"},  # the gateway shows the page that is a client itself
     "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts
@@ -69,6 +69,7 @@ IMPURE = {
 MAY_PRINT = ("cli/",)
 # What comes with an extra may load its libraries: the files' prefix, the libraries.
 EXTRAS: dict[str, set[str]] = {
+    "bridges/mcp": {"mcp", "mcp_types"},
     "coder/model/providers": {"pydantic", "pydantic_ai"},
     "coder/model/schemas": {"jsonschema"},
     "gateway/tracing": {"opentelemetry"},

@@ -17,7 +17,7 @@ from ..foundation.unix import MODULES, missing
 from ..ui.output import OutputFailed, install
 from . import agent, agents, audit, completion, demo, new, permissions, run, sessions, setup, translate
 from .complaint import INTERRUPTED, UNSUPPORTED, UNWRITABLE, USAGE, complain
-from .hosting import connect, cursor, gateway, serve
+from .hosting import connect, cursor, gateway, mcp, serve
 
 # In the order of the help text.
 COMMANDS = (
@@ -33,6 +33,7 @@ COMMANDS = (
         connect,
         gateway,
         cursor,
+        mcp,
         permissions,
         audit,
         translate,

@@ -1,0 +1,182 @@
+"""The sessions that MCP hosts drive, and the turns that run in them."""
+
+import asyncio
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ... import schema as s
+from ...client.session import Prompt, Session
+from ...errors import Error
+from ...foundation.owning import own
+from ...host.host import Host
+from ...host.permissions.questions import Question
+from ...transcript import ToolCallEntry, Transcript
+
+MAX_SESSIONS = 100  # that are open at once
+MAX_CHANGES = 200  # diffs of a session that can be read
+ANSWER_TIMEOUT = 600.0  # seconds a question waits for an answer
+Report = Callable[[s.SessionUpdate], Awaitable[None]]
+
+
+class PutQuestion(msgspec.Struct):
+    """A question that waits for its answer."""
+
+    question: Question
+    answer: "asyncio.Future[str | None]"
+
+
+class DrivenTurn:
+    """A turn that runs, whoever waits for it: its updates, its questions, its end.
+
+    `state` is what a host that cannot be asked in the middle of a call shows when it comes back with the answer.
+    """
+
+    def __init__(self, conversation: "DrivenSession", prompt: Prompt) -> None:
+        self.conversation, self.state = conversation, secrets.token_urlsafe(16)
+        self.report: Report | None = None  # to whoever waits just now
+        self.waiting: PutQuestion | None = None
+        self.transcript = Transcript()
+        self._changed = asyncio.Event()
+        self._prompt = prompt
+        self._task = own(self._read(), "turn for an MCP host")
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever waits hears of it
+
+    async def next(self) -> PutQuestion | s.PromptResponse:
+        """Wait for a question, or for the end of the turn; raises what the agent answered instead."""
+        while self.waiting is None and not self._task.done():
+            self._changed.clear()
+            await self._changed.wait()
+        return self.waiting or self._task.result()
+
+    def asked(self, question: Question) -> "asyncio.Future[str | None]":
+        """Put a question to the host; the agent waits for the answer."""
+        waiting = PutQuestion(question, asyncio.get_running_loop().create_future())
+        self.waiting = waiting
+        self._changed.set()
+        return waiting.answer
+
+    def answer(self, option: str | None) -> None:
+        """Answer the question that waits; None allows nothing."""
+        if self.waiting and not self.waiting.answer.done():
+            self.waiting.answer.set_result(option)
+        self.waiting = None
+
+    async def _read(self) -> s.PromptResponse:
+        try:
+            async for event in self._prompt:
+                self.transcript.apply(event)
+                if isinstance(event, s.PromptResponse):
+                    continue
+                self.conversation.heard(event)
+                if self.report:
+                    await self.report(event)
+            return self._prompt.response
+        finally:
+            self.conversation.turn = None
+            self._changed.set()
+
+
+class DrivenSession:
+    """One session: the turn in it, and the changes that the agent has shown."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.turn: DrivenTurn | None = None
+        self.changes: OrderedDict[str, s.Diff] = OrderedDict()  # by their URIs
+
+    def begin(self, prompt: Sequence[s.ContentBlock]) -> DrivenTurn:
+        """Start a turn; raises an Error while another one runs."""
+        if self.turn:
+            raise Error("a turn runs in this session; wait for its end, or cancel it")
+        self.turn = DrivenTurn(self, self.session.prompt(prompt))
+        return self.turn
+
+    def heard(self, update: s.SessionUpdate) -> None:
+        """Keep the changes that an update shows."""
+        if not isinstance(update, s.ToolCall | s.ToolCallUpdate):
+            return
+        for number, content in enumerate(update.content or ()):
+            if isinstance(content, s.Diff):
+                uri = f"acp://{self.session.id}/{update.tool_call_id}/{number}"
+                self.changes[uri] = content
+                self.changes.move_to_end(uri)
+        while len(self.changes) > MAX_CHANGES:
+            self.changes.popitem(last=False)
+
+
+class DrivenSessions:
+    """Every session of one MCP connection; their directories are in the workspace."""
+
+    def __init__(self, workspace: str) -> None:
+        self._workspace = os.path.realpath(workspace)
+        self._open: dict[str, DrivenSession] = {}
+
+    def __iter__(self) -> Any:
+        return iter(self._open.values())
+
+    def find(self, id: str) -> DrivenSession:
+        """An open session; raises an Error for one that is not."""
+        if id not in self._open:
+            raise Error(
+                f"the session {id!r} is not open; start_session starts one, load_session opens a stored one"
+            )
+        return self._open[id]
+
+    def turn(self, state: str) -> DrivenTurn:
+        """The turn whose question a host comes back to answer."""
+        for conversation in self._open.values():
+            if conversation.turn and secrets.compare_digest(conversation.turn.state, state):
+                return conversation.turn
+        raise Error("the turn of this question is over")
+
+    def check_room(self) -> None:
+        """Raise an Error where no further session can be opened."""
+        if len(self._open) >= MAX_SESSIONS:
+            raise Error(f"no more than {MAX_SESSIONS} sessions can be open; close one with close_session")
+
+    def keep(self, session: Session) -> DrivenSession:
+        """Keep a session that was opened."""
+        self._open[session.id] = DrivenSession(session)
+        return self._open[session.id]
+
+    def drop(self, id: str) -> None:
+        """Forget a session that was closed."""
+        self._open.pop(id, None)
+
+    def directory(self, cwd: str | None) -> str:
+        """The directory of a session; raises an Error for one outside the workspace."""
+        if not cwd:
+            return self._workspace
+        real = os.path.realpath(os.path.join(self._workspace, cwd))
+        if os.path.commonpath([real, self._workspace]) != self._workspace:
+            raise Error(f"{cwd!r} is outside the workspace {self._workspace!r}; start the server with --workspace")
+        if not os.path.isdir(real):
+            raise Error(f"there is no directory {cwd!r}")
+        return real
+
+
+class McpHost(Host):
+    """The client of the agent: its questions go to the MCP host that drives the session."""
+
+    def __init__(self, conversations: DrivenSessions, **options: Any) -> None:
+        super().__init__(asker=self._put, timeout=ANSWER_TIMEOUT, **options)
+        self._conversations = conversations
+
+    async def _put(self, question: Question) -> str | None:
+        turn = self._conversations.find(question.session_id).turn
+        return await turn.asked(question) if turn else None
+
+
+def calls_of(transcript: Transcript) -> list[dict[str, Any]]:
+    """The tool calls of a turn, as structured output has them."""
+    return [_shown(call) for call in transcript.tool_calls]
+
+
+def _shown(call: ToolCallEntry) -> dict[str, Any]:
+    paths = [location.path for location in call.locations]
+    return {"title": call.title, "kind": call.kind, "status": call.status, "paths": paths}

@@ -1,0 +1,116 @@
+"""An MCP server that drives one agent."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp.server.lowlevel import Server
+
+from ... import __version__
+from ...errors import Error
+from ...host.diffs import unified
+from ...host.permissions.engine import Preset
+from ...host.processes import Launch
+from .agent_tools import AgentTools
+from .answers import DECISION, TurnProgress, chosen, elicits, form, result
+from .driven import PutQuestion
+from .tools import TOOLS
+
+INSTRUCTIONS = (
+    "Tools to work with a coding agent. start_session opens a conversation, prompt sends a message and waits for "
+    "the end of the agent's turn. What the agent wants to do is put to the user as a question."
+)
+
+
+class McpBridge:
+    """The handlers of the MCP server."""
+
+    def __init__(self, tools: AgentTools) -> None:
+        self._tools = tools
+
+    def server(self) -> Server[Any]:
+        """The server, to be run over any of MCP's transports."""
+        return Server(
+            "dragoman",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            get_tool_input_schema={tool.name: tool.input_schema for tool in TOOLS}.get,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
+        )
+
+    async def _list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=TOOLS)
+
+    async def _call_tool(
+        self, context: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        try:
+            if params.name == "prompt":
+                return await self._prompt(context, params)
+            answer = await self._tools.call(params.name, params.arguments or {})
+        except Error as exc:
+            told = types.TextContent(type="text", text=str(exc))
+            return types.CallToolResult(content=[told], is_error=True)
+        text = msgspec.json.format(msgspec.json.encode(answer)).decode()
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=answer)
+
+    async def _prompt(
+        self, context: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        if params.request_state:
+            turn = self._tools.conversations.turn(params.request_state)
+            turn.answer(chosen(turn.waiting, (params.input_responses or {}).get(DECISION)))
+        else:
+            turn = await self._tools.begin(params.arguments or {})
+        turn.report = TurnProgress(context.session)
+        try:
+            while isinstance(found := await turn.next(), PutQuestion):
+                if not elicits(context.session):
+                    turn.answer(None)  # nobody can be asked, which means no
+                elif context.session.can_send_request:
+                    asked = form(found)
+                    turn.answer(
+                        chosen(found, await context.session.elicit_form(asked.message, asked.requested_schema))
+                    )
+                else:
+                    request = types.ElicitRequest(params=form(found))
+                    return types.InputRequiredResult(input_requests={DECISION: request}, request_state=turn.state)
+        except BaseException:  # nobody waits for its end any more
+            turn.answer(None)
+            turn.conversation.session.cancel()
+            raise
+        finally:
+            turn.report = None
+        return result(turn, found)
+
+    async def _list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
+        found = [
+            types.Resource(uri=uri, name=change.path, mime_type="text/x-diff")
+            for conversation in self._tools.conversations
+            for uri, change in conversation.changes.items()
+        ]
+        return types.ListResourcesResult(resources=found)
+
+    async def _read_resource(
+        self, context: Any, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        for conversation in self._tools.conversations:
+            if change := conversation.changes.get(params.uri):
+                text = types.TextResourceContents(uri=params.uri, mime_type="text/x-diff", text=unified(change))
+                return types.ReadResourceResult(contents=[text])
+        raise ValueError(f"there is no resource {params.uri!r}")
+
+
+@contextlib.asynccontextmanager
+async def bridged(agent: Launch, workspace: str, preset: Preset = "ask") -> AsyncIterator[Server[Any]]:
+    """An MCP server that drives an agent; the agent ends with the block."""
+    tools = AgentTools(agent, workspace, preset)
+    try:
+        yield McpBridge(tools).server()
+    finally:
+        await tools.close()

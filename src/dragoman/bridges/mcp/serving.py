@@ -1,0 +1,79 @@
+"""`dragoman mcp`: the server over stdin and stdout, or over HTTP on this machine."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from ...errors import Error
+from ...gateway.access.admission import Admission
+from ...gateway.access.guard import Guard, local_names
+from ...gateway.access.tokens import TokenFile
+from ...gateway.serving import CannotListen, introduce_ourselves
+from ...host.permissions.engine import Preset
+from ...host.processes import Launch
+from ...transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse
+from ...transports.remote.server.asgi import read_request
+from .server import bridged
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+
+
+async def serve_stdio(agent: Launch, workspace: str, preset: Preset) -> None:
+    """Serve one host over stdin and stdout, until it hangs up."""
+    async with bridged(agent, workspace, preset) as server, stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+async def serve_http(
+    agent: Launch, workspace: str, preset: Preset, port: int, state: Path, ready: Callable[[str], None]
+) -> None:
+    """Serve hosts over HTTP until told to stop; `ready` is called with the URL once they can come."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with mcp_endpoint(agent, workspace, preset, port, state) as url:
+        ready(url)
+        await stopping.wait()
+
+
+@asynccontextmanager
+async def mcp_endpoint(agent: Launch, workspace: str, preset: Preset, port: int, state: Path) -> AsyncIterator[str]:
+    """The server over HTTP, for the holders of its token; gives its URL."""
+    try:
+        from ...transports.remote.server.server import listening
+    except ModuleNotFoundError:
+        raise Error("`dragoman mcp --http` needs the gateway extra: pip install 'dragoman[gateway]'") from None
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tokens = state / "tokens.json"
+    if not tokens.exists():
+        introduce_ourselves(state, tokens)
+    admission, guard = Admission(TokenFile(tokens)), Guard()
+    async with bridged(agent, workspace, preset) as server:
+        manager = StreamableHTTPSessionManager(server)
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                guard.check(scope)
+                if scope["type"] != "http" or scope["path"] != PATH:
+                    raise RequestRefused(404, f"the server is at {PATH}")
+                await admission(read_request(scope))
+            except RequestRefused as refused:
+                if scope["type"] == "websocket":
+                    await receive()  # websocket.connect
+                await refuse(scope, send, refused)
+                return
+            await manager.handle_request(scope, receive, send)
+
+        async with manager.run():
+            try:
+                async with listening(answer, HOST, port) as listened:
+                    guard.hosts |= local_names(HOST, listened.port)
+                    yield f"http://localhost:{listened.port}{PATH}"
+            except OSError as exc:
+                raise CannotListen(f"cannot listen on {HOST}:{port}: {exc.strerror or exc}") from None
