@@ -17,7 +17,7 @@ LAYERS = (
     {"foundation"},
     {"schema"},
     {"codec", "framing"},
-    {"envelope"},
+    {"envelope", "events"},
     {"dialects"},
     {"rpc", "transcript", "transports"},
     {"signatures"},
@@ -37,7 +37,17 @@ LATE = {
     "transports": {"agent"},  # `asgi.endpoint` serves an app over each wire it accepts
 }
 
-PURE = ("schema", "codec", "framing", "envelope", "rpc", "transcript", "dialects", "foundation/comparing.py")
+PURE = (
+    "schema",
+    "codec",
+    "framing",
+    "envelope",
+    "events",
+    "rpc",
+    "transcript",
+    "dialects",
+    "foundation/comparing.py",
+)
 IMPURE = {
     *(
         "asyncio",
@@ -230,7 +240,8 @@ def called(nodes: list[ast.AST]) -> set[str]:
 
 
 def test_the_peer_does_not_know_which_side_it_plays() -> None:
-    assert not re.findall(r"\b(?:agent|client)s?\b", (SOURCE / "rpc.py").read_text(), re.IGNORECASE)
+    for module in ("rpc.py", "events.py"):
+        assert not re.findall(r"\b(?:agent|client)s?\b", (SOURCE / module).read_text(), re.IGNORECASE), module
 
 
 def test_only_the_command_line_prints() -> None:

@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import Struct
 
 from dragoman.errors import ConnectionClosed, InvalidParams, LocalProtocolError, Overloaded, RpcError
-from dragoman.rpc import Call, Cancel, Method, Noise, Note, Peer, Reply, State
+from dragoman.events import Call, Cancel, Method, Noise, Note, Reply
+from dragoman.rpc import Peer, State
 
 ASK = Method("ask", dict[str, Any], dict[str, Any])
 TELL = Method("tell", dict[str, Any], is_request=False)

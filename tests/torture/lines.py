@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from dragoman.events import Method, Note
 from dragoman.framing import LineFramer, join_lines
-from dragoman.rpc import Method, Note, Peer
+from dragoman.rpc import Peer
 
 TELL = Method("tell", Any, is_request=False)
 

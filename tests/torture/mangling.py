@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import RemoteProtocolError
+from dragoman.events import Batch, Call, Event, Reply
 from dragoman.framing import HEAD, LineFramer
-from dragoman.rpc import Batch, Call, Event, Peer, Reply
+from dragoman.rpc import Peer
 
 from .readings import ASK, PASS
 

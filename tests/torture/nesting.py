@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.events import Call, Event, Method, Noise, Note
 from dragoman.framing import LineFramer
 from dragoman.roles import AgentRole, ClientRole, methods
-from dragoman.rpc import Call, Event, Method, Noise, Note, Peer, State
+from dragoman.rpc import Peer, State
 
 FORMS = {"arrays": (b"[", b"]"), "objects": (b'{"a":', b"}"), "mixed": (b'[{"a":', b"}]")}
 SHORT_STACK = 256 * 1024

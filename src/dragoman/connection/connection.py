@@ -25,9 +25,10 @@ from ..errors import (
     RpcError,
     again,
 )
+from ..events import Batch, Call, Cancel, Event, Method, Noise, Note, Reply
 from ..foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
 from ..framing import Oversize
-from ..rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
+from ..rpc import Peer
 from ..schema.base import RequestId
 from ..transports import HIGH_WATER, Transport
 from .belonging import Home

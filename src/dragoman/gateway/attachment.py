@@ -21,9 +21,9 @@ from ..agent.apps import App
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
+from ..events import Method
 from ..proxy.relaying import Pressure, Relayed, relayed
 from ..roles import AgentRole
-from ..rpc import Method
 from .log.records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
 from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
 from .sessions.prompt_queue import CANCELLED

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from ..connection.connection import Connection
 from ..errors import ConnectionClosed, Error, InternalError, RequestCancelled, RpcError
+from ..events import Call, Method, Reply
 from ..foundation.owning import own
-from ..rpc import Call, Method, Reply
 
 PATIENCE = 5.0  # seconds for the next in the chain to answer a request that was cancelled
 MAX_WAITING = 4 * 1024 * 1024  # bytes held back behind handlers before the source is held

@@ -14,10 +14,10 @@ from msgspec import Raw
 from ... import codec
 from ... import schema as s
 from ...errors import MethodNotFound, RpcError
+from ...events import Method
 from ...host.permissions.questions import Question
 from ...proxy.relaying import Relayed
 from ...roles import ClientRole
-from ...rpc import Method
 from ..access.introductions import lends
 from ..log.records import members, optional, raw, session_of, text
 from .host_questions import answer_of, permission_request

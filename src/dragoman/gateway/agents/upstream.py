@@ -26,11 +26,11 @@ from ...errors import (
     RequestCancelled,
     RpcError,
 )
+from ...events import Method, Reply
 from ...host.host import Host
 from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
 from ...host.terminals.sandbox.sandbox import Sandbox
-from ...rpc import Method, Reply
 from ...transports import Transport
 from ...transports.translating import TranslatingTransport
 from ..access.introductions import Introduction
