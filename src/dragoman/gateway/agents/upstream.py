@@ -18,6 +18,7 @@ from ... import schema as s
 from ...client.connecting import Target, failed_start
 from ...connection.connection import Connection
 from ...connection.incoming import IncomingRequest, being_answered
+from ...connection.settling import settling
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
@@ -195,16 +196,7 @@ class Upstream:
 
     def _submit(self, name: str, params: Raw, request: IncomingRequest | None) -> tuple[int, "asyncio.Future[Raw]"]:
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-
-        def settle(reply: Reply) -> None:
-            if answer.done():
-                return
-            if reply.error is None:
-                answer.set_result(reply.result)
-            else:
-                answer.set_exception(_as_answered(reply.error))
-
-        id = self.connection.submit(Method(name, Raw, Raw), params, settle)
+        id = self.connection.submit(Method(name, Raw, Raw), params, settling(answer, _as_answered))
 
         def over(done: "asyncio.Future[Raw]") -> None:
             self.audience.has(id)
