@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ..dialects import CANONICAL, Peer, Surroundings, Translation, Translator, detect, proper_name, translator
-from ..dialects.engine.translator import Message
+from ..dialects.engine.flows import Message
 from ..envelope import outline
 from ..framing import SHALLOW, Oversize, check
 from . import Hear, Transport
