@@ -234,7 +234,7 @@ def test_only_one_module_reaches_the_terminal_itself() -> None:
     # stdout, which looks whether this process was started with them.
     others = {
         "coder/search/process.py",
-        "testing/rogue.py",
+        "testing/rogue/agent.py",
         "testing/script.py",
         "host/terminals/sandbox/escapes.py",
     }
