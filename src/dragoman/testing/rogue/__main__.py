@@ -6,7 +6,6 @@ from .agent import Rogue
 from .lines import BadJson, CarriageReturns, Deaf, Dribble, LongLine, SendsNoise
 from .messages import (
     DuplicateResponses,
-    EarlyUpdates,
     EchoVersion,
     LateUpdates,
     MangledAnswers,
@@ -15,6 +14,7 @@ from .messages import (
     OtherVersion,
     RefuseVersion,
     SendsBatches,
+    SendsEarlyUpdates,
     StrayResponses,
     StringIds,
     UnknownMethods,
@@ -25,7 +25,7 @@ from .processes import ClosedStdout, CrashAtByte, Forking, Immortal, LoudStderr,
 
 BEHAVIOURS: dict[str, type[Rogue]] = {
     "none": Rogue,
-    "early-updates": EarlyUpdates,
+    "early-updates": SendsEarlyUpdates,
     "late-updates": LateUpdates,
     "orphan-update": OrphanUpdate,
     "duplicate-responses": DuplicateResponses,

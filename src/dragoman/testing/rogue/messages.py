@@ -8,7 +8,7 @@ from .agent import SESSION, Message, Rogue
 # Order
 
 
-class EarlyUpdates(Rogue):
+class SendsEarlyUpdates(Rogue):
     """Sends updates of a session before it answers session/new."""
 
     def new_session(self, request: Message) -> None:
