@@ -77,7 +77,7 @@ def meaning(frame: bytes, *, quiet: bool = False) -> tuple[Event | None, list[di
     """What a frame is to such a peer, and what it is answered at once."""
     peer = everything(quiet)
     event = peer.receive(frame)
-    assert event is None or isinstance(event, Call | Note | Noise)
+    assert isinstance(event, Call | Note | Noise | None)
     return event, [msgspec.json.decode(answer) for answer in peer.take()]
 
 
