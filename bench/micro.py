@@ -21,9 +21,10 @@ from dragoman import schema as s
 from dragoman.connection.connection import Connection
 from dragoman.connection.remotes import RemoteClient
 from dragoman.dialects import NAMES
+from dragoman.events import Call
 from dragoman.framing import LineFramer, check, join_lines
 from dragoman.roles import ClientRole, methods
-from dragoman.rpc import Call, Peer
+from dragoman.rpc import Peer
 from dragoman.transports import Hear
 from dragoman.transports.translating import TranslatingTransport
 

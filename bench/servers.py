@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
-from remote import WIRES, dial, listening
+from remote import WIRES, dial
 
 from dragoman import connect
 from dragoman import schema as s
@@ -43,7 +43,6 @@ def serving(server: str) -> Iterator[tuple[int, int]]:
 async def throughput(server: str, wire: str, count: int) -> float:
     """Updates a second in one turn of so many."""
     with serving(server) as (port, _):
-        await listening(port)
         async with connect(await dial(wire, port)) as client:
             session = await client.new_session("/")
             begun, seen = time.perf_counter(), 0
@@ -58,7 +57,6 @@ async def throughput(server: str, wire: str, count: int) -> float:
 async def latency(server: str, wire: str, count: int) -> float:
     """Milliseconds of a prompt that is answered with a word, the median of so many."""
     with serving(server) as (port, _):
-        await listening(port)
         async with connect(await dial(wire, port)) as client:
             session = await client.new_session("/")
             took = []
@@ -72,7 +70,6 @@ async def latency(server: str, wire: str, count: int) -> float:
 async def memory(server: str, wire: str, count: int) -> float:
     """KiB of the server's resident set for each of so many connections with a session."""
     with serving(server) as (port, pid):
-        await listening(port)
         async with AsyncExitStack() as stack:
             for number in range(count + 10):
                 if number == 10:  # the first ones load code

@@ -38,7 +38,7 @@ from dragoman import (
 from dragoman import schema as s
 from dragoman.agent.apps import App
 from dragoman.connection.connection import Connection
-from dragoman.rpc import Method, Reply
+from dragoman.events import Method, Reply
 from dragoman.testing import Echo, RecordingClient, Testy, pair
 from dragoman.transports.memory import pipe
 

@@ -55,11 +55,12 @@ from dragoman import (
 )
 from dragoman import schema as s
 from dragoman.client.inbox import Inbox
-from dragoman.connection.connection import NOISY, Connection
+from dragoman.connection.connection import Connection
 from dragoman.connection.remotes import RemoteAgent, RemoteClient
+from dragoman.connection.reports import NOISY
+from dragoman.events import Method
 from dragoman.framing import MAX_FRAME, join_lines
 from dragoman.roles import AgentRole, ClientRole, methods, offered
-from dragoman.rpc import Method
 from dragoman.testing import Testy
 from dragoman.transports.memory import pipe
 

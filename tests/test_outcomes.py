@@ -10,7 +10,7 @@ from torture.readings import compare
 
 from dragoman import RemoteProtocolError
 from dragoman.errors import Error
-from dragoman.rpc import Method
+from dragoman.events import Method
 
 ASK = Method("ask", dict, dict)
 

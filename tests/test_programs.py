@@ -29,7 +29,7 @@ STARTING = {
     "host/terminals/sandbox/escapes.py": "runs inside the sandbox that it tries",
     "coder/search/finding.py": "starts the process that searches, by `own_command`",
     "testing/command.py": "the terminal of tests",
-    "testing/rogue.py": "an agent that misbehaves leaves children behind",
+    "testing/rogue/processes.py": "an agent that misbehaves leaves children behind",
     "testing/script.py": "prints from a child, by `python_command`",
 }
 MODULES_THAT_START = {"subprocess", "multiprocessing", "pty"}

@@ -25,7 +25,10 @@ from dragoman import (
     connect,
 )
 from dragoman import schema as s
-from dragoman.testing import RecordingClient, rogue
+from dragoman.testing import RecordingClient
+from dragoman.testing.rogue.__main__ import BEHAVIOURS
+from dragoman.testing.rogue.lines import LONG_LINE
+from dragoman.testing.rogue.messages import MangledAnswers
 from dragoman.transports import process
 
 MARK = "DRAGOMAN_TEST_ROGUE"
@@ -155,7 +158,7 @@ async def test_what_a_peer_does_not_know_either_is_its_error(facing):
 
 async def test_a_line_of_half_a_megabyte_passes(facing):
     async with facing("long-line") as client:
-        assert len(said(await play(client))) == rogue.LONG_LINE
+        assert len(said(await play(client))) == LONG_LINE
 
 
 async def test_a_stop_reason_nobody_has_heard_of_ends_the_turn(facing):
@@ -171,7 +174,7 @@ async def test_an_answer_that_is_none_is_an_error_of_the_peer(facing):
         assert await client.new_session()
 
 
-@pytest.mark.parametrize("way", range(len(rogue.MangledAnswers.WAYS)))
+@pytest.mark.parametrize("way", range(len(MangledAnswers.WAYS)))
 async def test_an_answer_that_nobody_can_read_fails_its_prompt_and_the_connection_goes_on(facing, way):
     async with facing("mangled-answers", way) as client:
         session = await client.new_session()
@@ -251,7 +254,7 @@ async def test_a_crash_at_any_byte_ends_everything_with_its_reason(facing, offse
         raise AssertionError("it did not crash")
 
 
-@pytest.mark.parametrize("behaviour", sorted(set(rogue.BEHAVIOURS) - HARMLESS - WITHOUT_ANSWER))
+@pytest.mark.parametrize("behaviour", sorted(set(BEHAVIOURS) - HARMLESS - WITHOUT_ANSWER))
 async def test_nothing_that_a_peer_sends_leaves_its_client_hanging(facing, behaviour):
     try:
         async with facing(behaviour, 200) as client:
@@ -305,7 +308,7 @@ async def test_an_error_in_this_process_is_the_error_of_its_agent():
 def test_the_behaviours_are_listed():
     command = [sys.executable, "-m", "dragoman.testing.rogue"]
     listed = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True).stdout
-    assert [line.split()[0] for line in listed.splitlines()] == list(rogue.BEHAVIOURS)
+    assert [line.split()[0] for line in listed.splitlines()] == list(BEHAVIOURS)
     wrong = subprocess.run([*command, "politely"], capture_output=True, text=True)
     assert wrong.returncode == 64
     assert "usage" in wrong.stderr

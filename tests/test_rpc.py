@@ -20,8 +20,9 @@ from torture.channel import Channel, Lifecycle, run_settings
 from torture.nesting import SHORT_STACK, deep, meaning, nest, nested
 
 from dragoman import InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError, RpcError, codec, framing
+from dragoman.events import Batch, Call, Cancel, Method, Noise, Note, Reply
 from dragoman.framing import HEAD, Oversize
-from dragoman.rpc import Batch, Call, Cancel, Method, Noise, Note, Peer, Reply
+from dragoman.rpc import Peer
 
 
 class Asked(Struct):

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from dragoman import schema
+from dragoman.events import Method
 from dragoman.roles import AgentRole, ClientRole
-from dragoman.rpc import Method
 from dragoman.schema import v2
 from dragoman.schema.base import Shape
 from dragoman.signatures import methods

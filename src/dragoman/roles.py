@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from . import codec
 from . import schema as s
-from .rpc import Method
+from .events import Method
 from .schema.mcp_connection import AnyMcpNotification, AnyMcpRequest
 from .signatures import Role, extension, methods, offered, overrides, rpc
 

@@ -16,7 +16,7 @@ import msgspec
 from . import codec
 from .definitions import check_definition
 from .errors import MethodNotFound
-from .rpc import Method
+from .events import Method
 
 F = TypeVar("F", bound=Callable[..., Any])
 

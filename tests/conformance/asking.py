@@ -134,7 +134,8 @@ async def files_have_absolute_paths(kit: Kit) -> None:
     for params in [*shown.asked("fs/read_text_file"), *shown.asked("fs/write_text_file")]:
         assert params["path"].startswith("/")
         assert params["sessionId"] == shown.session
-        assert params.get("line") is None or params["line"] >= 1
+        if (line := params.get("line")) is not None:
+            assert line >= 1
 
 
 @requirement(SERVICES, FILES, 1, client="rich")

@@ -90,7 +90,10 @@ async def params_may_be_left_out(kit: Kit) -> None:
     for id, params in (("without", {}), ("null", {"params": None})):
         kit.wire.send({"id": id, "method": "session/list", **params})
         answer = await kit.until(id)
-        assert "result" in answer or answer["error"]["code"] == -32601, answer
+        if kit.session_offers().get("list") is None:
+            assert answer["error"]["code"] == -32601, answer
+        else:
+            assert "sessions" in answer["result"], answer
 
 
 @requirement(LIFECYCLE, ERRORS)
@@ -153,7 +156,8 @@ async def names_are_written_in_camel_case(kit: Kit) -> None:
         match waiting.pop():
             case dict() as found:
                 for key, value in found.items():
-                    assert "_" not in key[1:] or key.startswith("_"), key
+                    if not key.startswith("_"):
+                        assert "_" not in key, key
                     if key not in ("_meta", "rawInput", "rawOutput", "properties", "env"):
                         waiting.append(value)
             case list() as found:

@@ -60,7 +60,7 @@ async def offers_are_objects(kit: KitOfVersion2) -> None:
     waiting = [offers]
     while waiting:
         for name, offer in waiting.pop().items():
-            assert offer is None or isinstance(offer, dict), name
+            assert isinstance(offer, dict | None), name
             waiting += [offer] if offer else []
 
 
@@ -146,7 +146,8 @@ async def states_are_of_those_there_are(kit: KitOfVersion2) -> None:
     for update in (await kit.shown()).of_kind("state_update"):
         assert update["state"] in ("running", "idle", "requires_action")
         assert (update.get("stopReason") == "error") == (update.get("error") is not None)
-        assert update["state"] == "idle" or update.get("stopReason") is None
+        if update["state"] != "idle":
+            assert update.get("stopReason") is None
 
 
 @requirement(TURN, STATES, 2, client="any")
@@ -217,7 +218,8 @@ async def a_history_begins_anew_under_the_same_ids(kit: KitOfVersion2) -> None:
     begun: set[str] = set()
     for update in [u for u in kit.updates(id, since) if u["sessionUpdate"] in SPOKEN | CHUNKS]:
         assert update["messageId"] in live, (update, live)
-        assert update["sessionUpdate"] in SPOKEN or update["messageId"] in begun
+        if update["sessionUpdate"] in CHUNKS:
+            assert update["messageId"] in begun
         begun.add(update["messageId"])
 
 

@@ -188,7 +188,7 @@ class _Everything(dict[str, Any]):
         self._watcher = watcher
 
     def get(self, name: str, default: Any = None) -> Any:
-        from dragoman.rpc import Method
+        from dragoman.events import Method
 
         def note(params: Any) -> None:
             self._watcher.heard.append((name, params))

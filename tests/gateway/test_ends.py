@@ -1,6 +1,7 @@
 """Whatever dies in the middle of a turn, the turn has exactly one outcome, and nothing that was told is lost."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -67,9 +68,13 @@ async def test_an_agent_that_has_forgotten_is_told_what_was_said(tmp_path: Path)
         assert upstream._running
         await asyncio.wait([upstream._running], timeout=PATIENCE)
         await session.prompt("what is it called?")
-        assert "Otto" in ann.told[session.id][-1].decode() or any(
-            b"Otto" in frame for frame in ann.told[session.id][1:]
-        )
+        said = [json.loads(frame)["params"]["update"]["content"]["text"] for frame in ann.told[session.id][-4:]]
+        assert said == [
+            "(The conversation so far, for you to go on with)",
+            "user: the cat is called Otto",
+            "agent: the cat is called Otto",
+            "what is it called?",
+        ]
 
 
 async def test_a_prompt_that_is_sent_again_runs_once(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ async def test_a_deny_rule_forbids_what_an_agent_says_it_does_under_every_preset
     for preset in ("ask", "allow-edits", "allow-all"):
         assert await answered(preset, edit(root / "a.txt"), root, rules=rules) == (False, 0)
         assert await answered(preset, run(["terraform", "destroy"]), root, rules=rules) == (False, 0)
-        assert preset != "allow-all" or await answered(preset, run(["npm", "test"]), root, rules=rules) == (True, 0)
+        if preset == "allow-all":
+            assert await answered(preset, run(["npm", "test"]), root, rules=rules) == (True, 0)
         read = request(kind="read", locations=[s.ToolCallLocation(path=f"{root}/b.md")])
         assert await answered(preset, read, root, rules=rules) == (False, 1)
 

@@ -96,7 +96,8 @@ def test_replacing_any_part_gives_what_replacing_in_the_text_gives(data: st.Data
         result = replaced(whole, encoding, old, new)
     except FileRefused as exc:
         assert exc.kind == "no_match"
-        assert sum(text.startswith(old, at) for at in range(len(text) + 1)) != 1 or encoding == "utf-16"
+        if encoding != "utf-16":
+            assert sum(text.startswith(old, at) for at in range(len(text) + 1)) != 1
         return
     assert result.decode(encoding) == text.replace(old, new)
 

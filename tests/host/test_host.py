@@ -145,7 +145,8 @@ async def test_a_session_nobody_opened_gets_nothing_and_nobody_is_asked(project:
             for stranger in ("", "sess_0", session.id + " "):
                 assert await answer(session, method, **params, sessionId=stranger) == UNKNOWN_SESSION, method
     assert screen.seen == []
-    assert not host.audit or not host.audit.path.exists()
+    assert host.audit
+    assert not host.audit.path.exists()
 
 
 async def test_a_session_has_its_own_directories_and_no_other_s(tmp_path: Path, project: Path) -> None:

@@ -185,4 +185,5 @@ async def dragoman_agent(
     finally:
         await editor.terminals.close()
     assert process.returncode == 0
-    assert not is_quiet or agent.complaints() == ""
+    if is_quiet:
+        assert agent.complaints() == ""

@@ -15,23 +15,10 @@ async def holds(server, name):
         wire = "http/1.1" if server == "uvicorn" or "websocket" not in name else "websocket"
         try:
             async with asyncio.timeout(30):
-                await listening(attacked.port)
                 await work_beside(attacked, name, wire, SECONDS, hang_ups=0 if name in BORNE else 1)
         except Exception:
             return False
         return attacked.growth() < GROWTH
-
-
-async def listening(port):
-    """Wait until a server takes connections: some say their port before."""
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.05)
-        else:
-            writer.close()
-            return
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A server to be attacked, as a process: prints its port, and serves until it is killed.
+"""A server to be attacked, as a process: prints its port once it listens, and serves until it is killed.
 
 `target.py` is our own server; `target.py uvicorn|hypercorn|granian` is the same endpoint on another one.
 """
@@ -6,6 +6,8 @@
 import asyncio
 import socket
 import sys
+import threading
+import time
 
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import endpoint
@@ -20,11 +22,22 @@ async def ours(app):
 
 
 def told_port():
-    """A port that was free a moment ago, which is printed."""
+    """A port that was free a moment ago, which is printed as soon as the server takes connections there."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    print(port, flush=True)
+    threading.Thread(target=tell_when_listening, args=(port,), daemon=True).start()
     return port
+
+
+def tell_when_listening(port):
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            print(port, flush=True)
+            return
 
 
 async def uvicorn(app):

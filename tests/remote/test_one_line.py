@@ -167,7 +167,7 @@ async def test_raw_parameters_written_over_several_lines_are_one_line_to_a_proce
     """What a program hands us as bytes goes out as one line, too."""
     import msgspec
 
-    from dragoman.rpc import Method
+    from dragoman.events import Method
 
     echo = [sys.executable, "-m", "dragoman", "agent", "testy"]
     async with asyncio.timeout(LIMIT), connect(echo) as client:

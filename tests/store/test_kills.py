@@ -49,7 +49,8 @@ async def test_a_prompt_is_stored_before_the_model_sees_it_and_interrupted_if_it
                 await session.prompt(f"die of {number:d}")
             is_told = isinstance(caught.value, InternalError)  # by an agent that could still say so
             assert is_told == (number != signal.SIGKILL)
-            assert not is_told or caught.value.data == {"kind": "agent_stopped"}
+            if is_told:
+                assert caught.value.data == {"kind": "agent_stopped"}
         async with connect(agent) as client:
             loaded = await client.load_session(session.id, "/")
             told = [(type(u), u.content.text) for u in loaded.backlog()]  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from typing import Any
 from dragoman import Session, connect
 from dragoman import schema as s
 from dragoman.connection.connection import Connection
-from dragoman.rpc import Method
+from dragoman.events import Method
 
 from .by_hand import opened, resident
 

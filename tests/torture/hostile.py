@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from msgspec import Raw, Struct, UnsetType
 
+from dragoman.events import Method
 from dragoman.roles import AgentRole, ClientRole, methods
-from dragoman.rpc import Method
 from dragoman.schema.base import Shape
 
 from .by_hand import INITIALIZE, note, request, result, update

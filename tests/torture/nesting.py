@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.events import Call, Event, Method, Noise, Note
 from dragoman.framing import LineFramer
 from dragoman.roles import AgentRole, ClientRole, methods
-from dragoman.rpc import Call, Event, Method, Noise, Note, Peer, State
+from dragoman.rpc import Peer, State
 
 FORMS = {"arrays": (b"[", b"]"), "objects": (b'{"a":', b"}"), "mixed": (b'[{"a":', b"}]")}
 SHORT_STACK = 256 * 1024
@@ -76,7 +77,7 @@ def meaning(frame: bytes, *, quiet: bool = False) -> tuple[Event | None, list[di
     """What a frame is to such a peer, and what it is answered at once."""
     peer = everything(quiet)
     event = peer.receive(frame)
-    assert event is None or isinstance(event, Call | Note | Noise)
+    assert isinstance(event, Call | Note | Noise | None)
     return event, [msgspec.json.decode(answer) for answer in peer.take()]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dragoman import Client
-from dragoman.rpc import Method
+from dragoman.events import Method
 
 from .by_hand import Hand, facing_client, result, update
 

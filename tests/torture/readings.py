@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import RemoteProtocolError, RpcError
-from dragoman.rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
+from dragoman.events import Batch, Call, Cancel, Event, Method, Noise, Note, Reply
+from dragoman.rpc import Peer
 
 ASK = Method("ask", dict[str, Any], Any)
 PASS = Method("pass", msgspec.Raw, msgspec.Raw)

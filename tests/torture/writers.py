@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from dragoman.connection.connection import Connection
+from dragoman.events import Method
 from dragoman.framing import LineFramer
-from dragoman.rpc import Method
 
 from .by_hand import opened
 

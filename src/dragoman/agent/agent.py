@@ -14,8 +14,8 @@ from ..connection.remotes import RemoteClient
 from ..dialects.declared import OURS, wants_tools
 from ..dialects.older import SET_MODEL, ModelChoice
 from ..errors import InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound
+from ..events import Method
 from ..roles import AgentRole, overrides
-from ..rpc import Method
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 

@@ -12,7 +12,7 @@ from .. import schema as s
 from ..connection.connection import Connection
 from ..dialects.engine.shapes import CARRIED
 from ..errors import RpcError
-from ..rpc import Method
+from ..events import Method
 
 MAX_FAILURES = 3  # of one connection, after which it is ended
 AUTHENTICATE = "authenticate"

@@ -52,19 +52,30 @@ def _state(agent: "Launch") -> tuple[str, str]:
     return (f"by {agent.command}", "yellow") if agent.command in FETCHERS else ("installed", "green")
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    from ..foundation.directories import config_directory
+def named_agent(name: str) -> "Launch":
+    """The agent of a name; raises `Error` where there is none, or where its entry cannot be used."""
+    from ..errors import Error
     from ..foundation.suggesting import choices
-    from ..host.audit import Redactor
     from ..host.processes import broken_agents, known_agents
+
+    if wrong := broken_agents().get(name):
+        raise wrong
+    agents = known_agents()
+    if (agent := agents.get(name)) is None:
+        raise Error(f"there is no agent {name!r}; {choices(name, agents, 'see dragoman agents list')}")
+    return agent
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from ..errors import Error
+    from ..foundation.directories import config_directory
+    from ..host.audit import Redactor
     from ..ui.legible import one_line
 
-    if wrong := broken_agents().get(arguments.name):
-        return complain(str(wrong))
-    agents = known_agents()
-    if (agent := agents.get(arguments.name)) is None:
-        hint = choices(arguments.name, agents, "see dragoman agents list")
-        return complain(f"there is no agent {arguments.name!r}; {hint}")
+    try:
+        agent = named_agent(arguments.name)
+    except Error as exc:
+        return complain(str(exc))
     facts = {
         "name": arguments.name,
         "title": agent.title,

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import Any
 
+from .agents import named_agent
 from .complaint import complain
 
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "vscode")
@@ -17,16 +18,13 @@ def add_to(commands: Any) -> None:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    from ..foundation.suggesting import choices
-    from ..host.processes import broken_agents, known_agents
+    from ..errors import Error
     from ..ui.editors import configuration
 
-    if wrong := broken_agents().get(arguments.agent):
-        return complain(str(wrong))
-    agents = known_agents()
-    if (agent := agents.get(arguments.agent)) is None:
-        hint = choices(arguments.agent, agents, "see dragoman agents list")
-        return complain(f"there is no agent {arguments.agent!r}; {hint}")
+    try:
+        agent = named_agent(arguments.agent)
+    except Error as exc:
+        return complain(str(exc))
     if agent.url:
         return complain(f"{arguments.agent} is reached at an address, and editors start programs")
     if agent.lacks_extra:

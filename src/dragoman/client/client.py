@@ -13,7 +13,7 @@ from .. import schema as s
 from ..agent.agent import PROTOCOL_VERSION
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteAgent
-from ..errors import AgentStartError, Error, InvalidParams, LocalProtocolError, ResourceNotFound, brief
+from ..errors import AgentStartError, Error, InvalidParams, LocalProtocolError, brief
 from ..foundation.owning import cancel_once
 from ..roles import AgentRole, ClientRole, checked, methods, offered, overrides
 from .inboxes import Inboxes
@@ -123,21 +123,13 @@ class Client(ClientRole):
 
         Its updates are not kept any longer, whatever the agent answers.
         """
-        try:
+        with self._inboxes.leaving(session_id):
             await self.agent.close_session(s.CloseSessionRequest(session_id=session_id))
-        except ResourceNotFound:
-            pass
-        finally:
-            self._inboxes.forget(session_id)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a stored session; an unknown one is not an error."""
-        try:
+        with self._inboxes.leaving(session_id):
             await self.agent.delete_session(s.DeleteSessionRequest(session_id=session_id))
-        except ResourceNotFound:
-            pass
-        finally:
-            self._inboxes.forget(session_id)
 
     def session(self, session_id: str) -> Session:
         """Give a session by its id, such as a subagent's."""

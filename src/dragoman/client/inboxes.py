@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 
 from ..connection.connection import Connection
-from ..errors import Error
+from ..errors import Error, ResourceNotFound
 from .inbox import Inbox
 
 log = logging.getLogger("dragoman")
@@ -84,6 +84,15 @@ class Inboxes(dict[str, Inbox]):
                     self._drop(session_id)
                 else:
                     self._drop_when_full(session_id)
+
+    @contextlib.contextmanager
+    def leaving(self, session_id: str) -> Iterator[None]:
+        """A session is closed or deleted: nothing of it is kept, whatever the agent answers; it may be unknown."""
+        try:
+            with contextlib.suppress(ResourceNotFound):
+                yield
+        finally:
+            self.forget(session_id)
 
     def wake(self) -> None:
         for inbox in self.values():

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from .. import schema as s
+from ..events import Reply
 from ..roles import AgentRole, methods
-from ..rpc import Reply
 from .inbox import Inbox, Part
 
 if TYPE_CHECKING:

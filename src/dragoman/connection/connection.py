@@ -5,8 +5,6 @@ plain call, a response goes straight to whoever waits for it, and only a request
 """
 
 import asyncio
-import contextlib
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -25,24 +23,23 @@ from ..errors import (
     RpcError,
     again,
 )
+from ..events import Batch, Call, Cancel, Event, Method, Noise, Note, Reply
 from ..foundation.owning import Cleanup, cancel_once, guarded, log_failure, own
 from ..framing import Oversize
-from ..rpc import Batch, Call, Cancel, Event, Method, Noise, Note, Peer, Reply
+from ..rpc import Peer
 from ..schema.base import RequestId
 from ..transports import HIGH_WATER, Transport
 from .belonging import Home
 from .deadlines import Deadlines
-from .incoming import IncomingRequest, answering, being_answered
-
-log = logging.getLogger("dragoman")
+from .ending import GRACE, end_tasks, why_ended
+from .incoming import IncomingRequest, PassedOn, answering, being_answered
+from .reports import NoiseLog, report_failure
+from .settling import settling
 
 SOFT_LIMIT = 64 * 1024  # bytes not yet handed to the wire before a sender that awaits `room` has to wait
 HARD_LIMIT = 32 * 1024 * 1024  # and before one that does not is stopped
 PORTION = 16 * 1024  # bytes of a burst of requests or answers that go ahead, so that the peer works meanwhile
 BURST = 50e-6  # seconds; frames closer together than this are sent with one write
-GRACE = 0.5  # seconds for answers in the works after the peer hung up
-PATIENCE = 5.0  # seconds for cancelled handlers to end
-NOISY = 1000  # lines that are no message before the user is warned
 IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
 
 
@@ -67,8 +64,7 @@ class Connection:
         self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
         self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
         self.incoming: dict[int, IncomingRequest] = {}  # their calls that are being answered, by their keys
-        self.passing: dict[int, Callable[[], None]] = {}  # their calls that are passed on, and what cancels each
-        self._given: asyncio.Event | None = None  # the last of them has been answered; while that is waited for
+        self.passing = PassedOn()
         self._in_works = 0  # bytes of those that are being answered
         self._due = False  # a flush is scheduled
         self._flushed = 0.0  # when the last one was
@@ -76,7 +72,7 @@ class Connection:
         self._choked = False  # and more than it may
         self._allowed = HARD_LIMIT  # bytes that may be queued before a notification; -1 when none may be sent
         self._throttled = False  # nothing is read from a peer that does not take its answers
-        self._noise = 0
+        self._noise = NoiseLog()
         self._holds = 0  # how many have no room for what arrives
 
     def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
@@ -98,16 +94,7 @@ class Connection:
         if self.is_full:
             await self.room()
         answer: asyncio.Future[Any] = self._loop.create_future()
-
-        def settle(reply: Reply) -> None:
-            if answer.done():
-                return
-            if reply.error is None:
-                answer.set_result(reply.result)
-            else:
-                answer.set_exception(reply.error)
-
-        id = self.submit(method, params, settle)
+        id = self.submit(method, params, settling(answer))
         if method.timeout:
             self._deadlines.add(id, method)
         try:
@@ -270,7 +257,7 @@ class Connection:
     def _hear(self, frames: list[bytes | Oversize]) -> None:
         if self.closed is not None:
             return  # a handler that began now would have nobody to end it
-        receive, noise = self.peer.receive, self._noise
+        receive, noise = self.peer.receive, self._noise.count
         for frame in frames:
             self.frame, event = frame, None
             try:
@@ -286,8 +273,8 @@ class Connection:
             except BaseException:  # whatever one message does, the next is still read
                 told = event.method.name if type(event) is Note else "a message"
                 log_failure("the handler of %s failed", told)
-        if self._noise - noise < len(frames):
-            self._noise = 0  # something among it was a message
+        if self._noise.count - noise < len(frames):
+            self._noise.count = 0  # something among it was a message
         if self.peer.queued:
             self._flush_soon()
 
@@ -313,21 +300,21 @@ class Connection:
                 elif cancel := self.passing.get(event.key):
                     cancel()
             case Noise():
-                self._ignore(event)
+                self._noise.add(event)
+                if self.on_noise:
+                    self.on_noise()
             case Batch():
                 for each in event.events:
                     guarded(self._dispatch, each)
 
     def give(self, key: int, result: Any, error: RpcError | None) -> None:
         """Answer a request that was passed on."""
-        if self.passing.pop(key, None) is None:
+        if not self.passing.settle(key):
             return
         if error is None:
             self.peer.reply(key, result)
         else:
             self.peer.fail(key, error)
-        if self._given and not self.passing:
-            self._given.set()
         self._flush_soon()
 
     def begin(self, call: Call) -> bool:
@@ -365,7 +352,7 @@ class Connection:
             error_id = os.urandom(6).hex()
             why = str(exc) if isinstance(exc, NotOffered) else ""  # the peer can mend what it does not offer
             peer.fail(key, InternalError(why, {"errorId": error_id}))
-            self._report(call, exc, error_id)  # last: it is answered, whatever becomes of the log
+            report_failure(call.method.name, exc, error_id, self.closed)  # last: the log may fail, too
         finally:
             del self.incoming[key]
             self._in_works -= request.size
@@ -392,13 +379,10 @@ class Connection:
     @property
     def answering(self) -> int:
         """The key of the request being answered here: in this task, or in one that it has started."""
-        return self._request_here().key
-
-    def _request_here(self) -> IncomingRequest:
         request = answering.get(None)
         if request is None or request.connection is not self or request.key not in self.incoming:
             raise LocalProtocolError("no request is being answered here")
-        return request
+        return request.key
 
     def after_answer(self, callback: Callable[[], None]) -> None:
         """Have something done right after the request being answered here has been; soon, where none is."""
@@ -415,13 +399,6 @@ class Connection:
         """The id, as the peer wrote it, of the request being answered here."""
         return self.peer.id_of(self.answering)
 
-    def _report(self, call: Call, exc: BaseException, error_id: str) -> None:
-        """Log what a handler raised, under the id that the peer was told."""
-        if isinstance(exc, ConnectionClosed) and str(exc) == str(self.closed):  # no fault of the handler
-            log.info("%s was cut short [%s]: %s", call.method.name, error_id, exc)
-        else:
-            log_failure("the handler of %s failed [%s]", call.method.name, error_id)
-
     def answer_early(self, key: int, result: Any) -> None:
         """Answer a request before its task does; what the task itself answers later is dropped."""
         self.peer.reply(key, result)
@@ -431,16 +408,6 @@ class Connection:
         """Cancel the task that answers a request, unless it is being cancelled already."""
         if (request := self.incoming.get(key)) and request.task:
             cancel_once(request.task)
-
-    def _ignore(self, noise: Noise) -> None:
-        self._noise += 1
-        log.log(
-            logging.ERROR if noise.error else logging.INFO, "%s: %r", noise.why, noise.data, exc_info=noise.error
-        )
-        if self._noise == NOISY:
-            log.warning("the peer has sent %d lines that are no messages; the last: %r", NOISY, noise.data[:200])
-        if self.on_noise:
-            self.on_noise()
 
     # The end
 
@@ -456,7 +423,9 @@ class Connection:
     async def _wind_down(self) -> None:
         """Fail what is pending, let what is owed finish or be cancelled, flush, hang up."""
         try:
-            why, grace = await self._why_ended()
+            has_hung_up = self._over.done()
+            why = await why_ended(self._transport) if has_hung_up else ConnectionClosed("we hung up")
+            grace = GRACE if has_hung_up else 0
             self.closed, self._allowed = why, -1
             self._deadlines.close()
             for reply in self.peer.lose(why):
@@ -464,35 +433,10 @@ class Connection:
                 guarded(self._dispatch, lost)
             for callback in self._when_closed:
                 guarded(callback)
-            await self._end_tasks(grace)
+            await self.passing.end(grace)
+            await end_tasks({request.task for request in self.incoming.values() if request.task}, grace)
             guarded(self._flush)
         finally:
             self.peer.close()
             await self._transport.close()
             self._note_end()
-
-    async def _why_ended(self) -> tuple[Exception, float]:
-        """Why the connection ends, and how long answers in the works may still take."""
-        if not self._over.done():
-            return ConnectionClosed("we hung up"), 0
-        try:
-            return await self._transport.why_ended(), GRACE
-        except Exception as exc:
-            log.exception("a wire does not know why it ended")
-            return ConnectionClosed(f"the wire failed: {exc}"), GRACE
-
-    async def _end_tasks(self, grace: float) -> None:
-        if self.passing:
-            self._given = asyncio.Event()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    await self._given.wait()
-            for cancel in list(self.passing.values()):
-                guarded(cancel)
-        if tasks := {request.task for request in self.incoming.values() if request.task}:
-            await asyncio.wait(tasks, timeout=grace)
-            for task in tasks:
-                task.cancel()
-            _, stuck = await asyncio.wait(tasks, timeout=PATIENCE)
-            for task in stuck:
-                log.warning("the handler of %s does not end", task.get_name())

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from ..rpc import Method
+from ..events import Method
 
 
 class Deadlines:

@@ -1,9 +1,15 @@
-"""The requests of a peer that are being answered, each in a task of its own."""
+"""The requests of a peer that are being answered: each by a task of its own, or by whoever it is passed on to."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING
+
+from ..foundation.owning import guarded
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 
 class IncomingRequest:
@@ -11,8 +17,8 @@ class IncomingRequest:
 
     __slots__ = ("afterwards", "connection", "key", "size", "task")
 
-    def __init__(self, connection: Any, key: int, size: int) -> None:
-        self.connection = connection  # a Connection, whose module imports this one
+    def __init__(self, connection: "Connection", key: int, size: int) -> None:
+        self.connection = connection
         self.key, self.size = key, size  # of its frame, in bytes
         self.task: asyncio.Task[None] | None = None
         self.afterwards: list[Callable[[], None]] | None = None  # what is done once it is answered
@@ -26,3 +32,26 @@ def being_answered() -> IncomingRequest | None:
     """The request that is answered by this task, or by one that has started it; None where none is."""
     found = answering.get(None)
     return found if found and found.key in found.connection.incoming else None
+
+
+class PassedOn(dict[int, Callable[[], None]]):
+    """The requests that are passed on, by their keys, and what cancels each."""
+
+    _none_left: asyncio.Event | None = None  # while somebody waits for it
+
+    def settle(self, key: int) -> bool:
+        """Forget a request, which is answered now; says whether it still was to be answered."""
+        was_open = self.pop(key, None) is not None
+        if self._none_left and not self:
+            self._none_left.set()
+        return was_open
+
+    async def end(self, grace: float) -> None:
+        """Wait a little until all of them are answered, then cancel the others."""
+        if self:
+            self._none_left = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._none_left.wait()
+            for cancel in list(self.values()):
+                guarded(cancel)

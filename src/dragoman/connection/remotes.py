@@ -5,8 +5,8 @@ from typing import Any, TypeVar, overload
 from .. import codec
 from .. import schema as s
 from ..errors import NotOffered
+from ..events import Method
 from ..roles import AgentRole, ClientRole, checked
-from ..rpc import Method
 from ..signatures import READABLE, Role, offered
 from .connection import Connection
 

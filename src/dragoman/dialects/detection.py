@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .engine.translator import Message, Peer
+from .engine.flows import Message
+from .engine.translator import Peer
 from .pharo.handshake import TERMINAL_METHODS
 from .v2.handshake import is_welcome
 

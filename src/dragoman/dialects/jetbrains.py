@@ -3,9 +3,10 @@
 from typing import Any
 
 from .declared import declared_tools, wanting_tools, wants_tools, without_declared
+from .engine.flows import Ask, Flow, Tell
 from .engine.messages import WholeMessages
 from .engine.shapes import Fields, Pair, Words, carried, carry
-from .engine.translator import Ask, Flow, MethodRow, Peer, Remembered, Surroundings, Tell, Translator
+from .engine.translator import MethodRow, Peer, Remembered, Surroundings, Translator
 
 MADE_UP = {"+": ["clientCapabilities"]}  # said by a client that said nothing of what it can do
 

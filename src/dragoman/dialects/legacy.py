@@ -6,9 +6,10 @@ null, mode updates under another name; MCP over ACP had connections; proxies wer
 
 from typing import Any
 
+from .engine.flows import Ask, Fault, Flow
 from .engine.memory import Remembering
 from .engine.shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
-from .engine.translator import Ask, Fault, Flow, MethodRow, Peer, Remembered, Surroundings
+from .engine.translator import MethodRow, Peer, Remembered, Surroundings
 
 MODEL = "model"  # the id of the config option that stands for the list of models
 

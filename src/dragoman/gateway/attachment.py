@@ -13,7 +13,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from msgspec import Raw, Struct
 
@@ -21,16 +20,17 @@ from ..agent.apps import App
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
-from ..proxy.relaying import Pressure, Relayed, relayed
+from ..events import Method
+from ..proxy.relaying import Relayed, relayed
 from ..roles import AgentRole
-from ..rpc import Method
+from ..transports.holding import HeldUntilRoom
+from .early_updates import EarlyUpdates
 from .log.records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
 from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
 from .sessions.prompt_queue import CANCELLED
 
 log = logging.getLogger("dragoman")
 
-MAX_EARLY = 4 * 1024 * 1024  # bytes of updates kept until the session they are of is known
 MAX_BEGUN = 10_000  # sessions begun by agents; of more nothing is told
 AGAIN = ("session/prompt", "session/list", "session/resume")  # what does no harm when it is asked twice
 MAKING = ("session/new", "session/fork")
@@ -75,9 +75,7 @@ class Attachment(AgentRole):
         self._to_cancel: list[
             tuple[str, str]
         ] = []  # prompts that the gateway has perhaps, cancelled while it was away
-        self._early: dict[str, list[tuple[Connection, Raw]]] = {}  # updates of sessions that are just being opened
-        self._early_size = 0
-        self._pressures: WeakKeyDictionary[Connection, Pressure] = WeakKeyDictionary()
+        self._early: EarlyUpdates[tuple[HeldUntilRoom, Raw]] = EarlyUpdates()  # of sessions that are being opened
         self._opening = 0  # requests under way that may open a session
         self._gateway = Returning(url, headers, patience, prepare=self._prepare, take_up=self._take_all_up)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -200,13 +198,13 @@ class Attachment(AgentRole):
         finally:
             self._opening -= opens
             if not self._opening:
-                self._early, self._early_size = {}, 0
+                self._early.clear()
 
     def _follow(self, session: str, opening: dict[str, Raw], way: str = "") -> None:
         """From now on a session is the client's; what was told of it too early is told after the answer."""
         again = way if way == "session/attach" else "session/resume"
         self._sessions[session] = Followed({**opening, "sessionId": raw(session)}, again)
-        if early := self._early.pop(session, None):
+        if early := self._early.take(session):
             self._client.after_answer(functools.partial(self._tell_late, session, early))
 
     def _place(self, session: str, said: Raw) -> None:
@@ -215,10 +213,10 @@ class Attachment(AgentRole):
         if isinstance(number, int) and (followed := self._sessions.get(session)):
             followed.last = max(followed.last, number)
 
-    def _tell_late(self, session: str, early: list[tuple[Connection, Raw]]) -> None:
-        for remote, params in early:
+    def _tell_late(self, session: str, early: list[tuple[HeldUntilRoom, Raw]]) -> None:
+        for source, params in early:
             self._place(session, params)
-            self._tell_client(remote, "session/update", params)
+            self._tell_client(source, "session/update", params)
 
     async def _initialize(self, found: dict[str, Raw]) -> Raw:
         capabilities = members(found.get("clientCapabilities", raw({})))
@@ -248,13 +246,15 @@ class Attachment(AgentRole):
     # A new connection to the gateway
 
     def _prepare(self, remote: Connection) -> None:
+        source = HeldUntilRoom(remote.hold, remote.resume, self._client.room)
+
         def request(name: str) -> Method:
             handler = functools.partial(relayed, remote, self._client, Method(name, Raw, Raw))
             return Method(name, Raw, Raw, handler=handler)
 
         def notification(name: str) -> Method:
             is_update = name == "session/update"
-            handler = functools.partial(self._update if is_update else self._tell_client, remote, name)
+            handler = functools.partial(self._update if is_update else self._tell_client, source, name)
             return Method(name, Raw, is_request=False, handler=handler)
 
         remote.answer_with(Relayed({}, request), Relayed({}, notification))
@@ -283,13 +283,13 @@ class Attachment(AgentRole):
 
     # From the gateway
 
-    def _update(self, remote: Connection, name: str, params: Raw) -> None:
+    def _update(self, source: HeldUntilRoom, name: str, params: Raw) -> None:
         found = members(params)
         session = session_of(found)
         session = self._begun.get(session, session)  # it is told in the log of that
         followed = self._sessions.get(session)
         if followed is None:
-            self._update_unknown(session, remote, params)
+            self._update_unknown(session, source, params)
             return
         self._note_begun(session, found)
         number = meta_value(found, SEQ)
@@ -297,31 +297,27 @@ class Attachment(AgentRole):
             if number <= followed.last:
                 return  # told already
             followed.last = number
-        self._tell_client(remote, name, params)
+        self._tell_client(source, name, params)
 
     def _note_begun(self, session: str, found: dict[str, Raw]) -> None:
         if b'"subagent_update"' in bytes(found.get("update", b"")) and len(self._begun) < MAX_BEGUN:
             begun = text(optional(found, "update"), "sessionId")
             self._begun |= {} if begun is None or begun in self._sessions else {begun: session}
 
-    def _update_unknown(self, session: str, remote: Connection, params: Raw) -> None:
+    def _update_unknown(self, session: str, source: HeldUntilRoom, params: Raw) -> None:
         """Keep an update of a session that may be being opened; any other of a gateway's is of a closed one."""
         if not self._opening:
             if not self._comes_back:
-                self._tell_client(remote, "session/update", params)
+                self._tell_client(source, "session/update", params)
             return
-        self._early_size += len(params)
-        if self._early_size <= MAX_EARLY:
-            self._early.setdefault(session, []).append((remote, params))
-        else:
-            log.warning("more was told of sessions being opened than is kept")
+        self._early.keep(session, (source, params), len(params))
 
-    def _tell_client(self, remote: Connection, name: str, params: Raw) -> None:
+    def _tell_client(self, source: HeldUntilRoom, name: str, params: Raw) -> None:
         if self._client.closed or (name.startswith(OURS) and not self._wants_ours):
             return
         self._client.note(Method(name, Raw, is_request=False), params)
         if self._client.is_full:
-            self._pressures.setdefault(remote, Pressure(remote, self._client)).mind()
+            source.begin()
 
     async def close(self) -> None:
         await self._gateway.close()

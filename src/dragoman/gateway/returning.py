@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from ..connection.connection import Connection
 from ..errors import AgentStartError, ConnectionClosed, Error, InternalError, Overloaded, RpcError
-from ..rpc import Method
+from ..events import Method
 from ..transports.remote.addresses import Persistence
 from ..transports.remote.dialling import dial
 from ..transports.translating import TranslatingTransport

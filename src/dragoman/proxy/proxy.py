@@ -20,8 +20,8 @@ from ..client.connecting import Target, reach, target_kind
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteAgent, RemoteClient
 from ..errors import brief
+from ..events import Call, Method, Verbatim
 from ..roles import AgentRole, ClientRole, methods
-from ..rpc import Call, Method, Verbatim
 from .relaying import InHand, Lane, Passage, Relayed, relayed, session_of
 
 _TO_AGENT = frozenset(map(id, methods(AgentRole).values()))

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from ..connection.connection import Connection
 from ..errors import ConnectionClosed, Error, InternalError, RequestCancelled, RpcError
-from ..foundation.owning import own
-from ..rpc import Call, Method, Reply
+from ..events import Call, Method, Reply
+from ..transports.holding import HeldUntilRoom
 
 PATIENCE = 5.0  # seconds for the next in the chain to answer a request that was cancelled
 MAX_WAITING = 4 * 1024 * 1024  # bytes held back behind handlers before the source is held
@@ -52,35 +52,12 @@ def session_of(params: Any) -> str | None:
     return getattr(params, "session_id", None)
 
 
-class Pressure:
-    """Holds a source while its sink is full: once, however much arrives meanwhile."""
-
-    def __init__(self, source: Connection, sink: Connection) -> None:
-        self._source, self._sink = source, sink
-        self._is_on = False
-
-    def mind(self) -> None:
-        if self._sink.is_full and not self._is_on:
-            self._is_on = True
-            self._source.hold()
-            own(self._wait(), "making room")
-
-    async def _wait(self) -> None:
-        try:
-            await self._sink.room()
-        except ConnectionClosed:
-            pass  # then nothing is in the way any more
-        finally:
-            self._is_on = False
-            self._source.resume()
-
-
 class Lane:
     """One direction between two connections."""
 
     def __init__(self, source: Connection, sink: Connection) -> None:
         self.source, self.sink = source, sink
-        self.mind_room = Pressure(source, sink).mind
+        self._held = HeldUntilRoom(source.hold, source.resume, sink.room)
         self.passed: dict[int, int] = {}  # the id of a request at the sink, and its key at the source
         self._in_hand: Counter[str | None] = Counter()  # what handlers have not let go yet, by session
         self._waiting: dict[str | None, deque[tuple[int, Callable[[], None]]]] = {}  # what came behind it
@@ -103,6 +80,11 @@ class Lane:
         if not self.sink.closed:
             self.sink.forward(frame)
             self.mind_room()
+
+    def mind_room(self) -> None:
+        """Hold the source while the sink is full."""
+        if self.sink.is_full:
+            self._held.begin()
 
     def original(self, id: object) -> object:
         """The id under which the source knows a request that the sink knows by another; any other id as it is."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..codec import MAX_LISTED
-from ..framing import SHALLOW, check
+from ..framing import check
 
 MAX_OPEN = 1000  # batches whose answers are not all there; further ones are answered message by message
 
@@ -39,8 +39,7 @@ class Batches:
         if not frame.lstrip().startswith(b"["):
             return None
         try:
-            if len(frame) > SHALLOW or not frame.isascii():
-                check(frame)
+            check(frame)
             items = _items(frame)
         except (msgspec.DecodeError, RecursionError):
             return None

@@ -1,8 +1,12 @@
-"""Reading that can be held, and still sees its peer go."""
+"""Reading that can be held: until it is resumed, or until whoever it is passed on to has room."""
 
 import asyncio
+import contextlib
 import select
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from ..errors import ConnectionClosed
+from ..foundation.owning import own
 
 LOOK_EVERY = 2.0  # seconds of one hold between two looks at whether the peer is still there
 GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
@@ -85,3 +89,40 @@ class Holding:
             return any(event & GONE for _, event in looking.poll(0))
         except (OSError, ValueError):  # closed already: then the end has come another way
             return False
+
+
+class HoldableWire:
+    """The part of a wire that holds its reading and resumes it."""
+
+    _holding: Holding
+
+    def hold(self) -> None:
+        self._holding.hold()
+
+    def resume(self) -> None:
+        self._holding.resume()
+
+
+class HeldUntilRoom:
+    """Holds a source until its sink has room: once, however often `begin` is called meanwhile."""
+
+    def __init__(
+        self, hold: Callable[[], None], resume: Callable[[], None], room: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._hold, self._resume, self._room = hold, resume, room
+        self._is_held = False
+
+    def begin(self) -> None:
+        """Hold the source, unless it is held already; call it when the sink is full."""
+        if not self._is_held:
+            self._is_held = True
+            self._hold()
+            own(self._wait(), "making room")
+
+    async def _wait(self) -> None:
+        try:
+            with contextlib.suppress(ConnectionClosed):  # then nothing is in the way any more
+                await self._room()
+        finally:
+            self._is_held = False
+            self._resume()

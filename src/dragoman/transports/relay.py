@@ -1,7 +1,6 @@
 """Two wires joined: what arrives on one is sent on the other, as it is."""
 
 import asyncio
-import contextlib
 import logging
 
 import msgspec
@@ -9,6 +8,7 @@ import msgspec
 from ..envelope import outline
 from ..framing import Oversize
 from . import HIGH_WATER, Hear, Transport
+from .holding import HeldUntilRoom
 from .remote.routing import failure
 from .translating import answer_too_large
 
@@ -18,13 +18,14 @@ log = logging.getLogger("dragoman")
 async def relay(client: Transport, agent: Transport) -> Transport:
     """Join two wires until one of them ends; gives the one that did, and closes both."""
     ended: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
-    flows: dict[Transport, asyncio.Task[None]] = {}  # the wires that are held, each once, until the other has room
 
     def over(wire: Transport) -> None:
         if not ended.done():
             ended.set_result(wire)
 
     def passing(source: Transport, sink: Transport) -> Hear:
+        held = HeldUntilRoom(source.hold, source.resume, sink.drain)
+
         def hear(frames: list[bytes | Oversize]) -> None:
             whole: list[bytes] = []
             for frame in frames:
@@ -37,10 +38,8 @@ async def relay(client: Transport, agent: Transport) -> Transport:
                 else:
                     log.warning("a message of %d bytes is too large and was left out", frame.size)
             sink.send(whole)
-            if sink.queued > HIGH_WATER and source not in flows:
-                source.hold()
-                flows[source] = asyncio.create_task(_let_through(source, sink))
-                flows[source].add_done_callback(lambda _: flows.pop(source, None))
+            if sink.queued > HIGH_WATER:
+                held.begin()
 
         return hear
 
@@ -49,8 +48,6 @@ async def relay(client: Transport, agent: Transport) -> Transport:
     try:
         return await ended
     finally:
-        for flow in list(flows.values()):
-            flow.cancel()
         for wire in (agent, client):
             await wire.close()
 
@@ -61,9 +58,3 @@ def _refusal(frame: Oversize) -> bytes | None:
     if type(seen.get("id")) not in (int, str) or not ("method" in seen or "params" in seen):
         return None
     return failure(msgspec.json.encode(seen["id"]), -32600, f"a message of {frame.size} bytes is too large")
-
-
-async def _let_through(source: Transport, sink: Transport) -> None:
-    with contextlib.suppress(asyncio.CancelledError):
-        await sink.drain()
-    source.resume()

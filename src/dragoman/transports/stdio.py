@@ -19,14 +19,14 @@ from ..foundation.owning import Cleanup
 from ..foundation.unix import fcntl
 from ..framing import MAX_FRAME, LineFramer, Oversize, join_lines
 from . import HIGH_WATER, LOW_WATER, Hear
-from .holding import Holding
+from .holding import HoldableWire, Holding
 
 PIPE_SIZE = 256 * 1024
 READ_SIZE = 120 * 1024  # with asyncio's 256 KiB malloc maps and unmaps fresh pages for every single read
 LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
 
 
-class StdioTransport:
+class StdioTransport(HoldableWire):
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limit)
@@ -88,12 +88,6 @@ class StdioTransport:
             self._loop.call_soon(ended)
         else:
             self._reader.resume_reading()
-
-    def hold(self) -> None:
-        self._holding.hold()
-
-    def resume(self) -> None:
-        self._holding.resume()
 
     def send(self, frames: list[bytes]) -> None:
         if not self._writer.is_closing():

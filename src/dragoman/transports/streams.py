@@ -8,14 +8,14 @@ from ..errors import ConnectionClosed, brief
 from ..foundation.owning import Cleanup
 from ..framing import MAX_FRAME, LineFramer, join_lines
 from . import HIGH_WATER, LOW_WATER, Hear
-from .holding import Holding
+from .holding import HoldableWire, Holding
 from .stdio import LAST_WORDS
 
 READ_SIZE = 64 * 1024
 LOOK_AHEAD = 1024 * 1024  # bytes, as many as a pipe can hold: where the end stands if the peer is gone
 
 
-class StreamsTransport:
+class StreamsTransport(HoldableWire):
     """One frame a line over a `StreamReader` and a `StreamWriter`; `streams` makes it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int) -> None:
@@ -75,12 +75,6 @@ class StreamsTransport:
         if self._reading:
             self._look_ahead()
             asyncio.get_running_loop().call_later(LAST_WORDS, self._reading.cancel)
-
-    def hold(self) -> None:
-        self._holding.hold()
-
-    def resume(self) -> None:
-        self._holding.resume()
 
     def send(self, frames: list[bytes]) -> None:
         if not self._writer.is_closing():

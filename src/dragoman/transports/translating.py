@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ..dialects import CANONICAL, Peer, Surroundings, Translation, Translator, detect, proper_name, translator
-from ..dialects.engine.translator import Message
+from ..dialects.engine.flows import Message
 from ..envelope import outline
-from ..framing import SHALLOW, Oversize, check
+from ..framing import Oversize, check
 from . import Hear, Transport
 from .batches import Batches
 
@@ -62,10 +62,7 @@ class TranslatingTransport:
         said: list[bytes] = []
         back: list[bytes | Oversize] = []
         for frame in frames:
-            try:  # most are a piece of text, and take this way
-                quick = self.translator.quick_outward(frame)
-            except Exception:
-                quick = None  # the long way says what is wrong
+            quick = _quickly(self.translator.quick_outward, frame)  # most are a piece of text, and take this way
             if quick is not None:
                 said.append(quick)
                 continue
@@ -189,10 +186,7 @@ class TranslatingTransport:
         for frame in self._taken_apart(frames) if self._batches else frames:
             quick = None
             if self.translator is not None and not isinstance(frame, Oversize):
-                try:
-                    quick = self.translator.quick_inward(frame)
-                except Exception:
-                    quick = None  # the long way says what is wrong
+                quick = _quickly(self.translator.quick_inward, frame)
             if quick is not None:
                 heard.append(quick)
                 continue
@@ -285,13 +279,20 @@ class TranslatingTransport:
             self.translator, self.dialect = None, CANONICAL
 
 
+def _quickly(translate: Callable[[bytes], bytes | None], frame: bytes) -> bytes | None:
+    """A frame by the quick way; None for one that has to take the long way, which also says what is wrong."""
+    try:
+        return translate(frame)
+    except Exception:
+        return None
+
+
 def _read(frame: bytes | Oversize) -> Message | None:
     """A frame as an object; None for one that is none, which whoever hears it will say."""
     if isinstance(frame, Oversize):
         return None
     try:
-        if len(frame) > SHALLOW or not frame.isascii():
-            check(frame)
+        check(frame)
         message = _decode(frame)
     except (msgspec.DecodeError, RecursionError):
         return None

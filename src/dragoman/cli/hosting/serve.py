@@ -1,6 +1,7 @@
 """`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from ..complaint import UNREACHABLE, complain
@@ -30,8 +31,13 @@ def add_to(commands: Any) -> None:
     _add_workspace(add)
     _add_sessions(add)
     add_limits(serve)
-    add("--log", choices=("text", "json"), default="text", help="format of the log on stderr (default: text)")
+    _choice(add, "--log", ("text", "json"), "format of the log on stderr")
     serve.set_defaults(command=_serve)
+
+
+def _choice(add: Any, name: str, choices: Sequence[str], help: str) -> None:
+    """An option with one of several words; the first is the default."""
+    add(name, choices=choices, default=choices[0], help=f"{help} (default: {choices[0]})")
 
 
 def _add_access(add: Any) -> None:
@@ -107,12 +113,7 @@ def _add_sessions(add: Any) -> None:
         metavar="SECONDS",
         help="how long running turns may continue after the gateway is told to stop (default: 3)",
     )
-    add(
-        "--durability",
-        choices=("process", "power"),
-        default="power",
-        help="what a record survives: the end of the process, or a power cut too (default)",
-    )
+    _choice(add, "--durability", ("power", "process"), "what a record survives: a power cut, or the process's end")
 
 
 def _add_workspace(add: Any) -> None:
@@ -122,13 +123,8 @@ def _add_workspace(add: Any) -> None:
         metavar="DIR",
         help="directory that sessions are confined to; may contain {principal} (default: .)",
     )
-    add(
-        "--lend",
-        choices=("host", "client"),
-        default="host",
-        help="whose files and terminals agents use (default: host)",
-    )
-    add("--permissions", choices=PRESETS, default="ask", help="what agents may do without asking (default: ask)")
+    _choice(add, "--lend", ("host", "client"), "whose files and terminals agents use")
+    _choice(add, "--permissions", PRESETS, "what agents may do without asking")
     add(
         "--sandbox",
         action="store_true",

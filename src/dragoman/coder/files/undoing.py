@@ -173,19 +173,7 @@ async def _bring_back(
     now = await place.text(turn, path)
     if now == entry.before:
         return "the same"
-    place.must_be_writable(path)
-    await call.diff(path, now, entry.before or "")
-    doubt = "" if entry.is_ours(now) else NOT_OURS
-    removes = entry.before is None
-    operation = (
-        FileDelete(path=path) if removes else FileWrite(path=path, digest=digest(entry.before), creates=now is None)
-    )
-    await place.gate.admit(turn, call, operation, is_ordered=True, doubt=doubt, asking=asking)
-    await call.start()
-    if canonical(path) != entry.path or await place.text(turn, path) != now:
-        raise NotRestored("it was changed while the question was open")
-    for seen in (path, entry.path):
-        place.seen.pop(seen, None)  # the model has to read it again
+    await _agree(turn, call, place, entry, path, asking, now=now, then=entry.before, is_ours=entry.is_ours(now))
     if entry.before is not None:
         await place.files.put(turn, path, now, entry.before)
         return "restored"
@@ -201,19 +189,36 @@ async def _make_again(
     now = await place.text(turn, path)
     if now == entry.after:
         return "the same"
-    place.must_be_writable(path)
-    await call.diff(path, now, entry.after)
     is_as_left = now == entry.before or (entry.before is None and now == "")  # emptied, not removed
-    operation = FileWrite(path=path, digest=digest(entry.after), creates=now is None)
-    doubt = "" if is_as_left else NOT_OURS
+    await _agree(turn, call, place, entry, path, asking, now=now, then=entry.after, is_ours=is_as_left)
+    await place.put(turn, path, now, entry.after, is_again=True)
+    return "restored"
+
+
+async def _agree(
+    turn: Turn,
+    call: ToolRun,
+    place: Workplace,
+    entry: UndoEntry,
+    path: str,
+    asking: asyncio.Lock,
+    *,
+    now: str | None,
+    then: str | None,
+    is_ours: bool,
+) -> None:
+    """Have a change of a file permitted, and see that the file is still what was shown; `then` None removes it."""
+    place.must_be_writable(path)
+    await call.diff(path, now, then or "")
+    removes = then is None
+    operation = FileDelete(path=path) if removes else FileWrite(path=path, digest=digest(then), creates=now is None)
+    doubt = "" if is_ours else NOT_OURS
     await place.gate.admit(turn, call, operation, is_ordered=True, doubt=doubt, asking=asking)
     await call.start()
     if canonical(path) != entry.path or await place.text(turn, path) != now:
         raise NotRestored("it was changed while the question was open")
     for seen in (path, entry.path):
         place.seen.pop(seen, None)  # the model has to read it again
-    await place.put(turn, path, now, entry.after, is_again=True)
-    return "restored"
 
 
 def _words(exc: Exception) -> str:

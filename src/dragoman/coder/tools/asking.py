@@ -9,7 +9,7 @@ from ... import schema as s
 from ..context.history import Part, TextPart
 from ..permissions import Cancelled, Denied
 from ..workplace import Workplace
-from .tool import Failed, Tool, Work, said
+from .tool import Assistance, Failed, Tool, Work, said
 
 APPROVALS = (
     s.PermissionOption(option_id="code", name="Yes, and edit without asking", kind="allow_always"),
@@ -97,6 +97,18 @@ class ExitPlan(Tool):
         return [TextPart(f"The user approved the plan. Begin; the session is in the mode {session.mode!r} now.")]
 
 
+def _assistance(work: Work) -> Assistance:
+    if work.helpers is None:
+        raise Failed("A helper cannot send another one.")
+    return work.helpers
+
+
+async def _report(work: Work, report: str) -> Sequence[Part]:
+    """Show what a helper reports, and give it to the model."""
+    await work.call.text(report)
+    return said(work.place, report, work.call.id)
+
+
 class Task(Tool):
     """Have a helper study the project and report. For wide questions with a short answer, such as where and how
     something is done; it can read and search but change nothing, and it knows nothing of this conversation, so
@@ -114,11 +126,7 @@ class Task(Tool):
 
     async def run(self, work: Work) -> Sequence[Part]:
         """Have a helper study the project and return its report."""
-        if work.helpers is None:
-            raise Failed("A helper cannot send another one.")
-        found = await work.helpers.explore(self.task)
-        await work.call.text(found)
-        return said(work.place, found, work.call.id)
+        return await _report(work, await _assistance(work).explore(self.task))
 
 
 class AskAssistant(Tool):
@@ -137,11 +145,7 @@ class AskAssistant(Tool):
 
     async def run(self, work: Work) -> Sequence[Part]:
         """Give the assistant its task and return its report."""
-        if work.helpers is None:
-            raise Failed("A helper cannot send another one.")
-        report = await work.helpers.ask(work.call, self.helper, self.task)
-        await work.call.text(report)
-        return said(work.place, report, work.call.id)
+        return await _report(work, await _assistance(work).ask(work.call, self.helper, self.task))
 
 
 class UseSkill(Tool):

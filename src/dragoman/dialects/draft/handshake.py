@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..declared import declared, without_declared
+from ..engine.flows import Fault
 from ..engine.shapes import Pair, carried, carry
-from ..engine.translator import Fault
 from .lending import lent_methods
 from .sessions import APPROVAL, DEFAULT
 

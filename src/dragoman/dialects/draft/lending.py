@@ -6,8 +6,8 @@ be made, signals, process ids, stderr by itself, binary files, listings and watc
 
 from typing import Any
 
+from ..engine.flows import Ask, Flow, Pause, StartFlow
 from ..engine.shapes import Pair, margin
-from ..engine.translator import Ask, Flow, Pause, StartFlow
 from .sessions import DraftSessions
 from .terminals import CREATE, DraftTerminal
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow, Tell
 from ..engine.memory import made_up_option
 from ..engine.pieces import PieceParams
 from ..engine.shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, margin, text_of
-from ..engine.translator import Ask, Fault, Flow, Pause, Peer, StartFlow, Surroundings, Tell
+from ..engine.translator import Peer, Surroundings
 from .content import BLOCKS, attachment_block
 from .terminals import DraftTerminals
 from .updates import config_value

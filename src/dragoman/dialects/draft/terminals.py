@@ -3,8 +3,9 @@
 from collections import deque
 from typing import Any
 
+from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow
 from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, exit_code, margin
-from ..engine.translator import Ask, Fault, Flow, Pause, Peer, Remembered, StartFlow, Surroundings
+from ..engine.translator import Peer, Remembered, Surroundings
 from .updates import DraftUpdates
 
 SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not

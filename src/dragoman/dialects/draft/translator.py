@@ -8,8 +8,9 @@ and terminals are beside it.
 from typing import Any
 
 from ..engine.codes import Codes
+from ..engine.flows import Ask, Fault, Flow, Tell
 from ..engine.shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
-from ..engine.translator import Ask, Fault, Flow, MethodRow, Peer, Surroundings, Tell
+from ..engine.translator import MethodRow, Peer, Surroundings
 from .handshake import GREETING, WELCOME
 from .lending import FILES, LENT, OURS, DraftLending
 from .sessions import CANCEL, DraftSessions, cancelled

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .translator import Ask, Flow, Peer, Remembered, Surroundings, Translator
+from .flows import Ask, Flow
+from .translator import Peer, Remembered, Surroundings, Translator
 
 MAX_PAGES = 100
 LONGEST_SUBJECT = 4096  # characters kept of what a tool call is about

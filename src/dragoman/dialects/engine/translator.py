@@ -1,21 +1,18 @@
 """The engine every dialect runs on: calls and their answers matched, tables applied, flows carried on.
 
 Most of a dialect is a table: `MethodRow`s, each with the `Shape` of its params and of its result.  What a table
-cannot say is a *flow*: a generator that yields what it needs (`Ask` or `Tell` somebody, `Pause`, `StartFlow` for
-another) and returns the answer to the call it stands for.  So a dialect that lacks a call, or turns one round, is
-written as the story it is, and still waits for nothing.
+cannot say is a flow (`flows.py`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from .flows import Ask, Fault, Flow, Message, Pause, RunningFlow, StartFlow, Tell
 from .pieces import PieceParams, read, reader
 from .shapes import SAME, Shape
 
-Message = dict[str, Any]
 Peer = Literal["agent", "client"]
-Flow = Generator[Any, Any, Any]
 
 MAX_CALLS = 10_000  # a peer asks more at once than it may; ours refuse far earlier
 MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool calls
@@ -58,52 +55,6 @@ class MethodRow(NamedTuple):
     outward: str = ""  # the flow that answers it when we ask
 
 
-class Ask(NamedTuple):
-    """Ask somebody; the flow goes on with the response, or with None when it took too long."""
-
-    method: str
-    params: Any
-    to_peer: bool = False  # us otherwise
-    timeout: float | None = None
-
-
-class Tell(NamedTuple):
-    """Send somebody a message, as it is."""
-
-    message: Message
-    to_peer: bool = False
-
-
-class Pause(NamedTuple):
-    """Go on later."""
-
-    seconds: float
-
-
-class StartFlow(NamedTuple):
-    """Have another flow run beside this one; its answer is nobody's."""
-
-    flow: Flow
-
-
-class Fault(Exception):
-    """Raised in a flow or a shape: the call is answered with this error of version 1."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        self.error: Message = {"code": code, "message": message}
-        if data is not None:
-            self.error["data"] = data
-        super().__init__(message)
-
-    @classmethod
-    def of(cls, error: Any) -> "Fault":
-        """An error that was answered, to be passed on."""
-        fault = cls(-32603, "Internal error")
-        if isinstance(error, dict):
-            fault.error = error
-        return fault
-
-
 UNTOLD = (*MALFORMED, Fault)
 
 
@@ -127,16 +78,6 @@ class _Open(NamedTuple):
     id: Any  # as whoever asked wrote it
     method: str  # in version 1
     params: Any  # in version 1
-
-
-class _Running:
-    """A flow under way, and the call it will answer."""
-
-    __slots__ = ("asked", "flow", "from_peer", "id", "is_call")  # two calls may have one and the same id
-
-    def __init__(self, flow: Flow, from_peer: bool = False, id: Any = None, is_call: bool = False) -> None:
-        self.flow, self.from_peer, self.id, self.is_call = flow, from_peer, id, is_call
-        self.asked: tuple[bool, str] | None = None  # whom it waits for, and under which id
 
 
 class Translator:
@@ -165,9 +106,9 @@ class Translator:
         self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
         self._pending: tuple[dict[Any, _Open], dict[Any, _Open]] = ({}, {})  # open calls: ours, the peer's
         self._read_piece = reader(self.piece)
-        self._asking: dict[tuple[bool, Any], _Running] = {}
-        self._calls: set[_Running] = set()  # calls that a flow will answer
-        self._sleeping: dict[int, tuple[_Running, tuple[bool, str] | None]] = {}
+        self._asking: dict[tuple[bool, Any], RunningFlow] = {}
+        self._calls: set[RunningFlow] = set()  # calls that a flow will answer
+        self._sleeping: dict[int, tuple[RunningFlow, tuple[bool, str] | None]] = {}
         self._count = 0
         self._to_us: list[Message] = []
         self._to_peer: list[Message] = []
@@ -286,7 +227,7 @@ class Translator:
 
     def start(self, flow: Flow) -> None:
         """Have a flow run that answers nobody."""
-        self._carry_on(_Running(flow), None)
+        self._carry_on(RunningFlow(flow), None)
 
     def new_id(self, kind: str) -> str:
         """An id for what one side has no name for."""
@@ -329,7 +270,7 @@ class Translator:
         if len(self._pending[from_peer]) + len(self._calls) >= MAX_CALLS:
             self._fail(from_peer, id, {"code": -32001, "message": "Too many requests in flight"})
         elif flow := (call.inward if from_peer else call.outward):
-            running = _Running(getattr(self, flow)(params), from_peer, id, is_call=True)
+            running = RunningFlow(getattr(self, flow)(params), from_peer, id, is_call=True)
             self._calls.add(running)
             self._carry_on(running, None)
         else:
@@ -387,7 +328,7 @@ class Translator:
             to_peer, asked = running.asked
             self._send(to_peer, {"method": "$/cancel_request", "params": {"requestId": asked}})
 
-    def _to_cancel(self, message: Message, from_peer: bool) -> _Running | None:
+    def _to_cancel(self, message: Message, from_peer: bool) -> RunningFlow | None:
         """The call that a flow will answer and that is to be cancelled."""
         params = message.get("params")
         id = params.get("requestId") if isinstance(params, dict) else None
@@ -397,7 +338,7 @@ class Translator:
 
     # Flows
 
-    def _carry_on(self, running: _Running, value: Any) -> None:
+    def _carry_on(self, running: RunningFlow, value: Any) -> None:
         """Let a flow run until it waits for something, or is done."""
         running.asked = None
         try:
@@ -407,7 +348,7 @@ class Translator:
                     case Tell(message, to_peer):
                         self._send(to_peer, message)
                     case StartFlow(flow):
-                        self._carry_on(_Running(flow), None)
+                        self._carry_on(RunningFlow(flow), None)
                     case Ask():
                         self._ask(running, step)
                         return
@@ -421,7 +362,7 @@ class Translator:
         except MALFORMED:
             self._finish(running, {"error": _unreadable("the request")})
 
-    def _ask(self, running: _Running, step: Ask) -> None:
+    def _ask(self, running: RunningFlow, step: Ask) -> None:
         self._count += 1
         running.asked = key = (step.to_peer, f"{self._prefix}{self._count}")
         self._asking[key] = running
@@ -429,12 +370,12 @@ class Translator:
         if step.timeout is not None:
             self._sleep(running, step.timeout, key)
 
-    def _sleep(self, running: _Running, seconds: float, asked: tuple[bool, str] | None) -> None:
+    def _sleep(self, running: RunningFlow, seconds: float, asked: tuple[bool, str] | None) -> None:
         self._count += 1
         self._sleeping[self._count] = (running, asked)
         self._wakes.append((seconds, self._count))
 
-    def _finish(self, running: _Running, outcome: Message) -> None:
+    def _finish(self, running: RunningFlow, outcome: Message) -> None:
         if not running.is_call:
             return
         self._calls.remove(running)

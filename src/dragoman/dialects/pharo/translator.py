@@ -5,6 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..engine.codes import Codes
+from ..engine.flows import Ask, Fault, Flow
 from ..engine.memory import Remembering
 from ..engine.messages import ROLES, WholeMessages
 from ..engine.pieces import ChunkFrame, PieceParams, PieceText, written
@@ -23,7 +24,7 @@ from ..engine.shapes import (
     margin,
     tool_text,
 )
-from ..engine.translator import Ask, Fault, Flow, MethodRow, Peer, Remembered, Surroundings
+from ..engine.translator import MethodRow, Peer, Remembered, Surroundings
 from .content import BLOCK, OTHER, SHAPES
 from .handshake import GREETING, WELCOME
 

@@ -4,8 +4,8 @@ Capabilities of version 1 that version 2 has no word for ride along whole in `_m
 kind, nothing is lost.
 """
 
+from ..engine.flows import Message
 from ..engine.shapes import CARRIED
-from ..engine.translator import Message
 
 UNKNOWN = {"name": "unknown", "version": "unknown"}
 _MARKED = ("delete", "additionalDirectories", "systemPrompt", "fork", "archive", "status", "title")

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from ..engine.flows import Message
 from ..engine.shapes import margin
-from ..engine.translator import Message, Translator
+from ..engine.translator import Translator
 from .handshake import offered
 from .session_state import SessionState
 from .shapes import MODE_OPTION, OPTIONS

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from ..engine.flows import Fault, Message
 from ..engine.shapes import Pair, carried, carry
-from ..engine.translator import Fault, Message, Translator
+from ..engine.translator import Translator
 from .session_state import SessionState
 from .shapes import tool_outward
 

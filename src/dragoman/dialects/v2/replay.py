@@ -4,7 +4,7 @@ Such a client keeps what it was told by id.  So everything that is told piece by
 piece: without that the pieces would be added to those it has.
 """
 
-from ..engine.translator import Message
+from ..engine.flows import Message
 from .session_state import SessionState
 from .updates import SPEAKERS
 

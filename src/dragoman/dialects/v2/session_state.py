@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..engine.translator import Message, Remembered
+from ..engine.flows import Message
+from ..engine.translator import Remembered
 
 OURS = "dragoman:"
 MADE_UP_ID = f"{OURS}v2-message-"  # what ids begin with that only version 2 needs

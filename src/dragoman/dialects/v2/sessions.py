@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from ..engine.flows import Ask, Fault, Flow, Message, Pause, StartFlow, Tell
 from ..engine.shapes import margin
-from ..engine.translator import Ask, Fault, Flow, Message, Pause, StartFlow, Tell
 from .handshake import offered
 from .options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
 from .session_state import SessionState

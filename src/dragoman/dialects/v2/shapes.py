@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from typing import Any
 
+from ..engine.flows import Message
 from ..engine.shapes import Fields, Items, Pair, Shape, Variants, Words, carried, carry
-from ..engine.translator import Message, Translator
+from ..engine.translator import Translator
 from .patches import FileTexts, make_patch, read_patch
 
 MODE_OPTION = "dragoman:mode"  # the config option that stands for the modes of version 1

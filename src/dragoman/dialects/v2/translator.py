@@ -8,8 +8,9 @@ lack is seen to here.
 
 from typing import ClassVar
 
+from ..engine.flows import Ask, Fault, Flow, Message
 from ..engine.shapes import Fields
-from ..engine.translator import Ask, Fault, Flow, Message, MethodRow
+from ..engine.translator import MethodRow
 from .handshake import (
     UNKNOWN,
     agent_inward,

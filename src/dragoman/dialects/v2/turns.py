@@ -2,20 +2,10 @@
 
 from typing import Any
 
+from ..engine.flows import Ask, Fault, Flow, Message, StartFlow, Tell
 from ..engine.pieces import PieceParams
 from ..engine.shapes import CARRIED, MESSAGE_ID
-from ..engine.translator import (
-    Ask,
-    Fault,
-    Flow,
-    Message,
-    Peer,
-    Remembered,
-    StartFlow,
-    Surroundings,
-    Tell,
-    Translator,
-)
+from ..engine.translator import Peer, Remembered, Surroundings, Translator
 from .handshake import original, with_original
 from .permissions import CANCELLED, ELICITATION, OUTCOME, permission_outward
 from .replay import begun_anew

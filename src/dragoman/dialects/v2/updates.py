@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec import UNSET
 
+from ..engine.flows import Message
 from ..engine.pieces import PieceParams, written
 from ..engine.shapes import carried, carry
-from ..engine.translator import Message, Translator
+from ..engine.translator import Translator
 from .handshake import offered
 from .options import changes_inward, options_outward
 from .session_state import MADE_UP_ID, OURS, PROMPT_ID, USER, MessageSoFar, SessionState, ShownTerminal, flat

@@ -14,11 +14,12 @@ from msgspec import Raw
 from ... import codec
 from ... import schema as s
 from ...errors import MethodNotFound, RpcError
+from ...events import Method
 from ...host.permissions.questions import Question
 from ...proxy.relaying import Relayed
 from ...roles import ClientRole
-from ...rpc import Method
 from ..access.introductions import lends
+from ..early_updates import EarlyUpdates
 from ..log.records import members, optional, raw, session_of, text
 from .host_questions import answer_of, permission_request
 from .mcp_servers import MESSAGE
@@ -26,8 +27,6 @@ from .mcp_servers import MESSAGE
 if TYPE_CHECKING:
     from .upstream import Party, Upstream
 
-STRANGERS = 64  # sessions of an agent whose updates are kept though they are not known yet
-STRANGER_UPDATES = 64  # of each
 LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
 PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
 COMPLETED = "elicitation/complete"
@@ -39,7 +38,7 @@ class AgentMessages:
 
     def __init__(self, process: "Upstream") -> None:
         self._process = process
-        self._strangers: dict[str, list[dict[str, Raw]]] = {}
+        self._early: EarlyUpdates[dict[str, Raw]] = EarlyUpdates()
 
     def attach(self) -> None:
         """Take over what the process says from now on."""
@@ -48,7 +47,7 @@ class AgentMessages:
 
     def early(self, id: str) -> list[dict[str, Raw]]:
         """What the agent told of a session before it had said that there is one."""
-        return self._strangers.pop(id, [])
+        return self._early.take(id)
 
     def _notifications(self) -> dict[str, Method]:
         completed = functools.partial(self._process.audience.completed, COMPLETED)
@@ -76,10 +75,8 @@ class AgentMessages:
                 self._process.host.note_call(codec.decode(params, s.SessionNotification))
         if party := self._process.parties.get(id):
             party.heard(found)
-        elif id in self._strangers or len(self._strangers) < STRANGERS:
-            kept = self._strangers.setdefault(id, [])
-            if len(kept) < STRANGER_UPDATES:
-                kept.append(found)
+        else:
+            self._early.keep(id, found, len(params))
 
     def _requests(self) -> dict[str, Method]:
         lent = {}

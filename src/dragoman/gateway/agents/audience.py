@@ -11,8 +11,8 @@ from msgspec import Raw
 from ...connection.connection import Connection
 from ...connection.incoming import IncomingRequest
 from ...errors import Error, InternalError, RpcError
+from ...events import Method
 from ...proxy.relaying import relayed
-from ...rpc import Method
 from ..log.records import changed, optional
 
 REMEMBERED = 256  # pages that people were sent to, by the ids of the questions

@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 
 from ...connection.connection import Connection
 from ...errors import InternalError, McpBackendFailed, McpLimitExceeded, McpServerUnavailable, RpcError
+from ...events import Method, Reply
 from ...proxy.relaying import relayed
-from ...rpc import Method, Reply
 from ..log.records import changed, members, optional, raw, text
 from ..log.session_facts import SessionFacts
 

@@ -18,6 +18,7 @@ from ... import schema as s
 from ...client.connecting import Target, failed_start
 from ...connection.connection import Connection
 from ...connection.incoming import IncomingRequest, being_answered
+from ...connection.settling import settling
 from ...errors import (
     AgentStartError,
     ConnectionClosed,
@@ -26,11 +27,11 @@ from ...errors import (
     RequestCancelled,
     RpcError,
 )
+from ...events import Method, Reply
 from ...host.host import Host
 from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
 from ...host.terminals.sandbox.sandbox import Sandbox
-from ...rpc import Method, Reply
 from ...transports import Transport
 from ...transports.translating import TranslatingTransport
 from ..access.introductions import Introduction
@@ -195,16 +196,7 @@ class Upstream:
 
     def _submit(self, name: str, params: Raw, request: IncomingRequest | None) -> tuple[int, "asyncio.Future[Raw]"]:
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-
-        def settle(reply: Reply) -> None:
-            if answer.done():
-                return
-            if reply.error is None:
-                answer.set_result(reply.result)
-            else:
-                answer.set_exception(_as_answered(reply.error))
-
-        id = self.connection.submit(Method(name, Raw, Raw), params, settle)
+        id = self.connection.submit(Method(name, Raw, Raw), params, settling(answer, _as_answered))
 
         def over(done: "asyncio.Future[Raw]") -> None:
             self.audience.has(id)

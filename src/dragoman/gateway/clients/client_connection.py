@@ -18,9 +18,9 @@ from ... import schema as s
 from ...connection.connection import Connection
 from ...connection.remotes import RemoteClient
 from ...errors import ConnectionClosed, Error, InternalError, InvalidParams, MethodNotFound, RpcError
+from ...events import Method
 from ...proxy.relaying import Relayed
 from ...roles import AgentRole, offered
-from ...rpc import Method
 from ..access.introductions import BARE, introduced, lends
 from ..access.principals import PrincipalName
 from ..access.quotas import RETRY_AFTER, draining

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ... import schema as s
 from ...errors import InternalError, MethodNotFound, RequestCancelled, RpcError
-from ...rpc import Reply
+from ...events import Reply
 from ..log.records import Answered, ErrorAnswer, QuestionAsked, changed, own_frame, raw
 from ..metrics import Metrics
 from .history import History

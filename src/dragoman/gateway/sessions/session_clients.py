@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from ...connection.connection import Connection
 from ...errors import Error, InternalError, McpServerUnavailable, RpcError
+from ...events import Method
 from ...proxy.relaying import relayed
-from ...rpc import Method
 from ..access.quotas import Quotas
 from ..agents.audience import client_teller
 from ..agents.mcp_servers import Ask, ServerProvider, SessionServers

@@ -18,7 +18,7 @@ from msgspec import Raw
 from ... import schema as s
 from ...connection.connection import Connection
 from ...errors import Error
-from ...rpc import Method, Reply
+from ...events import Method, Reply
 from ..access.introductions import Introduction
 from ..access.quotas import Quotas
 from ..access.roles import Role, lesser, may

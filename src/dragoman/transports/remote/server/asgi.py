@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ....envelope import NULL, read_envelope
 from ....framing import MAX_FRAME
@@ -39,11 +39,21 @@ JSON = "application/json"
 SHUTTING_DOWN = "the server is shutting down"
 
 
+class EndpointOptions(TypedDict, total=False):
+    """Who may connect to an endpoint, and how much it bears."""
+
+    admit: Admit | None  # says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it
+    origins: Collection[str]  # the web pages that may connect
+    hosts: Collection[str] | None  # the only names answered to, if given
+    grace: float  # seconds a client may be away before its connection is ended
+    limit: int  # bytes of a message
+    connections: int  # at the same time
+
+
 class Endpoint:
     """The ASGI application; `serve` is run for each client that connects, with the wire to it.
 
-    `admit` says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it, and does not exist
-    for anybody else.  `origins` are the web pages that may connect; `hosts`, if given, the only names answered to.
+    A connection does not exist for anybody but whoever opened it.
     """
 
     def __init__(
@@ -268,25 +278,14 @@ def ended_when_stopped(wire: AcceptedTransport) -> contextlib.AbstractContextMan
     return when_stopped(functools.partial(wire.end, SHUTTING_DOWN))
 
 
-def endpoint(
-    app: "App",
-    *,
-    admit: Admit | None = None,
-    origins: Collection[str] = (),
-    hosts: Collection[str] | None = None,
-    grace: float = GRACE,
-    limit: int = MAX_FRAME,
-    connections: int = MAX_CONNECTIONS,
-) -> Endpoint:
+def endpoint(app: "App", **options: Unpack[EndpointOptions]) -> Endpoint:
     """An agent as an ASGI application: each client that connects gets one of its own."""
     from ....agent.serving import serve_on
 
     async def serve(wire: Transport) -> None:
         await serve_on(app, wire)
 
-    return Endpoint(
-        serve, admit=admit, origins=origins, hosts=hosts, grace=grace, limit=limit, connections=connections
-    )
+    return Endpoint(serve, **options)
 
 
 def read_request(scope: Scope) -> WebRequest:

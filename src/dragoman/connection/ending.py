@@ -1,0 +1,33 @@
+"""The end of a connection: why it came, and an end for the requests that are still being answered."""
+
+import asyncio
+import logging
+
+from ..errors import ConnectionClosed
+from ..transports import Transport
+
+log = logging.getLogger("dragoman")
+
+GRACE = 0.5  # seconds for answers in the works after the peer hung up
+PATIENCE = 5.0  # seconds for cancelled handlers to end
+
+
+async def why_ended(transport: Transport) -> Exception:
+    """The error that calls fail with once the peer has hung up."""
+    try:
+        return await transport.why_ended()
+    except Exception as exc:
+        log.exception("a wire does not know why it ended")
+        return ConnectionClosed(f"the wire failed: {exc}")
+
+
+async def end_tasks(tasks: set[asyncio.Task[None]], grace: float) -> None:
+    """Give tasks that answer requests some time, then cancel them; those that do not end are logged."""
+    if not tasks:
+        return
+    await asyncio.wait(tasks, timeout=grace)
+    for task in tasks:
+        task.cancel()
+    _, stuck = await asyncio.wait(tasks, timeout=PATIENCE)
+    for task in stuck:
+        log.warning("the handler of %s does not end", task.get_name())

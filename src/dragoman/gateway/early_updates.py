@@ -1,0 +1,40 @@
+"""Updates of sessions that are not known yet: an agent may tell of a session before it answers with its id."""
+
+import logging
+from typing import Generic, TypeVar
+
+log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
+
+MAX_EARLY = 4 * 1024 * 1024  # bytes kept of all such sessions
+OVERHEAD = 512  # bytes that an update takes beside its own
+
+
+class EarlyUpdates(Generic[T]):
+    """Keeps updates, by session, until the session is known; the oldest session makes room for the others."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[tuple[int, T]]] = {}
+        self._size = 0
+
+    def keep(self, session: str, update: T, size: int) -> None:
+        """Keep an update of so many bytes, if there is room."""
+        size += OVERHEAD
+        while self._size + size > MAX_EARLY and (oldest := next((id for id in self._kept if id != session), None)):
+            self.take(oldest)
+        if self._size + size > MAX_EARLY:
+            log.warning("the session %s is not open, and more was told of it than is kept", session)
+            return
+        self._kept.setdefault(session, []).append((size, update))
+        self._size += size
+
+    def take(self, session: str) -> list[T]:
+        """Give what was told of a session, in order, and keep it no longer."""
+        kept = self._kept.pop(session, [])
+        self._size -= sum(size for size, _ in kept)
+        return [update for _, update in kept]
+
+    def clear(self) -> None:
+        """Keep nothing of what was told so far."""
+        self._kept, self._size = {}, 0
