@@ -21,6 +21,7 @@ from ..agent.apps import App
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
+from ..foundation.owning import Work
 from ..proxy.relaying import Pressure, Relayed, relayed
 from ..roles import AgentRole
 from ..rpc import Method
@@ -95,7 +96,7 @@ class Attachment(AgentRole):
 
         return Method(name, Raw, is_request=False, handler=tell)
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Work[None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

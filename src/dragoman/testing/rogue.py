@@ -30,13 +30,13 @@ class Rogue:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
-    def send(self, **message: Any) -> None:
+    def send(self, **message: object) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
-    def answer(self, request: Message, result: Any) -> None:
+    def answer(self, request: Message, result: object) -> None:
         self.send(id=request["id"], result=result)
 
-    def update(self, **update: Any) -> None:
+    def update(self, **update: object) -> None:
         self.send(method="session/update", params={"sessionId": SESSION, "update": update})
 
     def say(self, text: str) -> None:
@@ -127,7 +127,7 @@ class OrphanUpdate(Rogue):
 class DuplicateResponses(Rogue):
     """Answers everything twice."""
 
-    def answer(self, request: Message, result: Any) -> None:
+    def answer(self, request: Message, result: object) -> None:
         super().answer(request, result)
         super().answer(request, result)
 

@@ -1,14 +1,21 @@
 """`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..complaint import UNREACHABLE, complain
-from ..values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
+from ..values import PRESETS, Commands, count, delay, host_name, hosts, origin, seconds, sha256
 from .gateway_log import add_limits, limits_of
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def add_to(commands: Any) -> None:
+    from ...gateway.agents.upstream import Hosted
+    from ...gateway.serving import ServeOptions
+
+
+def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="host agents for remote clients")
     add = serve.add_argument
     add(
@@ -33,7 +40,7 @@ def add_to(commands: Any) -> None:
     serve.set_defaults(command=_serve)
 
 
-def _add_access(add: Any) -> None:
+def _add_access(add: Callable[..., object]) -> None:
     """Who may connect, and by which names and addresses."""
     add("--token-file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)")
     add("--no-auth", action="store_true", help="require no token; allowed on loopback addresses only")
@@ -63,7 +70,7 @@ def _add_access(add: Any) -> None:
     )
 
 
-def _add_sessions(add: Any) -> None:
+def _add_sessions(add: Callable[..., object]) -> None:
     """What sessions may take, and how long they last."""
     add(
         "--process-per",
@@ -114,7 +121,7 @@ def _add_sessions(add: Any) -> None:
     )
 
 
-def _add_workspace(add: Any) -> None:
+def _add_workspace(add: Callable[..., object]) -> None:
     """What agents work on, and behind which walls."""
     add(
         "--workspace",
@@ -162,7 +169,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _order(arguments: argparse.Namespace) -> Any:
+def _order(arguments: argparse.Namespace) -> "ServeOptions":
     from pathlib import Path
 
     from ...errors import Error
@@ -206,7 +213,7 @@ def _order(arguments: argparse.Namespace) -> Any:
     )
 
 
-def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
+def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[str, Hosted]":
     """An agent by NAME=CMD, or by a name that is known."""
     from ...errors import Error
     from ...gateway.agents.upstream import Hosted
