@@ -12,10 +12,10 @@ import contextlib
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from . import schema as s
 from .client import client as asynchronous
@@ -25,6 +25,7 @@ from .client.connecting import connect as connecting
 from .client.session import Prompt as AsyncPrompt
 from .client.session import Session as AsyncSession
 from .errors import Error, again, brief
+from .foundation.owning import Work
 from .host.processes import Launch, known_agents
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class BlockingClient:
         self._loop = loop
         self.asynchronous = client  # for everything that has no method here, by `run`
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Work[T]) -> T:
         """Run a coroutine of the asynchronous client, such as `client.run(client.asynchronous.logout())`."""
         return self._loop.call(coroutine)
 
@@ -268,7 +269,7 @@ class _Raised:
         self.exception = exception
 
 
-async def _caught(coroutine: Coroutine[Any, Any, T]) -> T | _Raised:
+async def _caught(coroutine: Work[T]) -> T | _Raised:
     try:
         return await coroutine
     except (SystemExit, KeyboardInterrupt) as exc:
@@ -295,7 +296,7 @@ class _LoopThread:
         """Whether this is a fork of the process that has the thread."""
         return os.getpid() != self._process
 
-    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def call(self, coroutine: Work[T]) -> T:
         """Run a coroutine over there and wait for its outcome; an interrupted wait cancels it."""
         if not asyncio.iscoroutine(coroutine):
             raise TypeError(f"run() takes a coroutine of the asynchronous client, and not {brief(repr(coroutine))}")

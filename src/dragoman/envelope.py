@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from . import codec
 from .errors import LocalProtocolError
+from .foundation.documents import Document, Json
 from .framing import COUNTABLE, MAX_DEPTH, MAX_FRAME, SHALLOW, Oversize, TooDeep, check, check_depth, check_text
 from .schema.base import RequestId
 
@@ -171,7 +172,7 @@ def _has_twice(frame: bytes) -> bool:
     return not re.compile(_END).fullmatch(frame, at)
 
 
-def outline(frame: bytes | Oversize) -> dict[str, Any]:
+def outline(frame: bytes | Oversize) -> Document:
     """The members of a frame that is no message: scalars as they are where they can be read, others as UNREAD."""
     if isinstance(frame, Oversize):
         return _peek(frame.head, frame.tail, is_all=False)
@@ -183,14 +184,14 @@ def outline(frame: bytes | Oversize) -> dict[str, Any]:
         return _peek(frame[:LOOKED_AT], frame[-LOOKED_AT:], len(frame) <= LOOKED_AT)
 
 
-def in_batch(frame: bytes, most: int) -> list[dict[str, Any]]:
+def in_batch(frame: bytes, most: int) -> list[Document]:
     """The outlines of the objects in an array."""
     if frame.count(b",") > codec.MAX_LISTED:
         return [outline(frame)]  # the first will do
     return [outline(bytes(item)) for item in _read_items(frame)[:most] if bytes(memoryview(item)[:1]) == b"{"]
 
 
-def _peek(head: bytes, tail: bytes, is_all: bool) -> dict[str, Any]:
+def _peek(head: bytes, tail: bytes, is_all: bool) -> Document:
     """The members that an object shows: read from its beginning and, where that fails, from its end backwards."""
     if not head.lstrip().startswith((b"{", b"[")):
         return {}  # a program's words, though a message may be quoted among them
@@ -201,9 +202,9 @@ def _peek(head: bytes, tail: bytes, is_all: bool) -> dict[str, Any]:
     return first | last | {name: value for name, value in first.items() if value != UNREAD}
 
 
-def _read_forwards(text: bytes) -> tuple[dict[str, Any], bool]:
+def _read_forwards(text: bytes) -> tuple[Document, bool]:
     """The members of an object up to where it is cut off, and whether nothing was wrong until there."""
-    members: dict[str, Any] = {}
+    members: Document = {}
     levels: list[bytes] = []  # the brackets that are open
     top = 1 + text.lstrip().startswith(b"[")  # of a batch, the first message
     name, before, is_sound = b"", b":", True
@@ -212,7 +213,7 @@ def _read_forwards(text: bytes) -> tuple[dict[str, Any], bool]:
         is_due = before in _BEFORE_VALUE and not (before in _ENDS and word in _CLOSING)
         is_sound &= is_due == (word not in _AFTER_VALUE)
         if b":" in (word, before) and len(levels) == top:
-            label = _scalar(name) or ""
+            label = str(_scalar(name) or "")
             is_cut = word == b'"' or (token.end() == len(text) and word not in _ENDS)
             if before == b":" and not is_cut:
                 members[label] = _scalar(word)
@@ -234,9 +235,9 @@ def _read_forwards(text: bytes) -> tuple[dict[str, Any], bool]:
     return members, is_sound
 
 
-def _read_backwards(text: bytes) -> dict[str, Any]:
+def _read_backwards(text: bytes) -> Document:
     """The last members of an object, back to where it is cut off."""
-    members: dict[str, Any] = {}
+    members: Document = {}
     depth, value, is_named = 0, b"", False
     for token in re.finditer(_REVERSED, text[::-1]):
         match word := token[1][::-1]:
@@ -250,7 +251,7 @@ def _read_backwards(text: bytes) -> dict[str, Any]:
             case b":" | b",":
                 is_named = depth == 1 and word == b":"
             case _ if depth == 1 and is_named:
-                members.setdefault(_scalar(word) or "", _scalar(value))
+                members.setdefault(str(_scalar(word) or ""), _scalar(value))
             case _ if depth == 1:
                 value = word
         if depth < 1:
@@ -258,14 +259,15 @@ def _read_backwards(text: bytes) -> dict[str, Any]:
     return members
 
 
-def _scalar(word: bytes) -> Any:
+def _scalar(word: bytes) -> Json:
     """A scalar's value, or UNREAD."""
     if word[:1] in (b"{", b"["):
         return UNREAD
     try:
-        return msgspec.json.decode(word)
+        value: Json = msgspec.json.decode(word)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return UNREAD
+    return value
 
 
 def meant(id: object) -> int | None:
@@ -277,12 +279,12 @@ def meant(id: object) -> int | None:
     return id if type(id) is int else None
 
 
-def speaks_rpc(members: Mapping[str, Any]) -> bool:
+def speaks_rpc(members: Mapping[str, object]) -> bool:
     """Whether members are those of a message, though a bad one, and not of some program's log line."""
     return members.get("jsonrpc") == "2.0" or ("id" in members and MEMBERS.issuperset(members))
 
 
-def complaint(members: Mapping[str, Any]) -> str:
+def complaint(members: Mapping[str, object]) -> str:
     """What is wrong with an object that is no message, in words the peer's author can act on."""
     if members.get("jsonrpc") != "2.0":
         return '"jsonrpc" must be "2.0"'

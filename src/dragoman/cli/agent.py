@@ -7,6 +7,7 @@ from typing import Any
 
 from .complaint import complain
 from .translate import add_dialect
+from .values import Commands
 
 # Where each is, and what it does; only the one that is served is loaded.
 AGENTS = {
@@ -17,7 +18,7 @@ AGENTS = {
 }
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     agent = commands.add_parser("agent", help="serve a bundled agent over stdin and stdout")
     told = "; ".join(f"{name} {does}" for name, (_, _, does) in AGENTS.items())
     agent.add_argument("name", choices=list(AGENTS), metavar="NAME", help=told)

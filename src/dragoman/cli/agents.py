@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .complaint import complain
+from .values import Commands
 
 if TYPE_CHECKING:
     from ..host.processes import Launch
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 FETCHERS = ("npx", "uvx")  # there, they fetch the agent when it is first started
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     agents = commands.add_parser("agents", help="list the agents that can be started by name, or show one")
     verbs = agents.add_subparsers(title="commands", metavar="COMMAND", required=True)
     listing = verbs.add_parser("list", help="list all agents and say which are installed")

@@ -2,14 +2,14 @@
 
 import argparse
 import sys
-from typing import Any
 
 from .complaint import complain
+from .values import Commands
 
 NOT_WHOLE = 1
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     audit = commands.add_parser("audit", help="show what agents asked for and what was decided")
     audit.add_argument("files", nargs="*", metavar="FILE", help="audit log, oldest file first (default: your own)")
     audit.add_argument("--verify", action="store_true", help="check that no record was changed, moved or removed")

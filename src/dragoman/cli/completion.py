@@ -5,10 +5,10 @@ The shell asks `dragoman completion words -- WORD…`, so there is one list of w
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
 
 from ..foundation.suggesting import choices
 from .complaint import complain
+from .values import Commands
 
 ASKING = "words"  # in the place of a shell: what the scripts ask
 FILES, DIRECTORIES = ":files", ":directories"  # what the shell completes by itself
@@ -71,7 +71,7 @@ HOW = (
 )
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     told = "print a script that completes commands in a shell"
     completion = commands.add_parser("completion", help=told, epilog=HOW)
     completion.add_argument("shell", metavar="SHELL", help=", ".join(SCRIPTS))

@@ -3,10 +3,11 @@
 import argparse
 import os
 import sys
-from typing import Any
+
+from .values import Commands
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     demo = commands.add_parser("demo", help="review and repair a sample project; needs no model and no network")
     demo.set_defaults(command=_demo)
 

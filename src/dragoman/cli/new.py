@@ -2,9 +2,9 @@
 
 import argparse
 import re
-from typing import Any
 
 from .complaint import complain
+from .values import Commands
 
 PROJECT = """\
 [build-system]
@@ -132,7 +132,7 @@ FILES = {
 }
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     new = commands.add_parser("new", help="create a project for a new agent")
     new.add_argument("what", choices=["agent"], metavar="agent", help="the word agent")
     new.add_argument("name", metavar="NAME", help="name of the agent and of its directory")

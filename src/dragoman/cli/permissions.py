@@ -3,9 +3,10 @@
 import argparse
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .complaint import complain
+from .values import Commands
 
 if TYPE_CHECKING:
     from ..host.operations import Operation
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ..host.permissions.rules.rules import Rules
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     permissions = commands.add_parser("permissions", help="check a file of permission rules")
     actions = permissions.add_subparsers(title="actions", metavar="ACTION", required=True)
     check = actions.add_parser("check", help="show what the rules cover, and what they say about a command")

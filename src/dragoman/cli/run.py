@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .complaint import complain
 from .hosting.token import HELP, headers_for
 from .translate import add_dialect
-from .values import PRESETS, hosts, mcp_server, seconds
+from .values import PRESETS, Commands, hosts, mcp_server, seconds
 
 if TYPE_CHECKING:
     from ..host.processes import Launch
@@ -18,7 +18,7 @@ EXITS = (
 )
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     run = commands.add_parser("run", help="run one turn of an agent and show it", epilog=EXITS)
     add = run.add_argument
     told = "agent to run (see: dragoman agents list) (default: coder, or reviewer where that is not installed)"

@@ -3,9 +3,10 @@
 import argparse
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from .complaint import complain
+from .values import Commands
 
 if TYPE_CHECKING:
     from ..errors import RpcError
@@ -15,12 +16,12 @@ FAILED = 1
 EXITS = "exit codes: 0 done, 1 the session is damaged, in use or missing, 64 wrong usage"
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     words = "list, show, export, import, verify and delete stored sessions"
     sessions = commands.add_parser("sessions", help=words, epilog=EXITS)
     actions = sessions.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    def action(name: str, run: Callable[..., int], words: str) -> Any:
+    def action(name: str, run: Callable[..., int], words: str) -> argparse.ArgumentParser:
         parser = actions.add_parser(name, help=words, epilog=EXITS)
         parser.add_argument(
             "--store",

@@ -2,15 +2,15 @@
 
 import argparse
 import sys
-from typing import Any
 
 from .agents import named_agent
 from .complaint import complain
+from .values import Commands
 
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "vscode")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     setup = commands.add_parser("setup", help="print the configuration that adds an agent to an editor")
     setup.add_argument("editor", choices=EDITORS, metavar="EDITOR", help=", ".join(EDITORS))
     setup.add_argument("--agent", default="coder", metavar="NAME", help="name of the agent (default: coder)")

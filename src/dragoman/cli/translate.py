@@ -2,14 +2,20 @@
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .complaint import AGENT_FAILED, complain
+from .values import Commands
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..transports.translating import TranslatingTransport
 
 DIALECTS = ("v1", "v2", "pharo", "beamcode", "cursor", "draft", "jetbrains", "legacy")
 
 
-def add_dialect(parser: Any, option: str, who: str) -> None:
+def add_dialect(parser: argparse.ArgumentParser, option: str, who: str) -> None:
     """Let the user say which dialect somebody speaks."""
     told = f"dialect of the {who}, if it is not detected by itself: {', '.join(DIALECTS)}"
     parser.add_argument(option, dest=f"{who}_dialect", type=_dialect, metavar="DIALECT", help=told)
@@ -24,7 +30,7 @@ def _dialect(text: str) -> str:
         raise argparse.ArgumentTypeError(str(exc)) from None
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     translate = commands.add_parser("translate", help="translate between the dialects of a client and of an agent")
     add_dialect(translate, "--from", "client")
     add_dialect(translate, "--to", "agent")
@@ -88,7 +94,7 @@ def _pass_on(data: bytes) -> None:
     stderr.flush()
 
 
-def _report(edges: Any) -> None:
+def _report(edges: "Sequence[TranslatingTransport]") -> None:
     for edge, side in zip(edges, ("client", "agent"), strict=True):
         if edge.translator is None:
             continue

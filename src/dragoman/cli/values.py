@@ -3,12 +3,13 @@
 import argparse
 import math
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from ..schema import McpServer
 
 Value = TypeVar("Value")
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # where a command adds itself
 
 PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")  # of permissions
 

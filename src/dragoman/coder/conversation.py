@@ -27,6 +27,7 @@ from .workplace import Workplace
 
 if TYPE_CHECKING:
     from ..mcp import SessionServer
+    from ..mcp.servers import ToolInfo
 
 log = logging.getLogger("dragoman")
 
@@ -59,7 +60,7 @@ class Conversation:
         self.used: int = stored.get("used", 0)  # tokens of the last request and its answer
         self.title: str | None = stored.get("title")
         self.is_named: bool = stored.get("is_named", False)  # the model was asked for the title
-        self._offered: list[Sequence[Any]] = []  # the tools of each server that the model is offered
+        self._offered: list[Sequence[ToolInfo]] = []  # the tools of each server that the model is offered
         self._naming: asyncio.Task[None] | None = None
         self._is_closed = False
         self.told_model: str | None = stored.get("told_model")  # the model the user was told of
@@ -227,7 +228,7 @@ def _key(number: int) -> str:
     return f"{STATE}.message.{number}"
 
 
-def _messages(state: Mapping[str, Any], count: int) -> Iterator[h.Message]:
+def _messages(state: Mapping[str, object], count: int) -> Iterator[h.Message]:
     """The stored messages, as far as they can be read."""
     for i in range(count):
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..foundation.documents import Document
 from .context.history import ToolUse
 from .model.port import ToolSpec
 from .modes import MODES
@@ -41,7 +42,7 @@ class Foreign(Struct, frozen=True):
     """A tool that is not ours: how the model is told of it, and how a call of it is made into one of ours."""
 
     spec: ToolSpec
-    made: Callable[[Mapping[str, Any]], Tool]
+    made: Callable[[Mapping[str, object]], Tool]
 
 
 class Toolbox:
@@ -98,7 +99,7 @@ class Toolbox:
         return tool
 
 
-def arguments_of(call: ToolUse) -> dict[str, Any]:
+def arguments_of(call: ToolUse) -> Document:
     """The arguments of a call; raises Failed with words the model can mend them by."""
     try:
         arguments = json.loads(call.arguments or "{}")

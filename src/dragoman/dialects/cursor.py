@@ -1,9 +1,20 @@
 """D2, the dialect of Cursor and claude-code-acp: version 1 of early 2026, content that says less."""
 
-from typing import Any
-
-from .engine.shapes import MADE_UP, Fields, Items, Pair, Shape, Variants, basename, carried, carry, text_of
-from .engine.translator import MethodRow
+from ..foundation.documents import Document, Json, document, documents, elements, string
+from .engine.shapes import (
+    MADE_UP,
+    Fields,
+    Items,
+    Pair,
+    Shape,
+    ValuePair,
+    Variants,
+    basename,
+    carried,
+    carry,
+    text_of,
+)
+from .engine.translator import MethodRow, Translator
 from .legacy import OPENED, OPENING, QUESTION, Legacy, update_inward, update_outward
 
 SIGNATURES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
@@ -12,21 +23,22 @@ SIGNATURES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif",
 # Content
 
 
-def _image_inward(block: Any, t: Any) -> Any:
+def _image_inward(block: Document, t: Translator) -> Json:
     if "data" not in block:
         link = {"type": "resource_link", "uri": block["uri"], "name": basename(block["uri"])}
         return carry(link, {"block": block}, t)
     return IMAGE.inward(block, t)
 
 
-def _sniffed(block: Any, t: Any) -> str:
+def _sniffed(block: Document, t: Translator) -> str:
     """The media type of an image that does not say, told from its first bytes."""
-    found = (kind for start, kind in SIGNATURES.items() if block["data"].startswith(start))
+    data = string(block["data"])
+    found = (kind for start, kind in SIGNATURES.items() if data.startswith(start))
     return next(found, "image/png")
 
 
-def _resource_inward(block: Any, t: Any) -> Any:
-    resource = block["resource"]
+def _resource_inward(block: Document, t: Translator) -> Json:
+    resource = document(block["resource"])
     if "text" in resource or "blob" in resource:
         return block
     link = {"type": "resource_link", "uri": resource["uri"], "name": basename(resource["uri"])}
@@ -35,7 +47,7 @@ def _resource_inward(block: Any, t: Any) -> Any:
     return carry(link, {"block": block}, t)
 
 
-def _link_outward(block: Any, t: Any) -> Any:
+def _link_outward(block: Document, t: Translator) -> Json:
     _, kept = carried(block, t)
     return kept["block"] if "block" in kept else LINK.outward(block, t)
 
@@ -52,16 +64,16 @@ BLOCK: Shape = Variants(
 )
 
 
-def _tool_content_inward(content: Any, t: Any) -> Any:
+def _tool_content_inward(content: Document, t: Translator) -> Json:
     if content.get("type") != "content":
         return content
-    inner = content["content"]
+    inner = document(content["content"])
     if "type" not in inner and "text" in inner:
         inner = carry({**inner, "type": "text"}, {MADE_UP: ["type"]}, t)
     return {**content, "content": BLOCK.inward(inner, t)}
 
 
-def _tool_content_outward(content: Any, t: Any) -> Any:
+def _tool_content_outward(content: Document, t: Translator) -> Json:
     if content.get("type") != "content":
         return content
     return {**content, "content": BARE.outward(BLOCK.outward(content["content"], t), t)}
@@ -86,27 +98,30 @@ SAID: Shape = Variants(
 # Sessions
 
 
-def _opening_inward(params: Any, t: Any) -> Any:
+def _opening_inward(params: Document, t: Translator) -> Json:
     said = OPENING.inward(params, t)
-    prompt = (params.get("_meta") or {}).get("systemPrompt")
-    offers = (t.agent_offers.get("sessionCapabilities") or {}).get("systemPrompt")
+    prompt = document(params.get("_meta") or {}).get("systemPrompt")
+    offers = document(t.agent_offers.get("sessionCapabilities") or {}).get("systemPrompt")
     if prompt is None or offers is None or "systemPrompt" in params:
         return said
     mode, text = ("append", prompt["append"]) if isinstance(prompt, dict) else ("override", prompt)
     said, kept = carried(said, t)
-    kept[MADE_UP] = [*kept.get(MADE_UP, ()), "systemPrompt"]
+    kept[MADE_UP] = [*elements(kept.get(MADE_UP, [])), "systemPrompt"]
     return carry({**said, "systemPrompt": {"mode": mode, "content": [{"type": "text", "text": text}]}}, kept, t)
 
 
-def _opening_outward(params: Any, t: Any) -> Any:
+def _opening_outward(params: Document, t: Translator) -> Json:
     said = OPENING.outward(params, t)
     prompt = said.pop("systemPrompt", None)
     if not isinstance(prompt, dict):
         return said
-    if any(block.get("type") != "text" for block in prompt["content"]):
+    if any(block.get("type") != "text" for block in documents(prompt["content"])):
         t.lose("system prompt")
     text = text_of(prompt["content"])
-    meta = {**(said.get("_meta") or {}), "systemPrompt": {"append": text} if prompt["mode"] == "append" else text}
+    meta = {
+        **document(said.get("_meta") or {}),
+        "systemPrompt": {"append": text} if prompt["mode"] == "append" else text,
+    }
     return {**said, "_meta": meta}
 
 
@@ -130,13 +145,13 @@ class Cursor(Legacy):
                 shapes={
                     "update": Pair(
                         lambda update, t: SAID.inward(update_inward(update, t), t),
-                        lambda update, t: update_outward(SAID.outward(update, t), t),
+                        lambda update, t: update_outward(document(SAID.outward(update, t)), t),
                     )
                 }
             )
         ),
         "session/request_permission": MethodRow(
-            Pair(
+            ValuePair(
                 lambda params, t: ASKED.inward(QUESTION.inward(params, t), t),
                 lambda params, t: QUESTION.outward(ASKED.outward(params, t), t),
             )

@@ -4,12 +4,12 @@ Version 1 names modes and options when a session is opened, and tools never.  So
 agents say them in the `_meta` of their capabilities as well.  Tools are a long list: a client has to ask for it.
 """
 
-from typing import Any
+from ..foundation.documents import Document, Json
 
 OURS = "dragoman"  # the member of `_meta`
 
 
-def declared(offers: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def declared(offers: Json) -> tuple[list[Document], list[str]]:
     """The modes, as version 1 has them, and the ids of the config options."""
     ours = _ours(offers)
     modes, options = ours.get("modes"), ours.get("configOptions")
@@ -19,30 +19,30 @@ def declared(offers: Any) -> tuple[list[dict[str, Any]], list[str]]:
     )
 
 
-def wants_tools(meta: Any) -> bool:
+def wants_tools(meta: Json) -> bool:
     """Whether a client asks for the tools, in the `_meta` of its capabilities."""
     return _ours({"_meta": meta}).get("tools") is True
 
 
-def wanting_tools(offers: dict[str, Any]) -> dict[str, Any]:
+def wanting_tools(offers: Document) -> Document:
     """Capabilities of a client that asks for the tools."""
     meta = offers.get("_meta")
     return {**offers, "_meta": {**(meta if isinstance(meta, dict) else {}), OURS: {"tools": True}}}
 
 
-def declared_tools(offers: Any) -> list[Any]:
+def declared_tools(offers: Json) -> list[Json]:
     """The tools that an agent names in its capabilities."""
     tools = _ours(offers).get("tools")
     return tools if isinstance(tools, list) else []
 
 
-def _ours(offers: Any) -> dict[str, Any]:
+def _ours(offers: Json) -> Document:
     meta = offers.get("_meta") if isinstance(offers, dict) else None
     ours = meta.get(OURS) if isinstance(meta, dict) else None
     return ours if isinstance(ours, dict) else {}
 
 
-def without_declared(offers: dict[str, Any]) -> dict[str, Any]:
+def without_declared(offers: Document) -> Document:
     """Capabilities without what a dialect has a place of its own for."""
     meta = offers.get("_meta")
     if not isinstance(meta, dict) or OURS not in meta:

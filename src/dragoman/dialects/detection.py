@@ -1,7 +1,6 @@
 """Which dialect a peer speaks, told from its `initialize` message alone."""
 
-from typing import Any
-
+from ..foundation.documents import Document, Json
 from .engine.flows import Message
 from .engine.translator import Peer
 from .pharo.handshake import TERMINAL_METHODS
@@ -22,7 +21,7 @@ def detect(message: Message, peer: Peer) -> str | None:
     return _of_agent(_object(message.get("result")))
 
 
-def _of_client(params: dict[str, Any]) -> str | None:
+def _of_client(params: Document) -> str | None:
     if _is_later(params) and not {"clientCapabilities", "clientInfo"} & set(params):
         return "v2"
     if "capabilities" in params and "clientCapabilities" not in params and params.get("protocolVersion") == 1:
@@ -33,14 +32,14 @@ def _of_client(params: dict[str, Any]) -> str | None:
     return "pharo" if _is_pharo_itself(params) else None
 
 
-def _is_pharo_itself(params: dict[str, Any]) -> bool:
+def _is_pharo_itself(params: Document) -> bool:
     """Whether a client shows no mark but its name: the one the specification is of, without terminals."""
     info, offers = _object(params.get("clientInfo")), params.get("clientCapabilities")
     is_named = str(info.get("name", "")).startswith("Pharo") and set(info) == {"name", "version"}
     return is_named and isinstance(offers, dict) and set(offers) <= {"fs"}
 
 
-def _of_agent(result: dict[str, Any]) -> str | None:
+def _of_agent(result: Document) -> str | None:
     if is_welcome(result):
         return "v2"
     offers = _object(result.get("agentCapabilities"))
@@ -57,10 +56,10 @@ def _of_agent(result: dict[str, Any]) -> str | None:
     return None
 
 
-def _is_later(message: dict[str, Any]) -> bool:
+def _is_later(message: Document) -> bool:
     version = message.get("protocolVersion")
     return isinstance(version, int | float) and version >= 2
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Json) -> Document:
     return value if isinstance(value, dict) else {}

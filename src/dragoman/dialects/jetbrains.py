@@ -1,25 +1,25 @@
 """D4, the dialect of the JetBrains guide: version 1 with tools and `serverInfo` at initialize, whole messages."""
 
-from typing import Any
-
+from ..foundation.documents import Document, Json, document, elements
 from .declared import declared_tools, wanting_tools, wants_tools, without_declared
 from .engine.flows import Ask, Flow, Tell
 from .engine.messages import WholeMessages
+from .engine.pieces import PieceParams
 from .engine.shapes import Fields, Pair, Words, carried, carry
 from .engine.translator import MethodRow, Peer, Remembered, Surroundings, Translator
 
 MADE_UP = {"+": ["clientCapabilities"]}  # said by a client that said nothing of what it can do
 
 
-def _greeting_inward(params: Any, t: Any) -> Any:
+def _greeting_inward(params: Document, t: Translator) -> Json:
     """A client of the guide is told the tools of our agent, so it asks for them."""
     offers = params.get("clientCapabilities")
-    if isinstance(offers, dict) and "dragoman" not in (offers.get("_meta") or {}):
+    if isinstance(offers, dict) and "dragoman" not in document(offers.get("_meta") or {}):
         return {**params, "clientCapabilities": wanting_tools(offers)}
     return params if offers is not None else carry({**params, "clientCapabilities": wanting_tools({})}, MADE_UP, t)
 
 
-def _greeting_outward(params: Any, t: Any) -> Any:
+def _greeting_outward(params: Document, t: Translator) -> Json:
     params, kept = carried(params, t)
     if kept == MADE_UP:
         return {name: member for name, member in params.items() if name != "clientCapabilities"}
@@ -29,8 +29,8 @@ def _greeting_outward(params: Any, t: Any) -> Any:
     return params
 
 
-def _welcome_inward(result: Any, t: Any) -> Any:
-    kept = {name: result[name] for name in ("capabilities", "serverInfo") if name in result}
+def _welcome_inward(result: Document, t: Translator) -> Json:
+    kept: Document = {name: result[name] for name in ("capabilities", "serverInfo") if name in result}
     said = {name: member for name, member in result.items() if name not in kept}
     if "agentInfo" not in said and "serverInfo" in kept:
         said["agentInfo"] = kept["serverInfo"]
@@ -38,17 +38,17 @@ def _welcome_inward(result: Any, t: Any) -> Any:
     return carry({"agentCapabilities": {}, **said}, _marked(kept, result), t)
 
 
-def _marked(kept: dict[str, Any], result: Any) -> dict[str, Any]:
-    made_up = [*kept.pop("+", ()), *(() if "agentCapabilities" in result else ("agentCapabilities",))]
+def _marked(kept: Document, result: Document) -> Document:
+    made_up = [*elements(kept.pop("+", [])), *(() if "agentCapabilities" in result else ("agentCapabilities",))]
     return {**kept, "+": made_up} if made_up else kept
 
 
-def _welcome_outward(result: Any, t: Any) -> Any:
+def _welcome_outward(result: Document, t: Translator) -> Json:
     result, kept = carried(result, t)
-    made_up = kept.pop("+", ())
+    made_up = elements(kept.pop("+", []))
     info = result.get("agentInfo") or {"name": "unknown", "version": "0"}
     said = {name: member for name, member in result.items() if name not in made_up}
-    offers = said.get("agentCapabilities") or {}
+    offers = document(said.get("agentCapabilities") or {})
     if tools := declared_tools(offers):
         said["agentCapabilities"] = without_declared(offers)
     return {"capabilities": {"tools": tools}, "serverInfo": info, **said, **kept}
@@ -73,15 +73,15 @@ class JetBrains(Translator):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._told: dict[str, int] = Remembered()  # session -> updates since its last prompt
+        self._told: dict[Json, int] = Remembered()  # session -> updates since its last prompt
         self._messages = WholeMessages(self)
 
-    def prompt(self, params: Any) -> Flow:
+    def prompt(self, params: Document) -> Flow:
         """An agent may say all it has to say in its answer alone; then it is told as updates are."""
         id = params["sessionId"]
         self._told[id] = 0
         answer = yield Ask("session/prompt", params, to_peer=True)
-        result = self.told_by_peer(answer)
+        result = document(self.told_by_peer(answer))
         content = result.get("content")
         if not isinstance(content, list):
             return result
@@ -95,28 +95,31 @@ class JetBrains(Translator):
                 yield Tell({"method": "session/update", "params": {"sessionId": id, "update": chunk}})
         return carry(said, {"content": content}, self)
 
-    def piece_inward(self, piece: Any, frame: bytes) -> bytes | None:
+    def piece_inward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         self._count_told(piece.session_id)
         return frame
 
-    def _count_told(self, session_id: str) -> None:
+    def _count_told(self, session_id: Json) -> None:
         self._told[session_id] = self._told.get(session_id, 0) + 1
 
-    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method != "session/update":
             return [(method, params)]
-        self._count_told(params["sessionId"])
-        if params["update"].get("sessionUpdate") != "message":
+        told = document(params)
+        update = document(told["update"])
+        self._count_told(told["sessionId"])
+        if update.get("sessionUpdate") != "message":
             return [(method, params)]
-        return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(params["update"])]
+        return [(method, {**told, "update": chunk}) for chunk in self._messages.apart(update)]
 
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method != "session/update":
             return [(method, params)]
-        update, kept = carried(params["update"], self)
+        told = document(params)
+        update, kept = carried(document(told["update"]), self)
         if "count" in kept:
-            message = self._messages.together(params["sessionId"], update, kept)
-            return [(method, {**params, "update": message})] if message else []
+            message = self._messages.together(told["sessionId"], update, kept)
+            return [(method, {**told, "update": message})] if message else []
         if update.get("kind") == "switch_mode":
             update = TOOL_CALL.outward(update, self)
-        return [(method, {**params, "update": update})]
+        return [(method, {**told, "update": update})]

@@ -4,12 +4,11 @@ Models were a list of their own before they were a config option; permission cho
 null, mode updates under another name; MCP over ACP had connections; proxies were an extension.
 """
 
-from typing import Any
-
+from ..foundation.documents import Document, Json, document, documents, elements
 from .engine.flows import Ask, Fault, Flow
 from .engine.memory import Remembering
-from .engine.shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, carried, carry
-from .engine.translator import MethodRow, Peer, Remembered, Surroundings
+from .engine.shapes import MADE_UP, Empty, Fields, Items, NamedValues, Pair, Shape, ValuePair, carried, carry
+from .engine.translator import MethodRow, Peer, Remembered, Surroundings, Translator
 
 MODEL = "model"  # the id of the config option that stands for the list of models
 
@@ -20,31 +19,31 @@ MODEL = "model"  # the id of the config option that stands for the list of model
 class Nullable(Empty):
     """A result that may come as null; said as version 1 says it."""
 
-    def outward(self, value: Any, t: Any) -> Any:
+    def outward(self, value: Json, t: Translator) -> Json:
         return value
 
 
 NULLABLE = Nullable()
 
 
-def _models_inward(result: Any, t: Any) -> Any:
-    result = {} if result is None else result
+def _models_inward(answer: Json, t: Translator) -> Json:
+    result = document({} if answer is None else answer)
     models = result.get("models")
     if not isinstance(models, dict):
         return result
     said = {name: member for name, member in result.items() if name != "models"}
-    options = said.get("configOptions") or []
+    options = documents(said.get("configOptions") or [])
     if any(option.get("category") == "model" for option in options):
         return carry(said, {"models": models}, t)
     said["configOptions"] = [*options, _model_option(models)]
-    kept = {"models": models, MADE_UP: [] if "configOptions" in result else ["configOptions"]}
+    kept: Document = {"models": models, MADE_UP: [] if "configOptions" in result else ["configOptions"]}
     return carry(said, kept, t)
 
 
-def _model_option(models: dict[str, Any]) -> dict[str, Any]:
+def _model_option(models: Document) -> Document:
     choices = [
         {"value": model["modelId"], **{name: member for name, member in model.items() if name != "modelId"}}
-        for model in models["availableModels"]
+        for model in documents(models["availableModels"])
     ]
     return {
         "id": MODEL,
@@ -56,11 +55,12 @@ def _model_option(models: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _models_outward(result: Any, t: Any) -> Any:
-    result, kept = carried(result, t)
-    made_up = kept.pop(MADE_UP, ())
+def _models_outward(answer: Json, t: Translator) -> Json:
+    result, kept = carried(document(answer), t)
+    made_up = elements(kept.pop(MADE_UP, []))
     said = {name: member for name, member in result.items() if name not in made_up}
-    option = next((o for o in result.get("configOptions") or () if o.get("category") == "model"), None)
+    options = documents(result.get("configOptions") or [])
+    option = next((option for option in options if option.get("category") == "model"), None)
     if "models" in kept or option is None or option.get("type") != "select":
         return {**said, **kept}
     models = [
@@ -70,26 +70,28 @@ def _models_outward(result: Any, t: Any) -> Any:
     return {**said, "models": {"currentModelId": option["currentValue"], "availableModels": models}}
 
 
-def _choices(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _choices(options: Json) -> list[Document]:
     """The choices of an option, in groups or not."""
     return [
-        choice for entry in options for choice in (_choices(entry["options"]) if "options" in entry else [entry])
+        choice
+        for entry in documents(options)
+        for choice in (_choices(entry["options"]) if "options" in entry else [entry])
     ]
 
 
-OPENED = Pair(_models_inward, _models_outward)
+OPENED = ValuePair(_models_inward, _models_outward)
 
 
 # Sessions
 
 
-def _server_inward(server: Any, t: Any) -> Any:
+def _server_inward(server: Document, t: Translator) -> Json:
     if server.get("type") == "acp" and "serverId" not in server:
         return Fields({"id": "serverId"}).inward(server, t)
     return SERVER.inward(server, t)
 
 
-def _server_outward(server: Any, t: Any) -> Any:
+def _server_outward(server: Document, t: Translator) -> Json:
     said = SERVER.outward(server, t)
     # Before there was a type for it, a server without one was a command.
     return {name: member for name, member in said.items() if (name, member) != ("type", "stdio")}
@@ -98,7 +100,7 @@ def _server_outward(server: Any, t: Any) -> Any:
 class ListShape(NamedValues):
     """Names with their values, which may come as one object; said as version 1 says it."""
 
-    def outward(self, value: Any, t: Any) -> Any:
+    def outward(self, value: Json, t: Translator) -> Json:
         return value
 
 
@@ -107,22 +109,23 @@ SERVERS = Items(Pair(_server_inward, _server_outward))
 OPENING = Fields(shapes={"mcpServers": SERVERS}, given={"mcpServers": lambda params, t: []})
 
 
-def _terminal_inward(value: Any, t: Any) -> Any:
+def _terminal_inward(value: Json, t: Translator) -> Json:
     """A client that lists what it can do with terminals can use them if it can do all it lists."""
     return all(flag is not False for flag in value.values()) if isinstance(value, dict) else value
 
 
 GREETING = Fields(
-    shapes={"clientCapabilities": Fields(shapes={"terminal": Pair(_terminal_inward, lambda v, t: v)})}
+    shapes={"clientCapabilities": Fields(shapes={"terminal": ValuePair(_terminal_inward, lambda v, t: v)})}
 )
 
 
 # Questions
 
 
-def _choices_inward(options: Any, t: Any) -> Any:
-    taken: list[str] = [option["optionId"] for option in options if "optionId" in option]
-    said = []
+def _choices_inward(given: Json, t: Translator) -> Json:
+    options = documents(given)
+    taken = [option["optionId"] for option in options if "optionId" in option]
+    said: list[Document] = []
     for option in options:
         if "optionId" in option:
             said.append(option)
@@ -135,13 +138,13 @@ def _choices_inward(options: Any, t: Any) -> Any:
     return said
 
 
-QUESTION = Fields(shapes={"options": Pair(_choices_inward, Items(Fields()).outward)})
+QUESTION = Fields(shapes={"options": ValuePair(_choices_inward, Items(Fields()).outward)})
 
 
 # Updates
 
 
-def update_inward(update: Any, t: Any) -> Any:
+def update_inward(update: Document, t: Translator) -> Json:
     if update.get("sessionUpdate") == "tool_result":
         return carry({**update, "sessionUpdate": "tool_call_update"}, {"sessionUpdate": "tool_result"}, t)
     if (
@@ -154,7 +157,7 @@ def update_inward(update: Any, t: Any) -> Any:
     return update
 
 
-def update_outward(update: Any, t: Any) -> Any:
+def update_outward(update: Document, t: Translator) -> Json:
     update, kept = carried(update, t)
     if "modeId" in kept:
         update = {name: member for name, member in update.items() if name != "currentModeId"}
@@ -177,7 +180,7 @@ class Legacy(Remembering):
         "session/close": MethodRow(result=NULLABLE),
         "session/delete": MethodRow(result=NULLABLE),
         "session/list": MethodRow(
-            result=Pair(lambda result, t: result or {"sessions": []}, lambda result, t: result)
+            result=ValuePair(lambda result, t: result or {"sessions": []}, lambda result, t: result)
         ),
         "session/set_mode": MethodRow(result=NULLABLE),
         "session/set_model": MethodRow(inward="set_model"),
@@ -200,11 +203,11 @@ class Legacy(Remembering):
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         # MCP over ACP: with an agent its connections and their servers, with a client the reverse.
-        self._connections: dict[Any, Any] = Remembered()
+        self._connections: dict[Json, Json] = Remembered()
 
     # Models
 
-    def set_model(self, params: Any) -> Flow:
+    def set_model(self, params: Document) -> Flow:
         """A client chooses a model; by now that is a config option like others."""
         options = self.sessions[params["sessionId"]].options
         option = next((option for option in options if option.get("category") == "model"), None)
@@ -214,10 +217,10 @@ class Legacy(Remembering):
         self.passed("session/set_config_option", said, self.told_by_us((yield self._set(said))))
         return {}
 
-    def _set(self, said: Any, to_peer: bool = False) -> Ask:
+    def _set(self, said: Json, to_peer: bool = False) -> Ask:
         return Ask("session/set_config_option", said, to_peer)
 
-    def set_option(self, params: Any) -> Flow:
+    def set_option(self, params: Document) -> Flow:
         """Set an option of an agent; its model it wants to be told in the old way."""
         session = self.sessions[params["sessionId"]]
         if params["configId"] != MODEL or not session.has_made_up_model:
@@ -228,27 +231,27 @@ class Legacy(Remembering):
         session.set_value(MODEL, params["value"])
         return {"configOptions": session.options}
 
-    def passed(self, method: str, params: Any, result: Any) -> None:
+    def passed(self, method: str, params: Json, result: Json) -> None:
         super().passed(method, params, result)
         if method in ("session/new", "session/load", "session/resume", "session/fork"):
-            _, kept = carried(result, self)
-            session = self.sessions[result.get("sessionId") or params.get("sessionId")]
+            _, kept = carried(opened := document(result), self)
+            session = self.sessions[opened.get("sessionId") or document(params).get("sessionId")]
             session.has_made_up_model = MADE_UP in kept
 
     # MCP over ACP, whose connections are gone
 
-    def connect_server(self, params: Any) -> Flow:
+    def connect_server(self, params: Document) -> Flow:
         id = self.new_id("connection")
         self._connections[id] = params.get("serverId") or params["acpId"]
         return {"connectionId": id}
         yield  # a flow like the others, though it waits for nothing
 
-    def disconnect_server(self, params: Any) -> Flow:
+    def disconnect_server(self, params: Document) -> Flow:
         self._connections.pop(params["connectionId"], None)
         return {}
         yield
 
-    def message_for_agent(self, params: Any) -> Flow:
+    def message_for_agent(self, params: Document) -> Flow:
         """An agent speaks to a server over a connection, and wants its answer bare."""
         if "connectionId" not in params:
             return self.told_by_us((yield Ask("mcp/message", params)))
@@ -256,20 +259,20 @@ class Legacy(Remembering):
             raise Fault(-33001, "MCP server unavailable")
         rest = {name: member for name, member in params.items() if name != "connectionId"}
         said = {**rest, "serverId": server, "requestId": self.new_id("request")}
-        carrier = self.told_by_us((yield Ask("mcp/message", said)))
+        carrier = document(self.told_by_us((yield Ask("mcp/message", said))))
         if "result" not in carrier and "error" in carrier:
             raise Fault.of(carrier["error"])
         return carrier.get("result")
 
-    def message_at_client(self, params: Any) -> Flow:
+    def message_at_client(self, params: Document) -> Flow:
         """Our agent speaks to a server of a client that knows connections alone."""
         if "serverId" not in params:
             return self.told_by_peer((yield Ask("mcp/message", params, to_peer=True)))
         server = params["serverId"]
         if server not in self._connections:
             asked = Ask("mcp/connect", {"serverId": server}, to_peer=True)
-            self._connections[server] = self.told_by_peer((yield asked))["connectionId"]
+            self._connections[server] = document(self.told_by_peer((yield asked)))["connectionId"]
         rest = {name: member for name, member in params.items() if name not in ("serverId", "requestId")}
         said = {"connectionId": self._connections[server], **rest}
-        answer = yield Ask("mcp/message", said, to_peer=True)
+        answer = document((yield Ask("mcp/message", said, to_peer=True)))
         return {name: answer[name] for name in ("result", "error") if name in answer}

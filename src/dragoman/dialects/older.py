@@ -12,6 +12,7 @@ import msgspec
 
 from .. import codec
 from .. import schema as s
+from ..foundation.documents import Json, documents
 
 SET_MODEL = "session/set_model"
 SET_BY = {"dragoman": {"setBy": SET_MODEL}}  # in the `_meta` of a config option that stands for a list of models
@@ -26,7 +27,7 @@ class ModelChoice(msgspec.Struct, rename="camel"):
     model_id: str
 
 
-def mended(raw: bytes, tp: Any) -> bytes:
+def mended(raw: bytes, tp: object) -> bytes:
     """Params that cannot be read, in the form they would have today; as they are where nothing is known of them."""
     if tp not in (*_OPENING, s.PromptRequest, s.RequestPermissionRequest, s.SessionNotification):
         return raw
@@ -36,6 +37,7 @@ def mended(raw: bytes, tp: Any) -> bytes:
     calls = {**cursor.to_agent, **cursor.to_client}
     try:
         params = msgspec.json.decode(raw)
+        said: Json
         if tp in _OPENING:
             said = {"mcpServers": [], **params}
         else:
@@ -65,11 +67,11 @@ def _with_model_option(raw: bytes) -> bytes:
     try:
         result = msgspec.json.decode(raw)
         said = legacy.to_agent["session/new"].result.inward(result, legacy)
-        if said is result:
+        if not isinstance(said, dict) or said is result:
             return raw
         marked = [
             {**option, "_meta": SET_BY} if option["id"] == MODEL and "_meta" not in option else option
-            for option in said["configOptions"]
+            for option in documents(said["configOptions"])
         ]
     except (*_UNREADABLE, msgspec.DecodeError):
         return raw
@@ -77,7 +79,7 @@ def _with_model_option(raw: bytes) -> bytes:
 
 
 _UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-_METHODS: dict[Any, str] = {
+_METHODS: dict[object, str] = {
     s.PromptRequest: "session/prompt",
     s.RequestPermissionRequest: "session/request_permission",
     s.SessionNotification: "session/update",

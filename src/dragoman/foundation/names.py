@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def loading(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+def loading(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
     """A package's `__getattr__`: `homes` has the names of each module."""
     home_of = {name: module for module, names in homes.items() for name in names}
 

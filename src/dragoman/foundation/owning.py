@@ -19,7 +19,7 @@ log = logging.getLogger("dragoman")
 T = TypeVar("T")
 Work = Coroutine[Any, Any, T]
 
-_owners: set["asyncio.Task[Any]"] = set()  # the event loop itself keeps weak references only
+_owners: set["asyncio.Task[object]"] = set()  # the event loop itself keeps weak references only
 
 
 def own(work: Work[T], name: str | None = None) -> "asyncio.Task[T]":
@@ -92,7 +92,7 @@ async def _awaited(task: "asyncio.Task[T]") -> T:
         raise
 
 
-def _log_failure(task: "asyncio.Task[Any]") -> None:
+def _log_failure(task: "asyncio.Task[object]") -> None:
     if not task.cancelled() and (exc := task.exception()):
         log.error("a cleanup failed", exc_info=exc)
 
@@ -174,13 +174,13 @@ def _failed(owner: "asyncio.Task[None]") -> NoReturn:
     raise RuntimeError("the context manager was left before it was entered")
 
 
-def cancel_once(task: "asyncio.Task[Any]") -> None:
+def cancel_once(task: "asyncio.Task[object]") -> None:
     """Cancel a task that is not being cancelled yet: its cleaning up is not to be disturbed."""
     if not task.cancelling():
         task.cancel()
 
 
-def guarded(callback: Callable[..., None], *args: Any) -> None:
+def guarded(callback: Callable[..., None], *args: object) -> None:
     """Call somebody who is told something; should that fail, the others are told all the same."""
     try:
         callback(*args)

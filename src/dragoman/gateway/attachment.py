@@ -21,6 +21,7 @@ from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..errors import Error, InternalError, Overloaded, RequestCancelled, RpcError
 from ..events import Method
+from ..foundation.owning import Work
 from ..proxy.relaying import Relayed, relayed
 from ..roles import AgentRole
 from ..transports.holding import HeldUntilRoom
@@ -93,7 +94,7 @@ class Attachment(AgentRole):
 
         return Method(name, Raw, is_request=False, handler=tell)
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Work[None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

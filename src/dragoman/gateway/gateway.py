@@ -9,13 +9,14 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
+from ..foundation.owning import Work
 from .access.checks import Checks
 from .access.introductions import Introduction
 from .access.logins import Logins
@@ -381,13 +382,11 @@ class Gateway:
     def let_go(self, session: HostedSession) -> None:
         self._begin_close(session)
 
-    async def finish(
-        self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]] | None = None
-    ) -> T:
+    async def finish(self, work: Work[T], undo: Callable[[T], Work[None]] | None = None) -> T:
         """Have something done to its end, also when whoever waits for it is cancelled; then it is undone."""
         return await self._chores.finish(work, undo)
 
-    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+    def start(self, work: Work[object]) -> None:
         """Have something done that nobody waits for."""
         self._chores.start(work)
 

@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncIterator, Collection, MutableMapping
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from ..agent.serving import serve_on
 from ..transports.remote.addresses import CONNECTION
 from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
-from ..transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse, respond
+from ..transports.remote.server.answers import Event, Receive, RequestRefused, Scope, Send, refuse, respond
 from ..transports.remote.server.asgi import Endpoint, read_request
 from .access.admission import SUBPROTOCOL, Admission, Principal
 from .access.guard import Guard
@@ -162,7 +162,7 @@ class Web:
         if wire is None or scope["type"] != "http":
             return send
 
-        async def sending(event: MutableMapping[str, Any]) -> None:
+        async def sending(event: Event) -> None:
             await send(event)
             if event.get("status") in WRONG:
                 self._erred(wire)
@@ -198,7 +198,7 @@ def _choosing(scope: Scope, send: Send) -> Send:
     if SUBPROTOCOL not in (scope.get("subprotocols") or ()):
         return send
 
-    async def sending(event: MutableMapping[str, Any]) -> None:
+    async def sending(event: Event) -> None:
         await send({**event, "subprotocol": SUBPROTOCOL} if event["type"] == "websocket.accept" else event)
 
     return sending

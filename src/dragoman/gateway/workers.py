@@ -6,16 +6,18 @@ whoever starts one says what its death means.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from ..foundation.owning import Work
 
 log = logging.getLogger("dragoman")
 
 T = TypeVar("T")
 
 
-def owned(work: Coroutine[Any, Any, T], name: str, died: Callable[[Exception], None]) -> "asyncio.Task[T]":
+def owned(work: Work[T], name: str, died: Callable[[Exception], None]) -> "asyncio.Task[T]":
     """Start a task; should it fail, that is logged, and `died` is called with what it failed of."""
     task = asyncio.create_task(work, name=name)
 
@@ -32,15 +34,13 @@ class DetachedWork:
     """Work that is finished whoever stops waiting for it."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
-    def start(self, work: Coroutine[Any, Any, T], name: str = "chore") -> "asyncio.Task[T]":
+    def start(self, work: Work[T], name: str = "chore") -> "asyncio.Task[T]":
         """Have something done that nobody waits for; its failure is logged."""
         return self._keep(owned(work, name, lambda exc: None))
 
-    async def finish(
-        self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]] | None = None
-    ) -> T:
+    async def finish(self, work: Work[T], undo: Callable[[T], Work[None]] | None = None) -> T:
         """Have something done and wait for it; it is done to its end when the one who waits is cancelled.
 
         What then came of it, which nobody will know of, is undone by `undo`.
@@ -63,13 +63,13 @@ class DetachedWork:
         task.add_done_callback(self._drop)
         return task
 
-    def _drop(self, task: "asyncio.Task[Any]") -> None:
+    def _drop(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waited has it, or has gone
 
 
-async def _undone(task: "asyncio.Task[T]", undo: Callable[[T], Coroutine[Any, Any, None]]) -> None:
+async def _undone(task: "asyncio.Task[T]", undo: Callable[[T], Work[None]]) -> None:
     await asyncio.wait([task])
     if not task.cancelled() and task.exception() is None:
         await undo(task.result())

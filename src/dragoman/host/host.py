@@ -113,7 +113,7 @@ class Host(Lender):
         self._over = asyncio.Event()  # the connection is
         self._taking_back: asyncio.Task[None] | None = None
 
-    def decided(self, event: Mapping[str, Any]) -> None:
+    def decided(self, event: Mapping[str, object]) -> None:
         """Something was allowed, denied or cancelled: the record of it, for whoever shows it; here nobody does."""
 
     # Sessions
@@ -300,7 +300,7 @@ class Host(Lender):
 
     # The audit log
 
-    async def _record(self, event: Mapping[str, Any]) -> None:
+    async def _record(self, event: Mapping[str, object]) -> None:
         """Write an event down, to its end even if nobody waits for that any more; then let others see it."""
         try:
             if self.audit:

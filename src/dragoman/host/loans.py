@@ -1,11 +1,11 @@
 """What one session has been lent: its files, and the permission to use them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from ..errors import InvalidParams, RequestCancelled
+from ..foundation.owning import Work
 from ..schema import Diff, RequestPermissionRequest, RequestPermissionResponse
 from .calls import OpenToolCalls
 from .files.workspace import Workspace
@@ -90,7 +90,7 @@ class Loan:
 class Chores(dict[str, "asyncio.Task[None]"]):
     """What is done for a session beside its requests, by name; each is forgotten when it is done."""
 
-    def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def begin(self, name: str, work: Work[None]) -> None:
         self[name] = task = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda _: self.pop(name, None))
 

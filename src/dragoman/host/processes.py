@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -152,7 +152,7 @@ def find_agent(wanted: str, user_file: Path | None = None) -> Launch:
 
 
 def start(
-    agent: str | Launch | Mapping[str, Any],
+    agent: str | Launch | Mapping[str, object],
     client: "Client | None" = None,
     *,
     cwd: str | os.PathLike[str] | None = None,
@@ -191,7 +191,7 @@ def start(
     )
 
 
-def launch_from(config: Mapping[str, Any], name: str = "") -> Launch:
+def launch_from(config: Mapping[str, object], name: str = "") -> Launch:
     """A launch configuration as a Launch; raises AgentStartError naming what is wrong with it."""
     try:
         return msgspec.convert({"name": name, "title": name, **config}, Launch)

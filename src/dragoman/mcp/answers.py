@@ -2,10 +2,14 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..envelope import outline
 
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+Streams: TypeAlias = tuple[Any, Any]  # what the library reads from, and what it writes to
 UNREADABLE = -32700
 MAX_MESSAGE = 32 * 1024 * 1024  # bytes of one message of a server
 
@@ -30,13 +34,13 @@ async def settled(incoming: Any, ended: Callable[[], None]) -> AsyncIterator[Any
         group.cancel_scope.cancel()
 
 
-def _outcome(unread: Exception) -> Any:
+def _outcome(unread: Exception) -> "Exception | SessionMessage":
     """The failure of the request that something unreadable answers; the exception itself when it names none."""
     id = _answered(unread)
     return unread if id is None else failure(id, "the server's answer cannot be read")
 
 
-def failure(id: int | str, why: str) -> Any:
+def failure(id: int | str, why: str) -> "SessionMessage":
     """What the library takes for the answer to a request that failed."""
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
@@ -58,7 +62,7 @@ def _answered(unread: Exception) -> int | str | None:
     return None
 
 
-def readable_id(members: Mapping[str, Any]) -> int | str | None:
+def readable_id(members: Mapping[str, object]) -> int | str | None:
     """The id of an answer, as far as its members show it."""
     id = None if "method" in members else members.get("id")
     return id if isinstance(id, int | str) and not isinstance(id, bool) else None

@@ -10,13 +10,14 @@ from .. import schema as s
 from ..agent.turn import new_id
 from ..connection.remotes import RemoteClient
 from ..errors import Error, RpcError
+from .answers import Streams
 
 WAITING = 64  # messages either way before their sender has to wait
 NO_ANSWER = -32603
 
 
 @contextlib.asynccontextmanager
-async def relayed(client: RemoteClient, server_id: str) -> AsyncIterator[tuple[Any, Any]]:
+async def relayed(client: RemoteClient, server_id: str) -> AsyncIterator[Streams]:
     """The two streams the library speaks through; requests become requests of ours, and their ends as well."""
     import anyio
     from mcp.shared.message import SessionMessage

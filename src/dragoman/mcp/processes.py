@@ -7,12 +7,15 @@ long is thrown away as it comes, and the request it answers fails.
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..envelope import outline
 from ..framing import Oversize
 from ..transports.process import ProcessTransport, spawn
-from .answers import MAX_MESSAGE, failure, readable_id
+from .answers import MAX_MESSAGE, Streams, failure, readable_id
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some runtimes write before everything
 
@@ -53,7 +56,7 @@ class Incoming:
 @contextlib.asynccontextmanager
 async def process_streams(
     argv: Sequence[str], cwd: str, env: Mapping[str, str], ended: Callable[[], None], last_words: list[str]
-) -> AsyncIterator[tuple[Any, Any]]:
+) -> AsyncIterator[Streams]:
     """Start a server; `ended` is called when it is gone, and the end of its stderr is added to `last_words`."""
     import anyio
     from mcp.client.stdio import get_default_environment
@@ -88,7 +91,7 @@ async def process_streams(
         last_words.append(wire.stderr)
 
 
-def _read(frame: bytes | Oversize) -> Any:
+def _read(frame: bytes | Oversize) -> "SessionMessage | None":
     """A message of a server; the failure of the request that an unreadable one answers; None for any other line."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter

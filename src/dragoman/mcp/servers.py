@@ -27,7 +27,7 @@ class ToolInfo(Struct, frozen=True):
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     reads_only: bool = False
 
 
@@ -95,7 +95,7 @@ class SessionServer:
         except Exception as exc:  # those that are known will do; a call shows what is the matter
             log.debug("the MCP server %r does not tell its tools: %s", self.name, one_line(exc))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> list[ToolContent]:
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> list[ToolContent]:
         """Call a tool; raises Failure with what the server said when it failed."""
         for is_last in (False, True):
             connection = await self._connected()

@@ -11,7 +11,7 @@ from ..agent.turn import AgentSession
 from ..foundation.destinations import PUBLIC_ONLY
 from ..foundation.places import open_place
 from ..foundation.programs import search_path
-from .answers import MAX_MESSAGE, settled
+from .answers import MAX_MESSAGE, Streams, settled
 from .over_acp import relayed
 from .processes import process_streams
 
@@ -41,7 +41,7 @@ class Loss:
 
 
 @contextlib.asynccontextmanager
-async def streams(config: s.McpServer, session: AgentSession, loss: Loss) -> AsyncIterator[tuple[Any, Any]]:
+async def streams(config: s.McpServer, session: AgentSession, loss: Loss) -> AsyncIterator[Streams]:
     """A way to a server: a process of ours, an address, or the client itself; `loss` is told when it ends."""
     match config:
         case s.McpServerStdio(command=command, args=args, env=env):

@@ -40,7 +40,7 @@ class _Frame(Struct):
 _read_params, _read_frame = msgspec.json.Decoder(_Params).decode, msgspec.json.Decoder(_Frame).decode
 
 
-def session_of(params: Any) -> str | None:
+def session_of(params: object) -> str | None:
     """The session that a message is about: of its params, read or raw, or of its whole frame."""
     try:
         if isinstance(params, Raw):

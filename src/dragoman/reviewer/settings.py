@@ -3,7 +3,6 @@
 import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..host.disk import plain_content
 
@@ -81,7 +80,7 @@ def ruff_choice(cwd: str) -> Sequence[str]:
     )
 
 
-def _table(cwd: str, file: str, name: str) -> Mapping[str, Any] | None:
+def _table(cwd: str, file: str, name: str) -> Mapping[str, object] | None:
     """The settings in a TOML file: all of it, or its table `tool.NAME`; None where there are none to be read."""
     try:
         read = tomllib.loads(plain_content(os.path.join(cwd, file), MOST).decode())
@@ -91,10 +90,10 @@ def _table(cwd: str, file: str, name: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _words(value: Iterable[object] | None) -> list[str]:
+def _words(value: object) -> list[str]:
     """A list of codes; what is none is left to Ruff to complain of."""
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

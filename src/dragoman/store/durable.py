@@ -88,7 +88,7 @@ class _Durable(Agent):
         await self.store.__aenter__()
         self._back: dict[str, tuple[Head, dict[str, bytes]]] = {}  # sessions being brought back, with their state
         self._saved: dict[str, dict[str, bytes]] = {}  # their authors' states as they are stored
-        self._turns: dict[str, tuple[str, asyncio.Task[Any]]] = {}  # under way: their ids and tasks
+        self._turns: dict[str, tuple[str, asyncio.Task[object]]] = {}  # under way: their ids and tasks
         wire = self.client.wire
         self._flush = wire.through(self._gated)
         try:

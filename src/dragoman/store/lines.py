@@ -11,7 +11,6 @@ A `Head` is the fold of a log: what a list of sessions shows and what bringing o
 import copy
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -193,7 +192,7 @@ def raw_values(state: Mapping[str, bytes]) -> dict[str, Raw]:
 def first_words(prompt: Sequence[Raw]) -> str | None:
     """A title for a session: the first line of what its user said first."""
     for raw in prompt:
-        block: Any = codec.decode(raw, s.ContentBlock)
+        block: s.ContentBlock = codec.decode(raw, s.ContentBlock)
         if isinstance(block, s.TextContent) and (words := block.text.split()):
             line = " ".join(block.text.strip().splitlines()[0].split()) or words[0]
             return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"

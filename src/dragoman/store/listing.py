@@ -4,10 +4,11 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import schema as s
 from ..errors import InvalidParams
+from ..foundation.documents import Document
 from .lines import Head
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def page(params: s.ListSessionsRequest, summaries: "Sequence[SessionSummary]") -
     )
 
 
-def described(head: Head) -> dict[str, Any]:
+def described(head: Head) -> Document:
     """What a client may like to know of a session it opens."""
     return {"createdAt": _time(head.created), "updatedAt": _time(head.updated), "messageCount": head.prompts}
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -230,7 +229,7 @@ class Outbox:
         await self._inner.close()
 
 
-def note(session_id: str, value: Any) -> dict[str, Any]:
+def note(session_id: str, value: object) -> dict[str, object]:
     """The parameters of a notification that ends here."""
     return {"sessionId": session_id, "line": value}
 

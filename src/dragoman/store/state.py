@@ -17,7 +17,7 @@ class KeptState(dict[str, Any]):
     What is changed inside of a value is looked at when the turn ends, or when the session is saved.
     """
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         self._check(key, value)
         super().__setitem__(key, value)
 
@@ -36,12 +36,12 @@ class KeptState(dict[str, Any]):
         self.update(other)
         return self
 
-    def _check(self, key: str, value: Any) -> None:
+    def _check(self, key: str, value: object) -> None:
         if key not in self or self[key] != value:  # what equals a value that is kept can be kept
             encoded(key, value)
 
 
-def encoded(key: Any, value: Any) -> bytes:
+def encoded(key: object, value: object) -> bytes:
     """A value as it is kept; raises TypeError where something else, or nothing, would come back."""
     if type(key) is not str:
         raise TypeError(f"the state {key!r} cannot be kept: its key is {_article(key)}, not a str")
@@ -55,7 +55,7 @@ def encoded(key: Any, value: Any) -> bytes:
     return data
 
 
-def all_encoded(state: Mapping[str, Any], saved: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+def all_encoded(state: Mapping[str, object], saved: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
     """A state as it is kept, and why some of it cannot be; of that the value that was `saved` last stays."""
     kept, problems = dict[str, bytes](), list[str]()
     for key, value in state.items():
@@ -68,7 +68,7 @@ def all_encoded(state: Mapping[str, Any], saved: Mapping[str, bytes]) -> tuple[d
     return kept, problems
 
 
-def _quickly_encoded(key: str, value: Any, saved: Mapping[str, bytes]) -> bytes:
+def _quickly_encoded(key: str, value: object, saved: Mapping[str, bytes]) -> bytes:
     """The same, without reading back what was read back when it was saved."""
     try:
         if type(key) is str and (data := codec.encode(value)) == saved.get(key):
@@ -78,7 +78,7 @@ def _quickly_encoded(key: str, value: Any, saved: Mapping[str, bytes]) -> bytes:
     return encoded(key, value)
 
 
-def _fault(value: Any, place: str) -> str | None:
+def _fault(value: object, place: str) -> str | None:
     """The first part of a value that would not come back, in words."""
     where = f"[…]{place} " if place else ""
     try:
@@ -99,10 +99,10 @@ def _fault(value: Any, place: str) -> str | None:
     return f"{where}it holds {words[:100]}"
 
 
-def _first(parts: Iterable[tuple[str, Any]], place: str) -> str | None:
+def _first(parts: Iterable[tuple[str, object]], place: str) -> str | None:
     return next((fault for step, part in parts if (fault := _fault(part, (place + step)[:200]))), None)
 
 
-def _article(value: Any) -> str:
+def _article(value: object) -> str:
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -1,7 +1,6 @@
 """A stored session as words on a page."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from .. import codec
 from .. import schema as s
@@ -30,7 +29,7 @@ def _paragraphs(transcript: Transcript) -> Iterator[str]:
 def _tell(transcript: Transcript, line: bytes) -> None:
     match event_of(line):
         case TurnBegan(prompt=prompt):
-            blocks: list[Any] = [codec.decode(block, s.ContentBlock) for block in prompt]
+            blocks: list[s.ContentBlock] = [codec.decode(block, s.ContentBlock) for block in prompt]
             transcript.said(blocks)
         case TurnEnded(stop_reason=reason, error=error):
             transcript.apply(s.PromptResponse(stop_reason=reason or f"error: {error}"))

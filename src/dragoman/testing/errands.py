@@ -2,10 +2,10 @@
 
 import json
 import shlex
-from typing import Any
 
 from .. import schema as s
 from ..agent.turn import ALLOW_OR_NOT, Turn, new_id
+from ..foundation.documents import Json
 
 
 async def read(turn: Turn, rest: str) -> None:
@@ -138,7 +138,7 @@ async def notify(turn: Turn, rest: str) -> None:
     turn.client.notify(*_extension(rest))
 
 
-def _extension(rest: str) -> tuple[str, Any]:
+def _extension(rest: str) -> tuple[str, Json]:
     name, _, params = rest.partition(" ")
     return name or "_testy/ping", json.loads(params or "{}")
 

@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 from ..agent.apps import App
 from ..client.client import Client
@@ -15,7 +15,7 @@ from ..errors import ConnectionClosed
 from ..framing import Oversize
 from ..transports import Transport
 from ..transports.memory import pipe
-from .recording import RecordingClient
+from .recording import Received, RecordingClient
 
 C = TypeVar("C", bound=Client)
 
@@ -35,10 +35,10 @@ class RawWire:
     """One end of a connection without a protocol: it sends what a test tells it to."""
 
     def __init__(self, transport: Transport) -> None:
-        self.greeting: dict[str, Any] = {}  # what a client said of itself when it was welcomed
+        self.greeting: Received = {}  # what a client said of itself when it was welcomed
         self._transport = transport
         self._frames: asyncio.Queue[bytes | Oversize | None] = asyncio.Queue()  # None: the other side hung up
-        self._passed: deque[dict[str, Any]] = deque()  # what came while an answer was waited for
+        self._passed: deque[Received] = deque()  # what came while an answer was waited for
         self._last_id = 0
         transport.listen(self._hear, lambda: self._frames.put_nowait(None))
 
@@ -46,7 +46,7 @@ class RawWire:
         for frame in frames:
             self._frames.put_nowait(frame)
 
-    def send(self, *messages: Mapping[str, Any] | bytes) -> None:
+    def send(self, *messages: Mapping[str, object] | bytes) -> None:
         """Send frames: bytes as they are, objects as JSON with the version put in front."""
         self._transport.send(
             [
@@ -72,7 +72,7 @@ class RawWire:
         """Close the wire."""
         await self._transport.close()
 
-    async def receive(self, timeout: float = PATIENCE) -> dict[str, Any]:
+    async def receive(self, timeout: float = PATIENCE) -> Received:
         """The next message; raises ConnectionClosed when the other side has hung up, TimeoutError in silence."""
         return self._passed.popleft() if self._passed else await self._next(timeout)
 
@@ -85,7 +85,7 @@ class RawWire:
             raise ConnectionClosed("the other side hung up")
         return frame.head if isinstance(frame, Oversize) else frame
 
-    async def answer(self, id: int | str | None, timeout: float = PATIENCE) -> dict[str, Any]:
+    async def answer(self, id: int | str | None, timeout: float = PATIENCE) -> Received:
         """The response with this id; what comes before it waits to be received."""
         for message in self._passed:
             if _answers(message, id):
@@ -96,36 +96,36 @@ class RawWire:
                 self._passed.append(message)
         return message
 
-    async def request(self, method: str, params: Any = None, timeout: float = PATIENCE) -> dict[str, Any]:
+    async def request(self, method: str, params: object = None, timeout: float = PATIENCE) -> Received:
         """Ask, and give the response; what comes before it waits to be received."""
         return await self.answer(self.ask(method, params), timeout)
 
-    def ask(self, method: str, params: Any = None) -> int:
+    def ask(self, method: str, params: object = None) -> int:
         """Ask without waiting; gives the request's id."""
         self._last_id += 1
         self.send({"id": self._last_id, "method": method, "params": {} if params is None else params})
         return self._last_id
 
-    def tell(self, method: str, params: Any = None) -> None:
+    def tell(self, method: str, params: object = None) -> None:
         """Send a notification."""
         self.send({"method": method, "params": {} if params is None else params})
 
-    async def initialize(self, **params: Any) -> dict[str, Any]:
+    async def initialize(self, **params: object) -> Received:
         """Shake hands as a client that lends nothing, unless told otherwise."""
         return await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, **params})
 
-    async def welcome(self, **answer: Any) -> None:
+    async def welcome(self, **answer: object) -> None:
         """Wait for `initialize` and answer it as an agent; what the client said is kept in `greeting`."""
         request = await self.receive()
         self.greeting = request["params"]
         self.send({"id": request["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}, **answer}})
 
-    async def _next(self, timeout: float) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(await self.receive_bytes(timeout))
+    async def _next(self, timeout: float) -> Received:
+        message: Received = json.loads(await self.receive_bytes(timeout))
         return message
 
 
-def _answers(message: Mapping[str, Any], id: int | str | None) -> bool:
+def _answers(message: Mapping[str, object], id: int | str | None) -> bool:
     return "method" not in message and message.get("id") == id
 
 
@@ -137,7 +137,7 @@ async def raw(target: Target) -> AsyncIterator[RawWire]:
 
 
 @asynccontextmanager
-async def raw_agent(client: Client | None = None, **answer: Any) -> AsyncIterator[tuple[Client, RawWire]]:
+async def raw_agent(client: Client | None = None, **answer: object) -> AsyncIterator[tuple[Client, RawWire]]:
     """Give a client and the other end of its connection, on which a test speaks as its agent, after the handshake.
 
     `answer` is added to what `initialize` is answered, such as `agentCapabilities={"loadSession": True}`.

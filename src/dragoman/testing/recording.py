@@ -3,7 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ Choice = str | None  # the id of the chosen option; None when the question is le
 Policy = Literal["allow", "reject", "cancel"] | Callable[[s.RequestPermissionRequest], Choice | Awaitable[Choice]]
 Form = Mapping[str, s.ElicitationContentValue] | None
 
+Received: TypeAlias = dict[str, Any]  # an object, as JSON has it
 # What the client was asked: the params of each method, and of an extension as JSON has them.
 Recorded = (
     s.RequestPermissionRequest
@@ -29,9 +30,9 @@ Recorded = (
     | s.ReleaseTerminalRequest
     | s.FormElicitation
     | s.UrlElicitation
-    | dict[str, Any]
+    | Received
 )
-RecordedNotification = s.CompleteElicitationNotification | s.AuthStatusUpdateNotification | dict[str, Any]
+RecordedNotification = s.CompleteElicitationNotification | s.AuthStatusUpdateNotification | Received
 
 
 class RecordingClient(Client):

@@ -1,13 +1,13 @@
 """One of each kind of `session/update`: what Testy shows when it is told to, and what a test expects to see."""
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct
 
 from .. import schema as s
 from ..agent.turn import AgentSession, shown_options
 from ..dialects.engine.shapes import CARRIED
+from ..foundation.documents import Document
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
@@ -78,7 +78,7 @@ def link(session: AgentSession, rest: str) -> Updates:
 
 def whole_message(session: AgentSession, rest: str) -> Updates:
     """Say something as one whole message, and then the same message with more in it."""
-    said: Any = {"sessionUpdate": "agent_message", "messageId": "whole-1"}
+    said: Document = {"sessionUpdate": "agent_message", "messageId": "whole-1"}
     blocks = [{"type": "text", "text": words} for words in ("Hello.", " And more.")]
     return [_of_version_2({**said, "content": blocks[:count]}) for count in (1, 2)]
 
@@ -91,8 +91,10 @@ def whole_thought(session: AgentSession, rest: str) -> Updates:
 
 def tool_pieces(session: AgentSession, rest: str) -> Updates:
     """Show a tool whose result comes piece by piece."""
-    pieces = [{"type": "content", "content": {"type": "text", "text": words}} for words in ("One.", "Two.")]
-    said: Any = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "tool-3"}
+    pieces: list[Document] = [
+        {"type": "content", "content": {"type": "text", "text": words}} for words in ("One.", "Two.")
+    ]
+    said: Document = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "tool-3"}
     return [
         s.ToolCall(tool_call_id="tool-3", title="Count", kind="other", status="in_progress"),
         *(_of_version_2({**said, "content": piece}) for piece in pieces),
@@ -102,7 +104,7 @@ def tool_pieces(session: AgentSession, rest: str) -> Updates:
 
 def terminal(session: AgentSession, rest: str) -> Updates:
     """Show a terminal of the agent's own."""
-    said: Any = {"sessionUpdate": "terminal_update", "terminalId": "terminal-1"}
+    said: Document = {"sessionUpdate": "terminal_update", "terminalId": "terminal-1"}
     printed = {"sessionUpdate": "terminal_output_chunk", "terminalId": "terminal-1"}
     return [
         _of_version_2({**said, "command": "make", "cwd": session.cwd, "size": {"cols": 80, "rows": 24}}),
@@ -111,7 +113,7 @@ def terminal(session: AgentSession, rest: str) -> Updates:
     ]
 
 
-def _of_version_2(update: dict[str, Any]) -> s.SessionInfoUpdate:
+def _of_version_2(update: Document) -> s.SessionInfoUpdate:
     """An update that version 1 does not have, in one that changes nothing there."""
     return s.SessionInfoUpdate(meta={CARRIED: {"v2": {"update": update}}})
 

@@ -4,11 +4,10 @@ Each message goes its own way; the answers to those that are requests are kept u
 back in one frame.
 """
 
-from typing import Any
-
 import msgspec
 
 from ..codec import MAX_LISTED
+from ..foundation.documents import Document, Json
 from ..framing import check
 
 MAX_OPEN = 1000  # batches whose answers are not all there; further ones are answered message by message
@@ -24,7 +23,7 @@ class _Batch:
     __slots__ = ("answers", "missing")
 
     def __init__(self) -> None:
-        self.missing: set[Any] = set()
+        self.missing: set[Json] = set()
         self.answers: list[msgspec.Raw] = []
 
 
@@ -32,7 +31,7 @@ class Batches:
     """The batches of one peer."""
 
     def __init__(self) -> None:
-        self._open: dict[Any, _Batch] = {}  # by the id of each request that is not answered yet
+        self._open: dict[Json, _Batch] = {}  # by the id of each request that is not answered yet
 
     def messages(self, frame: bytes) -> tuple[list[bytes], list[bytes]] | None:
         """The messages of a batch, and what it is answered at once; None for a frame that is none."""
@@ -82,7 +81,7 @@ class Batches:
 INVALID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request"}}'
 
 
-def _message(item: bytes) -> dict[str, Any] | None:
+def _message(item: bytes) -> Document | None:
     """What is a message, however wrong, and so has an outcome of its own."""
     try:
         found = _decode(item)
@@ -93,5 +92,5 @@ def _message(item: bytes) -> dict[str, Any] | None:
     return found
 
 
-def _is_answer(message: dict[str, Any]) -> bool:
+def _is_answer(message: Document) -> bool:
     return "method" not in message and type(message.get("id")) in (int, str)

@@ -5,7 +5,6 @@ it.  No version of the protocol has these; several agents send them.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -35,7 +34,7 @@ def told_of(update: s.ToolCall | s.ToolCallUpdate) -> Iterator[Printed]:
             yield Printed(f"{update.tool_call_id} {id}"[:MAX_ID], text if isinstance(text, str) else "", how)
 
 
-def _ended(told: Mapping[str, Any]) -> s.TerminalExitStatus:
+def _ended(told: Mapping[str, object]) -> s.TerminalExitStatus:
     code, signal = told.get("exit_code"), told.get("signal")
     return s.TerminalExitStatus(
         exit_code=code if isinstance(code, int) and code >= 0 else None,

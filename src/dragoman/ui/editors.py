@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
+from ..foundation.documents import Document, Json
 from ..foundation.programs import beside_python, find_program
 from ..host.processes import Launch
 
@@ -20,7 +20,7 @@ class EditorStart(Struct, frozen=True):
     env: Mapping[str, str]
 
     @property
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> Document:
         """The three fields all JSON configurations have in common."""
         return {"command": self.command, "args": list(self.args), "env": dict(self.env)}
 
@@ -53,7 +53,7 @@ def _vscode(start: EditorStart) -> str:
     return _json({"acp.agents": {start.title: start.entry}})
 
 
-def _json(value: Any) -> str:
+def _json(value: Json) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 

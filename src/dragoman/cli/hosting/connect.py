@@ -1,16 +1,15 @@
 """`dragoman connect URL`: a remote agent for any editor, over stdin and stdout."""
 
 import argparse
-from typing import Any
 
 from ..complaint import UNREACHABLE, complain
-from ..values import seconds
+from ..values import Commands, seconds
 from .token import HELP, headers_for
 
 EXITS = "exit codes: 0 done, 1 the server cannot be reached, 64 wrong usage"
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     told = "connect an editor to a remote agent, over stdin and stdout"
     connect = commands.add_parser("connect", help=told, epilog=EXITS)
     connect.add_argument("url", metavar="URL", help="address of the agent, such as wss://example.com/acp")

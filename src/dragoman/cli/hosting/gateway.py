@@ -3,9 +3,10 @@
 import argparse
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..complaint import complain
+from ..values import Commands
 from .gateway_log import add_to as add_log_actions
 
 if TYPE_CHECKING:
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     gateway = commands.add_parser("gateway", help="manage a gateway: sessions, tokens, metrics, backups")
     actions = gateway.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    def action(name: str, run: Callable[[argparse.Namespace], int | None], words: str) -> Any:
+    def action(name: str, run: Callable[[argparse.Namespace], int | None], words: str) -> argparse.ArgumentParser:
         parser = actions.add_parser(name, help=words)
         parser.add_argument("--state", metavar="DIR", help="state directory of the gateway")
         parser.set_defaults(command=_complaining(run))
@@ -40,7 +41,7 @@ def _with_state(run: "Callable[[argparse.Namespace, Path], int]") -> Callable[[a
     return lambda arguments: run(arguments, _state(arguments))
 
 
-def _add_tokens(actions: Any) -> None:
+def _add_tokens(actions: Commands) -> None:
     tokens = actions.add_parser("tokens", help="manage the tokens that give access to the gateway")
     verbs = tokens.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, run, words in (
@@ -88,7 +89,7 @@ def _order(do: str) -> Callable[[argparse.Namespace], None]:
     return run
 
 
-def _state(arguments: argparse.Namespace) -> Any:
+def _state(arguments: argparse.Namespace) -> "Path":
     from pathlib import Path
 
     from ...gateway.serving import state_directory
@@ -96,8 +97,9 @@ def _state(arguments: argparse.Namespace) -> Any:
     return Path(arguments.state) if arguments.state else state_directory()
 
 
-def _file(arguments: argparse.Namespace) -> Any:
-    return arguments.token_file or _state(arguments) / "tokens.json"
+def _file(arguments: argparse.Namespace) -> "str | Path":
+    named: str | None = arguments.token_file
+    return named or _state(arguments) / "tokens.json"
 
 
 def _add(arguments: argparse.Namespace) -> None:

@@ -2,16 +2,21 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from ...foundation.documents import Document, number
 from ..values import count, days, size
 
+if TYPE_CHECKING:
+    from ...gateway.log.retention import Retention
+
+T = TypeVar("T")
 FAILED = 1
 
 
-def add_to(action: Callable[..., Any]) -> None:
+def add_to(action: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the actions; `action` makes one, of its name, what runs it, and what its help says."""
     expire = action(
         "expire", _expire, "delete sessions that exceed a limit of age, number or size, for each principal"
@@ -28,7 +33,7 @@ def add_to(action: Callable[..., Any]) -> None:
     taken.add_argument("file", metavar="FILE", help="exported sessions; - reads them from stdin")
 
 
-def add_limits(parser: Any) -> None:
+def add_limits(parser: argparse.ArgumentParser) -> None:
     """The options that say what is kept."""
     add = parser.add_argument
     add("--keep-days", type=days, metavar="N", help="keep sessions used in the last N days (default: all)")
@@ -46,7 +51,7 @@ def add_limits(parser: Any) -> None:
     )
 
 
-def limits_of(arguments: argparse.Namespace) -> Any:
+def limits_of(arguments: argparse.Namespace) -> "Retention":
     from ...gateway.operations.offline import retention_of
 
     return retention_of(arguments.keep_days, arguments.keep_sessions, arguments.keep_bytes)
@@ -63,13 +68,15 @@ def _expire(arguments: argparse.Namespace, state: Path) -> int:
     gone = 0
     for one in _expired(arguments, state, limits):
         gone += 1
-        print(json.dumps({**one, "updated": day(one["updated"])}))
+        print(json.dumps({**one, "updated": day(number(one["updated"]))}))
     print(f"{gone} session{'s' * (gone != 1)} {'would go' if arguments.dry_run else 'deleted'}", file=sys.stderr)
     return 0
 
 
-def _expired(arguments: argparse.Namespace, state: Path, limits: Any) -> Iterator[dict[str, Any]]:
+def _expired(arguments: argparse.Namespace, state: Path, limits: "Retention") -> Iterator[Document]:
     """Have the gateway that runs do it; where none does, do it here."""
+    import asyncio
+
     import msgspec
 
     from ...errors import Error
@@ -85,16 +92,11 @@ def _expired(arguments: argparse.Namespace, state: Path, limits: Any) -> Iterato
             yield said
     except GatewayNotRunning:
         found = expire(state, limits, arguments.principal, is_dry=arguments.dry_run)
-        yield from _listed(found, msgspec.to_builtins)
+        yield from (msgspec.to_builtins(one) for one in asyncio.run(_gathered(found)))
 
 
-def _listed(found: Any, shown: Callable[[Any], Any]) -> list[Any]:
-    import asyncio
-
-    async def gather() -> list[Any]:
-        return [shown(one) async for one in found]
-
-    return asyncio.run(gather())
+async def _gathered(found: AsyncIterable[T]) -> list[T]:
+    return [one async for one in found]
 
 
 def _verify(arguments: argparse.Namespace, state: Path) -> int:
@@ -107,8 +109,8 @@ def _verify(arguments: argparse.Namespace, state: Path) -> int:
         print(one_line(f"{session}: {problem}" if session else problem))
     if found:
         return FAILED
-    number = count_sessions(state)
-    print(f"{number} session{'s' * (number != 1)}, all whole")
+    whole = count_sessions(state)
+    print(f"{whole} session{'s' * (whole != 1)}, all whole")
     return 0
 
 
@@ -165,7 +167,7 @@ def _import(arguments: argparse.Namespace, state: Path) -> int:
     return 0
 
 
-async def _take_in(state: Path, source: Any) -> None:
+async def _take_in(state: Path, source: BinaryIO) -> None:
     from ...gateway.operations.exchange import imported
     from ...gateway.operations.offline import stopped
     from ...store.exchange.exchange import readable_twice

@@ -1,16 +1,22 @@
 """`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..complaint import UNREACHABLE, complain
-from ..values import PRESETS, count, delay, host_name, hosts, origin, seconds, sha256
+from ..values import PRESETS, Commands, count, delay, host_name, hosts, origin, seconds, sha256
 from .agents import installed_agent
 from .gateway_log import add_limits, limits_of
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def add_to(commands: Any) -> None:
+    from ...gateway.agents.upstream import Hosted
+    from ...gateway.serving import ServeOptions
+
+
+def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="host agents for remote clients")
     add = serve.add_argument
     add(
@@ -35,12 +41,12 @@ def add_to(commands: Any) -> None:
     serve.set_defaults(command=_serve)
 
 
-def _choice(add: Any, name: str, choices: Sequence[str], help: str) -> None:
+def _choice(add: Callable[..., object], name: str, choices: Sequence[str], help: str) -> None:
     """An option with one of several words; the first is the default."""
     add(name, choices=choices, default=choices[0], help=f"{help} (default: {choices[0]})")
 
 
-def _add_access(add: Any) -> None:
+def _add_access(add: Callable[..., object]) -> None:
     """Who may connect, and by which names and addresses."""
     add("--token-file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)")
     add("--no-auth", action="store_true", help="require no token; allowed on loopback addresses only")
@@ -70,7 +76,7 @@ def _add_access(add: Any) -> None:
     )
 
 
-def _add_sessions(add: Any) -> None:
+def _add_sessions(add: Callable[..., object]) -> None:
     """What sessions may take, and how long they last."""
     add(
         "--process-per",
@@ -116,7 +122,7 @@ def _add_sessions(add: Any) -> None:
     _choice(add, "--durability", ("power", "process"), "what a record survives: a power cut, or the process's end")
 
 
-def _add_workspace(add: Any) -> None:
+def _add_workspace(add: Callable[..., object]) -> None:
     """What agents work on, and behind which walls."""
     add(
         "--workspace",
@@ -159,7 +165,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _order(arguments: argparse.Namespace) -> Any:
+def _order(arguments: argparse.Namespace) -> "ServeOptions":
     from pathlib import Path
 
     from ...errors import Error
@@ -203,7 +209,7 @@ def _order(arguments: argparse.Namespace) -> Any:
     )
 
 
-def _agent(named: str, arguments: argparse.Namespace, state: Any) -> Any:
+def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[str, Hosted]":
     """An agent by NAME=CMD, or by a name that is known."""
     from ...errors import Error
     from ...gateway.agents.upstream import Hosted

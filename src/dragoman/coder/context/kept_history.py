@@ -8,11 +8,12 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
 import msgspec
 from msgspec.structs import replace
 
+from ...foundation.documents import Json
 from ..model.media import checked
 from .compaction import flattened
 from .history import (
@@ -199,7 +200,7 @@ def _arguments(arguments: str) -> str:
     return json.dumps({"not_json": arguments[:MAX_QUOTED]})
 
 
-def _sound_values(value: Any) -> Any:
+def _sound_values(value: Json) -> Json:
     """The same without what an escape may hold and no provider takes back: a NUL, half a character, no number."""
     match value:
         case str():

@@ -7,7 +7,6 @@ An agent that is killed at any moment finds in its journal whatever it may have 
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -163,7 +162,7 @@ class UndoJournal:
         return sum(len(entry.before or "") + len(entry.after) for entry in self._entries.values())
 
 
-def _stored(state: Mapping[str, Any], prefix: str) -> Iterator[tuple[int, UndoEntry]]:
+def _stored(state: Mapping[str, object], prefix: str) -> Iterator[tuple[int, UndoEntry]]:
     for key, value in state.items():
         if key.startswith(prefix):
             with contextlib.suppress(ValueError):  # an entry that cannot be read costs no other

@@ -7,7 +7,7 @@ of the errors here, which say whether trying again, a shorter history or a key w
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ class ToolSpec(Struct, frozen=True):
 
     name: str
     description: str
-    parameters: Mapping[str, Any]  # JSON Schema of an object
+    parameters: Mapping[str, object]  # JSON Schema of an object
 
 
 class ModelRequest(Struct, frozen=True):

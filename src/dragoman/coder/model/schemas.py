@@ -1,7 +1,6 @@
 """Whether a foreign tool's schema can be sent: a single one that cannot makes a provider refuse every request."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 from jsonschema import Draft202012Validator, SchemaError
@@ -12,7 +11,7 @@ MAX_DEPTH = 40
 MAX_TOLD = 200  # letters of what is wrong
 
 
-def schema_fault(schema: Mapping[str, Any]) -> str | None:
+def schema_fault(schema: Mapping[str, object]) -> str | None:
     """What is wrong with the JSON Schema of a tool's arguments, in one line; None when nothing is."""
     try:
         if len(written := msgspec.json.encode(schema)) > MAX_BYTES:
@@ -34,7 +33,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     )
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     """How deep a value is nested, as far as that matters."""
     level, deepest = [value], 0
     while level and deepest <= MAX_DEPTH:
@@ -43,25 +42,25 @@ def _depth(value: Any) -> int:
     return deepest
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: object) -> Iterator[object]:
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-def _refs(value: Any) -> Iterator[str]:
+def _refs(value: object) -> Iterator[str]:
     if isinstance(value, Mapping) and isinstance(ref := value.get("$ref"), str):
         yield ref
     for part in _parts(value):
         yield from _refs(part)
 
 
-def _leads(ref: str, schema: Mapping[str, Any]) -> bool:
+def _leads(ref: str, schema: Mapping[str, object]) -> bool:
     """Whether a reference leads somewhere within the schema."""
     if ref == "#":
         return True
-    at: Any = schema
+    at: object = schema
     for step in ref.removeprefix("#/").split("/"):
         name = step.replace("~1", "/").replace("~0", "~")
         if not ref.startswith("#/") or not isinstance(at, Mapping) or name not in at:

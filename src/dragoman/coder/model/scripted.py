@@ -3,10 +3,10 @@
 import itertools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
+from ...foundation.documents import Json
 from ..context.history import ModelReply, ToolUse, size
 from .port import CallGrew, CallStarted, Event, Finished, ModelRequest, Said, Stop, Thought, TokenUsage
 
@@ -25,14 +25,14 @@ class _Stop(Struct, frozen=True):
 
 
 class _Pause(Struct, frozen=True):
-    until: Callable[[], Awaitable[Any]]
+    until: Callable[[], Awaitable[object]]
 
 
 Word = str | _Call | _Thought | _Stop | _Pause
 Step = Word | Sequence[Word] | Exception | Callable[[ModelRequest], "Step"]
 
 
-def call(tool: str, /, **arguments: Any) -> Word:
+def call(tool: str, /, **arguments: Json) -> Word:
     """Call a tool with these arguments."""
     return _Call(tool, json.dumps(arguments))
 
@@ -52,7 +52,7 @@ def stop(reason: Stop) -> Word:
     return _Stop(reason)
 
 
-def pause(until: Callable[[], Awaitable[Any]]) -> Word:
+def pause(until: Callable[[], Awaitable[object]]) -> Word:
     """Await something in the middle of a step, such as an event a test sets."""
     return _Pause(until)
 

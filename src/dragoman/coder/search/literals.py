@@ -12,6 +12,7 @@ MOST_WORDS = 50
 FEW = 8  # words that are looked for one after the other
 BREAK = ord("\n")
 _ALIKE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}  # what else re.IGNORECASE takes for an ASCII letter
+Tree = Iterable[tuple[Any, Any]]  # as the standard library parses an expression
 Find = Callable[[bytes, int], int]
 
 
@@ -53,7 +54,7 @@ def stays_in_line(pattern: re.Pattern[str]) -> bool:
     return not pattern.flags & re.DOTALL and _is_blind(tree := _parsed(pattern)) and bool(tree)
 
 
-def _is_blind(tree: Iterable[tuple[Any, Any]]) -> bool:
+def _is_blind(tree: Tree) -> bool:
     return all(_sees_no_break(str(operation), argument) for operation, argument in tree)
 
 
@@ -93,7 +94,7 @@ def _is_beside_break(kind: str, value: Any) -> bool:
     return False
 
 
-def _parsed(pattern: re.Pattern[str]) -> Iterable[tuple[Any, Any]]:
+def _parsed(pattern: re.Pattern[str]) -> Tree:
     """The expression as the standard library reads it, which has no public name for that."""
     try:
         from re import _parser  # type: ignore[attr-defined]
@@ -108,7 +109,7 @@ def _words_of(pattern: re.Pattern[str]) -> set[str] | None:
     return words if words and len(words) <= MOST_WORDS else None
 
 
-def _required(tree: Iterable[tuple[Any, Any]]) -> set[str] | None:
+def _required(tree: Tree) -> set[str] | None:
     """Words of which every match has one: the longest in a row, or one of each of several branches."""
     tree = list(tree)
     found = [{max(runs, key=len)}] if (runs := _ascii_runs(tree)) else []
@@ -128,7 +129,7 @@ def _required(tree: Iterable[tuple[Any, Any]]) -> set[str] | None:
     return max(found, key=lambda words: (min(map(len, words)), -len(words)), default=None)
 
 
-def _any_of(branches: Iterable[Iterable[tuple[Any, Any]]]) -> set[str] | None:
+def _any_of(branches: Iterable[Tree]) -> set[str] | None:
     words: set[str] = set()
     for branch in branches:
         one = _required(branch)
@@ -138,7 +139,7 @@ def _any_of(branches: Iterable[Iterable[tuple[Any, Any]]]) -> set[str] | None:
     return words
 
 
-def _runs(tree: Iterable[tuple[Any, Any]]) -> list[str]:
+def _runs(tree: Tree) -> list[str]:
     """Letters that follow each other."""
     runs = [""]
     for operation, argument in tree:
@@ -149,7 +150,7 @@ def _runs(tree: Iterable[tuple[Any, Any]]) -> list[str]:
     return [run for run in runs if run]
 
 
-def _ascii_runs(tree: Iterable[tuple[Any, Any]]) -> list[str]:
+def _ascii_runs(tree: Tree) -> list[str]:
     return [word for run in _runs(tree) for word in re.findall(r"[\x01-\x09\x0b\x0c\x0e-\x7f]+", run)]
 
 

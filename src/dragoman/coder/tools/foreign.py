@@ -28,7 +28,7 @@ class McpCall(Tool):
 
     server: SessionServer
     info: ToolInfo
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
 
     def title(self, place: Workplace) -> str:
         return f"{self.server.name}: {self.info.name}"

@@ -1,10 +1,10 @@
 """Content of D3: blocks with a `source`, flat resources, diffs as hunks."""
 
-from typing import Any
-
 from ...foundation.comparing import NO_NEWLINE, in_patch, lines_of
 from ...foundation.comparing import hunks as compared_hunks
+from ...foundation.documents import Document, Json, document, documents, string
 from ..engine.shapes import Fields, Items, Pair, Shape, Variants, basename, carried, carry
+from ..engine.translator import Translator
 
 WHOLE = 2000  # lines; a diff of a file up to this length has all of it as context, so that both texts are in it
 CONTEXT = 3
@@ -13,7 +13,7 @@ CONTEXT = 3
 # Blocks
 
 
-def _media_inward(block: Any, t: Any) -> Any:
+def _media_inward(block: Document, t: Translator) -> Json:
     source = block.get("source")
     if not isinstance(source, dict):
         return block
@@ -26,24 +26,24 @@ def _media_inward(block: Any, t: Any) -> Any:
     return {**rest, "type": block["type"], "data": source["data"], "mimeType": source["mediaType"]}
 
 
-def _media_outward(block: Any, t: Any) -> Any:
+def _media_outward(block: Document, t: Translator) -> Json:
     rest = {name: member for name, member in block.items() if name not in ("data", "mimeType", "uri")}
     if block.get("uri") is not None:
         t.lose("image address")
     return {**rest, "source": {"type": "base64", "mediaType": block["mimeType"], "data": block["data"]}}
 
 
-def _link_inward(block: Any, t: Any) -> Any:
+def _link_inward(block: Document, t: Translator) -> Json:
     if "name" in block:
         return block
     return LINK.inward(block, t)
 
 
-def _link_name(block: Any, t: Any) -> Any:
+def _link_name(block: Document, t: Translator) -> Json:
     return basename(block["uri"]) if block.get("title") is None else block["title"]
 
 
-def _link_outward(block: Any, t: Any) -> Any:
+def _link_outward(block: Document, t: Translator) -> Json:
     _, kept = carried(block, t)
     if "block" in kept:  # it was an image or a sound
         return kept["block"]
@@ -54,7 +54,7 @@ def _link_outward(block: Any, t: Any) -> Any:
     return LINK.outward({**block, "name": None} if not kept else block, t)
 
 
-def _resource_inward(block: Any, t: Any) -> Any:
+def _resource_inward(block: Document, t: Translator) -> Json:
     if isinstance(block.get("resource"), dict):
         return block
     rest = {name: member for name, member in block.items() if name not in ("uri", "mimeType", "content", "title")}
@@ -65,9 +65,9 @@ def _resource_inward(block: Any, t: Any) -> Any:
     return carry(said, {"title": block["title"]}, t) if "title" in block else said
 
 
-def _resource_outward(block: Any, t: Any) -> Any:
+def _resource_outward(block: Document, t: Translator) -> Json:
     block, kept = carried(block, t)
-    resource = block["resource"]
+    resource = document(block["resource"])
     rest = {name: member for name, member in block.items() if name != "resource"}
     said = {**rest, "uri": resource["uri"], "content": resource.get("text", "")}
     if "blob" in resource or resource.get("_meta"):
@@ -94,12 +94,12 @@ BLOCK: Shape = Variants(
 BLOCKS = Items(BLOCK)
 
 
-def attachment_block(attachment: Any, t: Any) -> dict[str, Any]:
+def attachment_block(attachment: Json, t: Translator) -> Document:
     """A file attached to a prompt, in whatever way it is given, as a content block."""
     if not isinstance(attachment, dict):
         return {"type": "resource_link", "uri": str(attachment), "name": basename(attachment)}
     if "type" in attachment and ("uri" in attachment or "source" in attachment or "text" in attachment):
-        return dict(BLOCK.inward(attachment, t))
+        return dict(document(BLOCK.inward(attachment, t)))
     path = attachment.get("path")
     uri = attachment.get("uri") or attachment.get("url") or (f"file://{path}" if path else "attachment:")
     name = attachment.get("name") or attachment.get("title") or basename(uri)
@@ -113,16 +113,17 @@ def attachment_block(attachment: Any, t: Any) -> dict[str, Any]:
 # Diffs
 
 
-def _diff_inward(output: Any, t: Any) -> Any:
+def _diff_inward(output: Document, t: Translator) -> Json:
     if "hunks" not in output:
         return output
     old: list[str] = []
     new: list[str] = []
-    for hunk in output["hunks"]:
+    hunks = documents(output["hunks"])
+    for hunk in hunks:
         _read_hunk(str(hunk.get("content", "")), old, new)
     rest = {name: member for name, member in output.items() if name != "hunks"}
-    is_new = bool(output["hunks"]) and all(hunk.get("oldLines") == 0 for hunk in output["hunks"])
-    said = {**rest, "oldText": None if is_new else "".join(old), "newText": "".join(new)}
+    is_new = bool(hunks) and all(hunk.get("oldLines") == 0 for hunk in hunks)
+    said: Document = {**rest, "oldText": None if is_new else "".join(old), "newText": "".join(new)}
     return carry(said, {"hunks": output["hunks"]}, t)
 
 
@@ -143,24 +144,24 @@ def _read_hunk(content: str, old: list[str], new: list[str]) -> None:
             side.append(text)
 
 
-def _diff_outward(content: Any, t: Any) -> Any:
+def _diff_outward(content: Document, t: Translator) -> Json:
     content, kept = carried(content, t)
     said = {name: member for name, member in content.items() if name not in ("oldText", "newText")}
     if "hunks" in kept:
         return {**said, "hunks": kept["hunks"]}
-    old, new = content.get("oldText"), content["newText"]
+    old, new = content.get("oldText"), string(content["newText"])
     if not old and (old is None) != bool(
         new
     ):  # where nothing was, something is made; where nothing is, nothing was
         t.lose("new file")
-    return {**said, "hunks": hunks(old or "", new)}
+    return {**said, "hunks": [*hunks_between(string(old or ""), new)]}
 
 
-def hunks(old: str, new: str) -> list[dict[str, Any]]:
+def hunks_between(old: str, new: str) -> list[Document]:
     """The difference between two texts, as hunks; of short texts one hunk that has all of both."""
     before, after = lines_of(old), lines_of(new)
     context = CONTEXT if len(before) + len(after) > WHOLE else WHOLE
-    found: list[dict[str, Any]] = []
+    found: list[Document] = []
     if before == after and before:
         same = [f"@@ -1,{len(before)} +1,{len(after)} @@", *(in_patch(" " + line) for line in before)]
         size = {"oldStart": 1, "oldLines": len(before), "newStart": 1, "newLines": len(after)}

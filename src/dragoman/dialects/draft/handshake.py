@@ -1,27 +1,32 @@
 """Capabilities of D3, which are carried whole: much of what is said of them has no other word in version 1."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ...foundation.documents import Document, Json, document, elements, members
 from ..declared import declared, without_declared
 from ..engine.flows import Fault
 from ..engine.shapes import Pair, carried, carry
+from ..engine.translator import Translator
 from .lending import lent_methods
 from .sessions import APPROVAL, DEFAULT
 
+if TYPE_CHECKING:
+    from .translator import Draft
 
-def _greeting_inward(params: Any, t: Any) -> Any:
+
+def _greeting_inward(params: Document, t: "Draft") -> Json:
     if "capabilities" not in params:  # whoever has not been told yet greets in version 1
         return params
-    offers = params["capabilities"]
-    most = (offers.get("terminal") or {}).get("maxConcurrent")
+    offers = document(params["capabilities"])
+    most = document(offers.get("terminal") or {}).get("maxConcurrent")
     t.most_terminals = most if isinstance(most, int) else None
     rest = {name: member for name, member in params.items() if name != "capabilities"}
     said = {**rest, "clientCapabilities": _client_offers(offers)}
     return carry(said, {"capabilities": offers}, t)
 
 
-def _client_offers(offers: Any) -> dict[str, Any]:
-    files, terminal = offers.get("fs") or {}, offers.get("terminal") or {}
+def _client_offers(offers: Document) -> Document:
+    files, terminal = document(offers.get("fs") or {}), document(offers.get("terminal") or {})
     return {
         "fs": {"readTextFile": files.get("read") is True, "writeTextFile": files.get("write") is True},
         "terminal": terminal.get("create") is True,
@@ -29,19 +34,19 @@ def _client_offers(offers: Any) -> dict[str, Any]:
     }
 
 
-def _custom_inward(offers: Any) -> dict[str, Any]:
+def _custom_inward(offers: Document) -> Document:
     """What a peer can do that no specification knows of."""
     return {"_meta": offers["_custom"]} if isinstance(offers.get("_custom"), dict) else {}
 
 
-def _custom_outward(offers: Any) -> dict[str, Any]:
+def _custom_outward(offers: Document) -> Document:
     return {"_custom": offers["_meta"]} if offers.get("_meta") else {}
 
 
-def _greeting_outward(params: Any, t: Any) -> Any:
+def _greeting_outward(params: Document, t: "Draft") -> Json:
     params, kept = carried(params, t)
-    offers = params.get("clientCapabilities") or {}
-    files = offers.get("fs") or {}
+    offers = document(params.get("clientCapabilities") or {})
+    files = document(offers.get("fs") or {})
     said = {name: member for name, member in params.items() if name != "clientCapabilities"}
     if "capabilities" not in kept:
         if _others(offers, "fs", "terminal", "_meta") or _others(files, "readTextFile", "writeTextFile"):
@@ -56,24 +61,30 @@ def _greeting_outward(params: Any, t: Any) -> Any:
             "ui": {"permissionDialogs": True, "diffViewer": True, "codeNavigation": True},
             **_custom_outward(offers),
         }
-    t.offered = kept["capabilities"]
+    t.offered = members(kept["capabilities"])
     return {"clientInfo": {"name": "unknown", "version": "0"}, **said, **kept}
 
 
-def _others(offers: dict[str, Any], *known: str) -> bool:
+def _others(offers: Document, *known: str) -> bool:
     """Whether more is offered than what is known."""
     return any(offer for name, offer in offers.items() if name not in known)
 
 
-def _welcome_inward(result: Any, t: Any) -> Any:
+def _welcome_inward(result: Document, t: "Draft") -> Json:
     if "capabilities" not in result:
         return result
-    _must_offer(t.offered, result.get("requiredClientCapabilities") or {})
-    offers = result["capabilities"]
-    servers, prompts = offers.get("mcpCapabilities") or {}, offers.get("promptCapabilities") or {}
-    transports, attachments = servers.get("transport") or [], prompts.get("attachments") is True
-    t.modes = [str(mode) for mode in (offers.get("sessionCapabilities") or {}).get("modes") or ()]
-    kept = {name: result[name] for name in ("capabilities", "requiredClientCapabilities") if name in result}
+    _must_offer(t.offered, members(result.get("requiredClientCapabilities")))
+    offers = document(result["capabilities"])
+    servers, prompts = (
+        document(offers.get("mcpCapabilities") or {}),
+        document(offers.get("promptCapabilities") or {}),
+    )
+    transports, attachments = elements(servers.get("transport") or []), prompts.get("attachments") is True
+    modes = document(offers.get("sessionCapabilities") or {}).get("modes")
+    t.modes = [str(mode) for mode in elements(modes or [])]
+    kept: Document = {
+        name: result[name] for name in ("capabilities", "requiredClientCapabilities") if name in result
+    }
     said = {name: member for name, member in result.items() if name not in kept}
     said["agentCapabilities"] = {
         "loadSession": offers.get("loadSession") is True,
@@ -84,9 +95,9 @@ def _welcome_inward(result: Any, t: Any) -> Any:
     return carry(said, kept, t)
 
 
-def _welcome_outward(result: Any, t: Any) -> Any:
+def _welcome_outward(result: Document, t: Translator) -> Json:
     result, kept = carried(result, t)
-    offers = result.get("agentCapabilities") or {}
+    offers = document(result.get("agentCapabilities") or {})
     said = {name: member for name, member in result.items() if name not in ("agentCapabilities", "authMethods")}
     if result.get("authMethods"):
         t.lose("auth methods")
@@ -95,10 +106,13 @@ def _welcome_outward(result: Any, t: Any) -> Any:
     return {"agentInfo": {"name": "unknown", "version": "0"}, **said, **kept}
 
 
-def _agent_offers(offers: dict[str, Any], t: Any) -> dict[str, Any]:
+def _agent_offers(offers: Document, t: Translator) -> Document:
     modes, options = declared(offers)
     offers = without_declared(offers)
-    prompts, servers = offers.get("promptCapabilities") or {}, offers.get("mcpCapabilities") or {}
+    prompts, servers = (
+        document(offers.get("promptCapabilities") or {}),
+        document(offers.get("mcpCapabilities") or {}),
+    )
     kinds = [prompts.get(name) is True for name in ("image", "audio", "embeddedContext")]
     if any(kinds) and not all(kinds):
         t.lose("content types")
@@ -106,7 +120,7 @@ def _agent_offers(offers: dict[str, Any], t: Any) -> dict[str, Any]:
     inner = (_others(prompts, "image", "audio", "embeddedContext"), _others(servers, "http", "sse", "acp"))
     if _others(offers, *known) or any(inner):
         t.lose("agent capabilities")
-    transports = ["stdio", *(name for name in ("http", "sse", "acp") if servers.get(name))]
+    transports: list[Json] = ["stdio", *(name for name in ("http", "sse", "acp") if servers.get(name))]
     loads = offers.get("loadSession") is True
     return {
         "loadSession": loads,
@@ -121,7 +135,7 @@ def _agent_offers(offers: dict[str, Any], t: Any) -> dict[str, Any]:
     }
 
 
-def _must_offer(offered: dict[str, Any], required: dict[str, Any]) -> None:
+def _must_offer(offered: Document, required: Document) -> None:
     """Refuse an agent that requires of its client what this one does not offer."""
     lacking = [name for name, wanted in _flags(required) if wanted and not dict(_flags(offered)).get(name)]
     if lacking:
@@ -132,8 +146,8 @@ def _must_offer(offered: dict[str, Any], required: dict[str, Any]) -> None:
         )
 
 
-def _flags(offers: Any, above: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+def _flags(offers: Json, above: str = "") -> list[tuple[str, Json]]:
+    found: list[tuple[str, Json]] = []
     for name, member in offers.items() if isinstance(offers, dict) else ():
         found += _flags(member, f"{above}{name}.") if isinstance(member, dict) else [(above + name, member)]
     return found

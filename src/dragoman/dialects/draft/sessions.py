@@ -1,12 +1,23 @@
 """Sessions and prompts of D3: opened with a mode and options at once, loaded by their id alone."""
 
-from typing import Any
-
-from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow, Tell
+from ...foundation.documents import Document, Json, document, documents, elements, number, string
+from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow, Steps, Tell
 from ..engine.memory import made_up_option
 from ..engine.pieces import PieceParams
-from ..engine.shapes import MADE_UP, Fields, Items, NamedValues, Pair, Words, carried, carry, margin, text_of
-from ..engine.translator import Peer, Surroundings
+from ..engine.shapes import (
+    MADE_UP,
+    Fields,
+    Items,
+    NamedValues,
+    Pair,
+    ValuePair,
+    Words,
+    carried,
+    carry,
+    margin,
+    text_of,
+)
+from ..engine.translator import Peer, Surroundings, Translator
 from .content import BLOCKS, attachment_block
 from .terminals import DraftTerminals
 from .updates import config_value
@@ -20,7 +31,7 @@ SPOKEN = ("user_message_chunk", "agent_message_chunk")
 # Sessions
 
 
-def _server_inward(server: Any, t: Any) -> Any:
+def _server_inward(server: Document, t: Translator) -> Json:
     transport = server.get("transport")
     if not isinstance(transport, dict):
         return server
@@ -31,7 +42,7 @@ def _server_inward(server: Any, t: Any) -> Any:
     flat = TRANSPORT.inward(
         {name: member for name, member in transport.items() if (name, member) != ("type", "stdio")}, t
     )
-    lists: dict[str, list[Any]] = {"args": [], "env": []} if transport.get("type") == "stdio" else {"headers": []}
+    lists: dict[str, list[Json]] = {"args": [], "env": []} if transport.get("type") == "stdio" else {"headers": []}
     made_up = [name for name in lists if name not in flat]
     said = {**lists, **rest, **flat}
     if not made_up:
@@ -40,7 +51,7 @@ def _server_inward(server: Any, t: Any) -> Any:
     return carry(said, {**kept, MADE_UP: made_up}, t)
 
 
-def _server_outward(server: Any, t: Any) -> Any:
+def _server_outward(server: Document, t: Translator) -> Json:
     name, type = server.get("name"), server.get("type", "stdio")
     if type == "acp":
         bare, kept = carried(server, t)
@@ -68,7 +79,7 @@ NEW = Fields(
 )
 
 
-def _opened_inward(result: Any, t: "DraftSessions") -> Any:
+def _opened_inward(result: Document, t: "DraftSessions") -> Document:
     kept = {name: member for name, member in result.items() if name not in ("sessionId", "_meta")}
     said = {name: member for name, member in result.items() if name not in kept}
     kept[MADE_UP] = []
@@ -81,7 +92,7 @@ def _opened_inward(result: Any, t: "DraftSessions") -> Any:
     return carry(said, kept, t)
 
 
-def _loaded_inward(result: Any, t: "DraftSessions") -> Any:
+def _loaded_inward(result: Document, t: "DraftSessions") -> Document:
     said = {name: member for name, member in result.items() if name == "_meta"}
     modes = list(dict.fromkeys([*t.modes, *([result["mode"]] if result.get("mode") else [])]))
     if modes:
@@ -93,7 +104,7 @@ def _loaded_inward(result: Any, t: "DraftSessions") -> Any:
     return carry(said, {"result": result}, t)
 
 
-def cancelled(params: Any, t: Any) -> Any:
+def cancelled(params: Document, t: "DraftSessions") -> Json:
     t.sessions[params["sessionId"]].is_cancelled = True
     return CANCEL.inward(params, t)
 
@@ -104,30 +115,31 @@ CANCEL = Fields(carried=["reason"])
 # Prompts
 
 
-def _prompt_inward(params: Any, t: Any) -> Any:
+def _prompt_inward(params: Document, t: Translator) -> Json:
     said = {name: member for name, member in params.items() if name not in ("content", "attachments")}
-    attachments = params.get("attachments") or []
-    blocks = BLOCKS.inward(params["content"], t) + [attachment_block(attachment, t) for attachment in attachments]
-    said["prompt"] = blocks
+    attachments = elements(params.get("attachments") or [])
+    attached = [attachment_block(attachment, t) for attachment in attachments]
+    said["prompt"] = [*elements(BLOCKS.inward(params["content"], t)), *attached]
     return carry(said, {"attachments": attachments}, t) if "attachments" in params else said
 
 
-def _prompt_outward(params: Any, t: Any) -> Any:
+def _prompt_outward(params: Document, t: Translator) -> Json:
     params, kept = carried(params, t)
     said = {name: member for name, member in params.items() if name != "prompt"}
-    blocks = params["prompt"]
-    if attachments := kept.get("attachments"):
+    blocks = elements(params["prompt"])
+    if attachments := elements(kept.get("attachments") or []):
         blocks = blocks[: -len(attachments)]
     return {**said, "content": BLOCKS.outward(blocks, t), **kept}
 
 
-def _turn_inward(result: Any, t: Any) -> Any:
+def _turn_inward(answer: Json, t: Translator) -> Json:
+    result = document(answer)
     if result.get("stopReason") == "error":
         raise Fault(-32603, str(result.get("error") or "the agent failed"), {"kind": "turn_failed"})
     usage = result.get("usage")
     if not isinstance(usage, dict):
         return result
-    total = (usage.get("inputTokens") or 0) + (usage.get("outputTokens") or 0)
+    total = number(usage.get("inputTokens") or 0) + number(usage.get("outputTokens") or 0)
     said = {"totalTokens": total, "inputTokens": 0, "outputTokens": 0, **usage}
     made_up = [name for name in said if name not in usage]
     return {**result, "usage": carry(said, {MADE_UP: made_up}, t)}
@@ -143,16 +155,18 @@ USAGE = Fields(
 )
 
 
-def _usage_outward(usage: Any, t: Any) -> Any:
-    if isinstance(usage, dict) and usage.get("totalTokens") != usage["inputTokens"] + usage["outputTokens"]:
-        t.lose("token details")
+def _usage_outward(usage: Json, t: Translator) -> Json:
+    if isinstance(usage, dict):
+        total = number(usage["inputTokens"]) + number(usage["outputTokens"])
+        if usage.get("totalTokens") != total:
+            t.lose("token details")
     return USAGE.outward(usage, t)
 
 
 STOP = Words({}, {"refusal": "end_turn", "max_turn_requests": "max_tokens"}, "stop reasons")
 PROMPT = Pair(_prompt_inward, _prompt_outward)
-SPENT = Pair(USAGE.inward, _usage_outward)
-TURN = Pair(_turn_inward, Fields(shapes={"stopReason": STOP, "usage": SPENT}).outward)
+SPENT = ValuePair(USAGE.inward, _usage_outward)
+TURN = ValuePair(_turn_inward, Fields(shapes={"stopReason": STOP, "usage": SPENT}).outward)
 
 
 class DraftSessions(DraftTerminals):
@@ -161,17 +175,18 @@ class DraftSessions(DraftTerminals):
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         self.modes: list[str] = []  # what an agent named at initialize
-        self.servers: dict[str, str] = {}  # MCP servers reached through the connection: name -> id
-        self._held: dict[str, list[Any]] = {}  # updates of sessions whose opening is not answered yet
-        self._history: dict[str, list[Any]] = {}  # the messages of sessions that are being loaded
+        self.servers: dict[Json, Json] = {}  # MCP servers reached through the connection: name -> id
+        self._held: dict[Json, list[tuple[str, Json]]] = {}  # updates of sessions whose opening is not answered yet
+        self._history: dict[Json, list[tuple[Json, Json]]] = {}  # the messages of sessions that are being loaded
 
     def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         return None if self._held or self._history else super().piece_outward(piece, frame)
 
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         notes = super().note_outward(method, params)
         if method == "session/update":
-            session_id, update = params["sessionId"], params["update"]
+            told = document(params)
+            session_id, update = told["sessionId"], document(told["update"])
             if session_id in self._history and update["sessionUpdate"] in SPOKEN:
                 message = (update["sessionUpdate"], update.get("messageId"))
                 if self._history[session_id][-1:] != [message]:
@@ -183,13 +198,11 @@ class DraftSessions(DraftTerminals):
 
     # Opening and loading
 
-    def open_for_client(self, params: Any) -> Flow:
+    def open_for_client(self, params: Document) -> Flow:
         """A client opens a session in the mode and with the options it wants."""
         said = self._with_system_prompt(NEW.inward(params, self), params)
-        self.servers |= {
-            server["name"]: server["serverId"] for server in said["mcpServers"] if "serverId" in server
-        }
-        result = self.told_by_us((yield Ask("session/new", said)))
+        self._learn_servers(said["mcpServers"])
+        result = document(self.told_by_us((yield Ask("session/new", said))))
         self.passed("session/new", said, result)
         id = result["sessionId"]
         self._held[id] = []
@@ -202,54 +215,60 @@ class DraftSessions(DraftTerminals):
         yield StartFlow(self._announce(id, is_news=not kept))
         return {"sessionId": id, "createdAt": self.surroundings.now(), **margin(result), **kept}
 
-    def _with_system_prompt(self, said: dict[str, Any], params: Any) -> dict[str, Any]:
+    def _learn_servers(self, servers: Json) -> None:
+        """Note the ids of MCP servers that are reached through the connection."""
+        for server in documents(servers):
+            if "serverId" in server:
+                self.servers[server["name"]] = server["serverId"]
+
+    def _with_system_prompt(self, said: Document, params: Document) -> Document:
         prompt = params.get("systemPrompt")
         if not isinstance(prompt, str):
             return said
-        offers = (self.agent_offers.get("sessionCapabilities") or {}).get("systemPrompt")
+        offers = document(self.agent_offers.get("sessionCapabilities") or {}).get("systemPrompt")
         if offers is None:  # an agent that takes none by the protocol may by the older custom
-            return {**said, "_meta": {**said.get("_meta", {}), "systemPrompt": prompt}}
-        mode = "override" if (offers.get("mode") or {}).get("override") is not None else "append"
+            return {**said, "_meta": {**document(said.get("_meta", {})), "systemPrompt": prompt}}
+        mode = "override" if document(document(offers).get("mode") or {}).get("override") is not None else "append"
         return {**said, "systemPrompt": {"mode": mode, "content": [{"type": "text", "text": prompt}]}}
 
-    def _set_up(self, id: str, params: Any) -> Flow:
+    def _set_up(self, id: Json, params: Document) -> Steps[None]:
         """Give a session its mode and options; one that cannot have them is not opened."""
         try:
             yield from self._set_mode_and_options(id, params)
         except Fault:
             del self._held[id]
-            if "close" in (self.agent_offers.get("sessionCapabilities") or {}):
+            if "close" in document(self.agent_offers.get("sessionCapabilities") or {}):
                 yield Ask("session/close", {"sessionId": id})
             raise
 
-    def _set_mode_and_options(self, id: str, params: Any) -> Flow:
+    def _set_mode_and_options(self, id: Json, params: Document) -> Steps[None]:
         session, mode = self.sessions[id], params.get("initialMode")
         mode = self._mode_id(id, mode) if mode else None
         if mode and mode != session.mode:
             self.told_by_us((yield Ask("session/set_mode", {"sessionId": id, "modeId": mode})))
             session.mode = mode
-        for key, value in (params.get("configOptions") or {}).items():
+        for key, value in document(params.get("configOptions") or {}).items():
             if key == APPROVAL and key not in session.values():
                 self._approve(id, value)
             else:
                 yield from self._set_option(id, key, value)
 
-    def _mode_id(self, id: str, mode: str) -> str | None:
+    def _mode_id(self, id: Json, mode: Json) -> Json:
         """What the agent calls a mode."""
         session = self.sessions[id]
         has_own = mode in [known.get("id") for known in session.modes]
         return session.first_mode if mode == DEFAULT and not has_own else mode
 
-    def _lose_definitions(self, result: dict[str, Any]) -> None:
+    def _lose_definitions(self, result: Document) -> None:
         for name, row in (("modes", "mode list"), ("configOptions", "config option definitions")):
             if result.get(name):
                 self.lose(row)
 
-    def _announce(self, id: str, is_news: bool) -> Flow:
+    def _announce(self, id: Json, is_news: bool) -> Steps[None]:
         """After the opening was answered: what the answer had no place for, and the updates that waited."""
         yield Pause(0)
         session = self.sessions[id]
-        updates: list[tuple[str, Any]] = []
+        updates: list[tuple[str, Json]] = []
         if session.mode is not None and is_news:
             updates.append(("current_mode_update", {"previousMode": session.mode, "currentMode": session.mode}))
         if is_news:
@@ -261,23 +280,24 @@ class DraftSessions(DraftTerminals):
         for method, held in self._held.pop(id, ()):
             yield Tell({"method": method, "params": held}, to_peer=True)
 
-    def open_at_agent(self, params: Any) -> Flow:
+    def open_at_agent(self, params: Document) -> Flow:
         said = NEW.outward(params, self)
         self._say_system_prompt(said, params.get("systemPrompt"))
-        self.servers |= {
-            server["name"]: server["serverId"] for server in params.get("mcpServers") or () if "serverId" in server
-        }
-        result = _opened_inward(self.told_by_peer((yield Ask("session/new", said, to_peer=True))), self)
+        self._learn_servers(params.get("mcpServers") or [])
+        answer = yield Ask("session/new", said, to_peer=True)
+        result = _opened_inward(document(self.told_by_peer(answer)), self)
         if "modes" in result and said.get("initialMode"):
-            result["modes"]["currentModeId"] = said["initialMode"]
+            result["modes"] = {**document(result["modes"]), "currentModeId": said["initialMode"]}
         self.passed("session/new", params, result)
         return result
 
-    def _say_system_prompt(self, said: dict[str, Any], prompt: Any) -> None:
-        meta = said.get("_meta") or {}
+    def _say_system_prompt(self, said: Document, prompt: Json) -> None:
+        meta = document(said.get("_meta") or {})
         if isinstance(prompt, dict) and "systemPrompt" not in said:
             said["systemPrompt"] = text_of(prompt.get("content"))
-            if prompt.get("mode") != "override" or any(block["type"] != "text" for block in prompt["content"]):
+            if prompt.get("mode") != "override" or any(
+                block["type"] != "text" for block in documents(prompt["content"])
+            ):
                 self.lose("system prompt")
         if isinstance(meta.get("systemPrompt"), str):
             said.setdefault("systemPrompt", meta["systemPrompt"])
@@ -285,7 +305,7 @@ class DraftSessions(DraftTerminals):
             if not said["_meta"]:
                 del said["_meta"]
 
-    def load_for_client(self, params: Any) -> Flow:
+    def load_for_client(self, params: Document) -> Flow:
         """A client brings a session back of which it knows the id; the history comes first, as updates."""
         id = params["sessionId"]
         cwd = yield from self.directory_of(id)
@@ -293,7 +313,7 @@ class DraftSessions(DraftTerminals):
         self._history[id] = []
         answer = yield Ask("session/load", said)
         count = len(self._history.pop(id))
-        result = self.told_by_us(answer)
+        result = document(self.told_by_us(answer))
         self.passed("session/load", said, result)
         result, kept = carried(result, self)
         if not kept:
@@ -303,28 +323,29 @@ class DraftSessions(DraftTerminals):
         found = {"sessionId": id, "workingDirectory": cwd, "mode": mode, **margin(result)}
         return kept.get("result") or {**found, "configOptions": session.values(), "messageCount": count}
 
-    def load_at_agent(self, params: Any) -> Flow:
+    def load_at_agent(self, params: Document) -> Flow:
         self.lose("session directory")
         asked = {"sessionId": params["sessionId"], **margin(params)}
-        result = _loaded_inward(self.told_by_peer((yield Ask("session/load", asked, to_peer=True))), self)
+        answer = yield Ask("session/load", asked, to_peer=True)
+        result = _loaded_inward(document(self.told_by_peer(answer)), self)
         self.passed("session/load", params, result)
         return result
 
     # Prompts
 
-    def prompt_for_client(self, params: Any) -> Flow:
-        said = PROMPT.inward(params, self)
+    def prompt_for_client(self, params: Document) -> Flow:
+        said = document(PROMPT.inward(params, self))
         session = self.sessions[said["sessionId"]]
         session.is_cancelled, session.prompts = False, session.prompts + 1
-        answer = yield Ask("session/prompt", said)
+        answer = document((yield Ask("session/prompt", said)))
         session.prompts -= 1
         for end in self.finished_messages(said["sessionId"]):
             yield Tell({"method": "session/update", "params": end}, to_peer=True)
-        if "error" in answer and answer["error"].get("code") == -32603:
-            return {"stopReason": "error", "error": answer["error"].get("message")}
+        if "error" in answer and (error := document(answer["error"])).get("code") == -32603:
+            return {"stopReason": "error", "error": error.get("message")}
         return TURN.outward(self.told_by_us(answer), self)
 
-    def prompt_at_agent(self, params: Any) -> Flow:
+    def prompt_at_agent(self, params: Document) -> Flow:
         session = self.sessions[params["sessionId"]]
         session.prompts += 1
         answer = yield Ask("session/prompt", PROMPT.outward(params, self), to_peer=True)
@@ -333,7 +354,7 @@ class DraftSessions(DraftTerminals):
 
     # Modes and options
 
-    def set_mode_for_client(self, params: Any) -> Flow:
+    def set_mode_for_client(self, params: Document) -> Flow:
         id, mode = params["sessionId"], params["mode"]
         before = self.sessions[id].mode or DEFAULT
         said = {name: member for name, member in params.items() if name != "mode"}
@@ -341,24 +362,25 @@ class DraftSessions(DraftTerminals):
         if wanted is None:  # it has no modes at all, and so is in this one
             return {"previousMode": before, "currentMode": mode}
         answer = yield Ask("session/set_mode", {**said, "modeId": wanted})
-        result, kept = carried(self.told_by_us(answer) or {}, self)
+        result, kept = carried(document(self.told_by_us(answer) or {}), self)
         self.sessions[id].mode = wanted
         return {"previousMode": before, "currentMode": mode, **margin(result), **kept}
 
-    def set_mode_at_agent(self, params: Any) -> Flow:
+    def set_mode_at_agent(self, params: Document) -> Flow:
         said = {name: member for name, member in params.items() if name != "modeId"}
         asked = Ask("session/set_mode", {**said, "mode": params["modeId"]}, to_peer=True)
-        result = self.told_by_peer((yield asked))
+        result = document(self.told_by_peer((yield asked)))
         self.sessions[params["sessionId"]].mode = result.get("currentMode") or params["modeId"]
         kept = {name: member for name, member in result.items() if name != "_meta"}
         return carry(margin(result), kept, self)
 
-    def set_option_for_client(self, params: Any) -> Flow:
-        id, key = params["sessionId"], params["key"]
+    def set_option_for_client(self, params: Document) -> Flow:
+        id, key = params["sessionId"], string(params["key"])
         before = self.sessions[id].values().get(key)
         if key == APPROVAL and before is None:
             return self._approve(id, params["value"])
-        result, kept = carried((yield from self._set_option(id, key, params["value"], margin(params))), self)
+        answer = yield from self._set_option(id, key, params["value"], margin(params))
+        result, kept = carried(document(answer), self)
         if not kept:
             self._lose_definitions(result)
             now, wanted = self.sessions[id].values().get(key), params["value"]
@@ -366,7 +388,7 @@ class DraftSessions(DraftTerminals):
             kept |= {} if before is None else {"previousValue": before}
         return {**kept, **margin(result)}
 
-    def _approve(self, id: str, value: Any) -> dict[str, Any]:
+    def _approve(self, id: Json, value: Json) -> Document:
         """Ask a client for permission or, if that is what it wants, do not."""
         if not isinstance(value, bool):
             raise Fault(-32602, f"Invalid params: {APPROVAL} is true or false")
@@ -374,7 +396,7 @@ class DraftSessions(DraftTerminals):
         before, session.approves = session.approves, value
         return {"key": APPROVAL, "previousValue": before, "currentValue": value}
 
-    def _set_option(self, id: str, key: str, value: Any, meta: dict[str, Any] | None = None) -> Flow:
+    def _set_option(self, id: Json, key: str, value: Json, meta: Document | None = None) -> Flow:
         text = config_value(value)
         said = {"sessionId": id, "configId": key, "value": text, **(meta or {})}
         if isinstance(text, bool):
@@ -385,34 +407,34 @@ class DraftSessions(DraftTerminals):
         self.passed("session/set_config_option", said, result)
         return result
 
-    def set_option_at_agent(self, params: Any) -> Flow:
+    def set_option_at_agent(self, params: Document) -> Flow:
         params, kept = carried(params, self)
         said = {"sessionId": params["sessionId"], "key": params["configId"], "value": params["value"]}
         said = {**said, **margin(params), **kept}
-        result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
+        result = document(self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True))))
         session = self.sessions[params["sessionId"]]
-        session.set_value(params["configId"], config_value(result.get("currentValue", params["value"])))
+        session.set_value(string(params["configId"]), config_value(result.get("currentValue", params["value"])))
         kept = {name: member for name, member in result.items() if name != "_meta"}
         return carry({"configOptions": session.options, **margin(result)}, kept, self)
 
     # Logging in
 
-    def authenticate_client(self, params: Any) -> Flow:
+    def authenticate_client(self, params: Document) -> Flow:
         """A client logs in; that it may not is no error here but an answer."""
         said = {name: member for name, member in params.items() if name not in ("method", "credentials")}
         said["methodId"] = params["method"]
         if "credentials" in params:
             said = carry(said, {"credentials": params["credentials"]}, self)
-        answer = yield Ask("authenticate", said)
-        if "error" in answer and answer["error"].get("code") in REFUSALS:
-            return {"success": False, "error": answer["error"].get("message", "")}
-        result, kept = carried(self.told_by_us(answer) or {}, self)
+        answer = document((yield Ask("authenticate", said)))
+        if "error" in answer and (error := document(answer["error"])).get("code") in REFUSALS:
+            return {"success": False, "error": error.get("message", "")}
+        result, kept = carried(document(self.told_by_us(answer) or {}), self)
         return {"success": True, **margin(result), **kept}
 
-    def authenticate_at_agent(self, params: Any) -> Flow:
+    def authenticate_at_agent(self, params: Document) -> Flow:
         params, kept = carried(params, self)
         said = {"method": params["methodId"], "credentials": {}, **margin(params), **kept}
-        result = self.told_by_peer((yield Ask("authenticate", said, to_peer=True)))
+        result = document(self.told_by_peer((yield Ask("authenticate", said, to_peer=True))))
         if result.get("success") is False:
             reason = str(result.get("error") or "the agent did not say why")
             raise Fault(-32000, f"Authentication failed: {reason}", {"kind": "auth_failed", "reason": reason})

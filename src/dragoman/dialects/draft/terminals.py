@@ -1,10 +1,10 @@
 """Terminals of D3: the client pushes what a command prints, and nobody says which session it is for."""
 
 from collections import deque
-from typing import Any
 
-from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow
-from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, exit_code, margin
+from ...foundation.documents import Document, Json, document, number, string
+from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow, Steps
+from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, command_line, exit_code, margin
 from ..engine.translator import Peer, Remembered, Surroundings
 from .updates import DraftUpdates
 
@@ -23,7 +23,7 @@ class DraftTerminal:
     """One terminal: what is known of its command, and the end of what that printed."""
 
     def __init__(
-        self, session_id: str = "", command: str = "", limit: int = ROOM, *, is_lent: bool = False
+        self, session_id: Json = "", command: str = "", limit: int = ROOM, *, is_lent: bool = False
     ) -> None:
         self.session_id, self.command, self.limit = session_id, command, limit
         self.is_lent, self.is_named = is_lent, False  # by a host of ours; the agent knows its name
@@ -31,7 +31,7 @@ class DraftTerminal:
         self.is_truncated = False
         self.is_released = False
         self.is_watched = False
-        self.exit: dict[str, Any] | None = None
+        self.exit: Document | None = None
         self._pieces: deque[tuple[str, int]] = deque()  # what was pushed, or what was seen last, and its bytes
         self._size = 0
 
@@ -50,7 +50,7 @@ class DraftTerminal:
         self._size = 0
         self.add(text)
 
-    def add(self, data: str, stream: Any = "stdout") -> None:
+    def add(self, data: str, stream: Json = "stdout") -> None:
         """Keep what was printed; of too much the beginning is forgotten."""
         if stream == "stderr":
             self.errors = (self.errors + data)[-SHOWN:]
@@ -74,30 +74,30 @@ class DraftTerminals(DraftUpdates):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.terminals: dict[Any, DraftTerminal] = Remembered(MOST)
-        self.early: dict[Any, list[Any]] = Remembered(
+        self.terminals: dict[Json, DraftTerminal] = Remembered(MOST)
+        self.early: dict[Json, list[Json]] = Remembered(
             MOST
         )  # output of terminals whose names the agent does not know yet
         self.creating = 0  # terminals that a host is asked for now
         self.most_terminals: int | None = None  # that a client of the dialect runs at once
 
-    def session_for(self, path: Any) -> str:
+    def session_for(self, path: Json) -> Json:
         """The session a request belongs to that does not say so."""
         id = self.sessions.owning(path if isinstance(path, str) else "")
         if id is None:
             raise Fault(-32602, "Invalid params: there is no session this could belong to")
         return id
 
-    def absolute(self, path: str, session_id: str) -> str:
+    def absolute(self, path: str, session_id: Json) -> str:
         """A path as version 1 wants it: what is relative is so to the session's directory."""
         if path.startswith("/") or path[1:2] == ":" or not self.sessions.cwd(session_id):
             return path
         return f"{self.sessions.cwd(session_id).rstrip('/')}/{path}"
 
-    def shown_terminal(self, id: Any) -> dict[str, Any]:
+    def shown_terminal(self, id: Json) -> Document:
         if (terminal := self.terminals.get(id)) is None:
             return {}
-        shown = {"command": terminal.command, "stdout": terminal.output, "stderr": terminal.errors}
+        shown: Document = {"command": terminal.command, "stdout": terminal.output, "stderr": terminal.errors}
         return shown if terminal.exit is None else {**shown, "exitCode": exit_code(terminal.exit)}
 
     # What a host of ours can do besides
@@ -105,18 +105,18 @@ class DraftTerminals(DraftUpdates):
     def lends(self, method: str) -> bool:
         raise NotImplementedError
 
-    def create_at_host(self, params: Any, session_id: str) -> Flow:
+    def create_at_host(self, params: Document, session_id: Json) -> Flow:
         raise NotImplementedError
 
-    def wait_at_host(self, params: Any) -> Flow:
+    def wait_at_host(self, params: Document) -> Flow:
         raise NotImplementedError
 
-    def kill_at_host(self, params: Any) -> Flow:
+    def kill_at_host(self, params: Document) -> Flow:
         raise NotImplementedError
 
     # An agent of the dialect and our terminals
 
-    def create_for_agent(self, params: Any) -> Flow:
+    def create_for_agent(self, params: Document) -> Flow:
         """Run a command for an agent, push it what is printed, and kill it when its time is up."""
         session_id = params.get("sessionId") or self.session_for(params.get("cwd"))
         if self.lends("terminal/create"):
@@ -124,18 +124,17 @@ class DraftTerminals(DraftUpdates):
         said = CREATE.inward(params, self)
         said["sessionId"] = session_id
         said["outputByteLimit"] = VIEW
-        if isinstance(said.get("cwd"), str):
-            said["cwd"] = self.absolute(said["cwd"], session_id)
-        result = self.told_by_us((yield Ask("terminal/create", said)))
+        if isinstance(cwd := said.get("cwd"), str):
+            said["cwd"] = self.absolute(cwd, session_id)
+        result = document(self.told_by_us((yield Ask("terminal/create", said))))
         id = result["terminalId"]
-        words = " ".join([said["command"], *(said.get("args") or ())])
-        self.terminals[id] = DraftTerminal(session_id, words, MOST_ROOM)
+        self.terminals[id] = DraftTerminal(session_id, command_line(said), MOST_ROOM)
         yield StartFlow(self._push(id))
-        if isinstance(params.get("timeout"), int | float):
-            yield StartFlow(self._kill_after(id, params["timeout"] / 1000))
+        if isinstance(timeout := params.get("timeout"), int | float):
+            yield StartFlow(self._kill_after(id, timeout / 1000))
         return result
 
-    def _push(self, id: str) -> Flow:
+    def _push(self, id: Json) -> Steps[None]:
         """Look at a terminal until its command has ended, and tell the agent what is new."""
         terminal, pause = self.terminals[id], SOON
         while not terminal.is_released and terminal.exit is None:
@@ -143,7 +142,7 @@ class DraftTerminals(DraftUpdates):
             told = yield from self._push_once(id)
             pause = SOON if told else min(pause * 2, LATE)
 
-    def _push_once(self, id: str) -> Flow:
+    def _push_once(self, id: Json) -> Steps[bool]:
         terminal = self.terminals[id]
         if terminal.is_released:
             return False
@@ -154,67 +153,68 @@ class DraftTerminals(DraftUpdates):
         if "error" in answer:
             terminal.is_released = True
             return False
-        result = answer["result"]
-        data, is_whole = _news(terminal.output, result["output"])
+        result = document(answer["result"])
+        printed = string(result["output"])
+        data, is_whole = _news(terminal.output, printed)
         if not is_whole:
             self.lose("fast output")
-        terminal.output = result["output"]
-        if result.get("exitStatus"):
-            terminal.exit = result["exitStatus"]
+        terminal.output = printed
+        if status := result.get("exitStatus"):
+            terminal.exit = document(status)
         if data:
             # Whether it was received is of no consequence, and an agent that does not answer holds up nothing.
             params = {"terminalId": id, "data": data, "stream": "stdout"}
             yield StartFlow(self.tell_peer("terminal/output", params))
         return bool(data)
 
-    def tell_peer(self, method: str, params: Any) -> Flow:
+    def tell_peer(self, method: str, params: Json) -> Steps[None]:
         yield Ask(method, params, to_peer=True, timeout=DEADLINE)
 
-    def _kill_after(self, id: str, seconds: float) -> Flow:
+    def _kill_after(self, id: Json, seconds: float) -> Steps[None]:
         yield Pause(seconds)
         terminal = self.terminals.get(id)
         if terminal and not terminal.is_released and terminal.exit is None:
             about = {"sessionId": terminal.session_id, "terminalId": id}
             yield Ask("terminal/kill", about, timeout=DEADLINE)
 
-    def wait_for_agent(self, params: Any) -> Flow:
+    def wait_for_agent(self, params: Document) -> Flow:
         """Wait for a command, perhaps not for ever; all it printed is pushed before the answer."""
         if self.lends("terminal/wait_for_exit"):
             return (yield from self.wait_at_host(params))
         said = self.with_session(params, "timeout")
-        timeout = params["timeout"] / 1000 if params.get("timeout") is not None else None
+        timeout = number(params["timeout"]) / 1000 if params.get("timeout") is not None else None
         answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
-        status = None if answer is None else self.told_by_us(answer)
+        status = None if answer is None else document(self.told_by_us(answer))
         if params["terminalId"] in self.terminals:
             yield from self._push_once(params["terminalId"])
         if status is None:
             return {"exitCode": -1, "timedOut": True}
         return self.ended(params["terminalId"], status, timed_out=False)
 
-    def ended(self, id: Any, status: dict[str, Any], timed_out: bool) -> dict[str, Any]:
+    def ended(self, id: Json, status: Document, timed_out: bool) -> Document:
         """How a command ended, in the words of the dialect."""
         if terminal := self.terminals.get(id):
             terminal.exit = status
         result = {"exitCode": exit_code(status), "timedOut": timed_out, **margin(status)}
         return result if status.get("signal") is None else {**result, "signal": status["signal"]}
 
-    def kill_for_agent(self, params: Any) -> Flow:
+    def kill_for_agent(self, params: Document) -> Flow:
         if self.lends("terminal/kill"):
             return (yield from self.kill_at_host(params))
         if params.get("signal") not in (None, "SIGTERM") or params.get("force"):
             self.lose("choice of signal")
         said = self.with_session(params, "signal", "force")
-        kept = {name: params[name] for name in ("signal", "force") if name in params}
+        kept: Document = {name: params[name] for name in ("signal", "force") if name in params}
         asked = Ask("terminal/kill", carry(said, kept, self) if kept else said)
         return {"killed": True, **margin(self.told_by_us((yield asked)))}
 
-    def release_for_agent(self, params: Any) -> Flow:
+    def release_for_agent(self, params: Document) -> Flow:
         if terminal := self.terminals.get(params["terminalId"]):
             terminal.release()
         result = self.told_by_us((yield Ask("terminal/release", self.with_session(params))))
         return {"released": True, **margin(result)}
 
-    def with_session(self, params: Any, *left_out: str) -> dict[str, Any]:
+    def with_session(self, params: Document, *left_out: str) -> Document:
         said = {name: member for name, member in params.items() if name not in left_out}
         if "sessionId" not in said:
             terminal = self.terminals.get(params["terminalId"])
@@ -223,12 +223,13 @@ class DraftTerminals(DraftUpdates):
 
     # A client of the dialect and its terminals
 
-    def create_at_client(self, params: Any) -> Flow:
+    def create_at_client(self, params: Document) -> Flow:
         limit = params.get("outputByteLimit")
         self._check_room()
-        result = self.told_by_peer((yield Ask("terminal/create", CREATE.outward(params, self), to_peer=True)))
-        words = " ".join([params["command"], *(params.get("args") or ())])
-        terminal = DraftTerminal(params["sessionId"], words, ROOM if limit is None else min(limit, MOST_ROOM))
+        asked = Ask("terminal/create", CREATE.outward(params, self), to_peer=True)
+        result = document(self.told_by_peer((yield asked)))
+        room = ROOM if limit is None else min(int(number(limit)), MOST_ROOM)
+        terminal = DraftTerminal(params["sessionId"], command_line(params), room)
         early = self.terminals.get(result["terminalId"])  # what it printed may be here before its name
         self.terminals[result["terminalId"]] = terminal
         if early:
@@ -245,7 +246,7 @@ class DraftTerminals(DraftUpdates):
             why = f"the client runs {self.most_terminals} terminals at once; release one first"
             raise Fault(-32001, why, {"kind": "rate_limited"})
 
-    def take_output(self, params: Any) -> Flow:
+    def take_output(self, params: Document) -> Flow:
         """A client pushes what a command printed."""
         id = params["terminalId"]
         terminal = self.terminals.get(id) or DraftTerminal()
@@ -256,40 +257,41 @@ class DraftTerminals(DraftUpdates):
         return {"received": True}
         yield  # a flow like the others, though it waits for nothing
 
-    def output_at_client(self, params: Any) -> Flow:
+    def output_at_client(self, params: Document) -> Flow:
         """An agent asks what a command has printed: what was pushed."""
         if (terminal := self.terminals.get(params["terminalId"])) is None:
             raise Fault(-32002, "Resource not found", {"terminalId": params["terminalId"]})
         if terminal.exit is None and not terminal.is_watched:
             terminal.is_watched = True
             yield StartFlow(self._watch(params["terminalId"]))
-        result = {"output": terminal.output, "truncated": terminal.is_truncated}
+        result: Document = {"output": terminal.output, "truncated": terminal.is_truncated}
         return result if terminal.exit is None else {**result, "exitStatus": terminal.exit}
 
-    def _watch(self, id: str) -> Flow:
+    def _watch(self, id: Json) -> Steps[None]:
         """Learn when a command ends, for whoever looks instead of waiting."""
         answer = yield Ask("terminal/wait_for_exit", {"terminalId": id}, to_peer=True)
         terminal = self.terminals.get(id)
-        if terminal and "result" in answer and not answer["result"].get("timedOut"):
-            terminal.exit = _status(answer["result"])
+        told = document(answer)
+        if terminal and "result" in told and not document(told["result"]).get("timedOut"):
+            terminal.exit = _status(document(told["result"]))
 
-    def wait_at_client(self, params: Any) -> Flow:
+    def wait_at_client(self, params: Document) -> Flow:
         said = {"terminalId": params["terminalId"], **margin(params)}
-        result = self.told_by_peer((yield Ask("terminal/wait_for_exit", said, to_peer=True)))
+        result = document(self.told_by_peer((yield Ask("terminal/wait_for_exit", said, to_peer=True))))
         status = _status(result)
         if terminal := self.terminals.get(params["terminalId"]):
             terminal.exit = status
         return {**status, **margin(result)}
 
-    def kill_at_client(self, params: Any) -> Flow:
+    def kill_at_client(self, params: Document) -> Flow:
         return (yield from self._ask_client("terminal/kill", params))
 
-    def release_at_client(self, params: Any) -> Flow:
+    def release_at_client(self, params: Document) -> Flow:
         if terminal := self.terminals.get(params["terminalId"]):
             terminal.release()
         return (yield from self._ask_client("terminal/release", params))
 
-    def _ask_client(self, method: str, params: Any) -> Flow:
+    def _ask_client(self, method: str, params: Document) -> Flow:
         params, kept = carried(params, self)
         said = {"terminalId": params["terminalId"], **margin(params), **kept}
         return margin(self.told_by_peer((yield Ask(method, said, to_peer=True))))
@@ -298,7 +300,7 @@ class DraftTerminals(DraftUpdates):
 CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit": None, "sessionId": None})
 
 
-def _status(result: dict[str, Any]) -> dict[str, Any]:
+def _status(result: Document) -> Document:
     """How a command ended; of one that was killed the exit code is only another word for a signal that we know."""
     code, signal = result.get("exitCode"), result.get("signal")
     is_made_up = isinstance(signal, str) and signal in SIGNALS and code == exit_code({"signal": signal})

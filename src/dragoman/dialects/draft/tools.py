@@ -1,9 +1,14 @@
 """Tool calls of D3: known by the name of their tool, with one output each."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ...foundation.documents import Document, Json, document, members
 from ..engine.shapes import Fields, Pair, Words
+from ..engine.translator import Translator
 from .content import BLOCK, DIFF
+
+if TYPE_CHECKING:
+    from .updates import DraftUpdates
 
 # What a tool's name tells of its kind, and the name of a tool of which only the kind is known.
 TOOLS = {
@@ -53,9 +58,9 @@ def kind_of(tool: str) -> str:
     return next((TOOLS[word] for word in words if word in TOOLS), "other")
 
 
-def title_of(tool: str, data: dict[str, Any]) -> str:
+def title_of(tool: str, data: Document) -> str:
     """What a person is told of a tool call of which its tool, its input and its place are known."""
-    known = {**(data.get("location") or {}), **(data["input"] if isinstance(data.get("input"), dict) else {})}
+    known = {**document(data.get("location") or {}), **members(data.get("input"))}
     subject = next((known[name] for name in ("command", "url", "query", "path") if known.get(name)), "")
     return f"{tool} {subject}".rstrip()
 
@@ -63,7 +68,7 @@ def title_of(tool: str, data: dict[str, Any]) -> str:
 # Tool output
 
 
-def _output_inward(output: Any, t: Any) -> Any:
+def _output_inward(output: Document, t: Translator) -> Json:
     match output.get("type"):
         case "diff":
             return DIFF.inward(output, t)
@@ -72,7 +77,7 @@ def _output_inward(output: Any, t: Any) -> Any:
     return {"type": "content", "content": BLOCK.inward(output, t)}
 
 
-def _output_outward(content: Any, t: Any) -> Any:
+def _output_outward(content: Document, t: "DraftUpdates") -> Json:
     match content.get("type"):
         case "diff":
             return DIFF.outward(content, t)

@@ -5,12 +5,11 @@ and an agent may require capabilities of its client.  The tables are here; the f
 and terminals are beside it.
 """
 
-from typing import Any
-
+from ...foundation.documents import Document, Json, document, documents, number, string
 from ..engine.codes import Codes
 from ..engine.flows import Ask, Fault, Flow, Tell
 from ..engine.shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
-from ..engine.translator import MethodRow, Peer, Surroundings
+from ..engine.translator import MethodRow, Peer, Surroundings, Translator
 from .handshake import GREETING, WELCOME
 from .lending import FILES, LENT, OURS, DraftLending
 from .sessions import CANCEL, DraftSessions, cancelled
@@ -30,7 +29,7 @@ CODES = Codes(
     },
     nearest={"auth_failed": "auth_required"},
 )
-SUGGESTIONS: dict[Any, str] = {  # what somebody can do about it, in the dialect's `data.suggestion`
+SUGGESTIONS: dict[Json, str] = {  # what somebody can do about it, in the dialect's `data.suggestion`
     -32000: "Create a new session with session/new",
     -32001: "Authenticate with authenticate, then try again",
     -32002: "Ask the user for permission with session/request_permission, or do something else",
@@ -52,7 +51,7 @@ OPERATION_OF = {
     "move": "file_write",
     "search": "file_read",
 }
-SCOPES: dict[Any, tuple[str, str, dict[str, Any]]] = {
+SCOPES: dict[Json, tuple[str, str, Document]] = {
     "allow:once": ("Allow once", "allow_once", {"granted": True, "scope": "once"}),
     "allow:session": (
         "Allow for this session",
@@ -74,29 +73,29 @@ UTF8 = {None, "utf-8", "utf8", "UTF-8", "UTF8", "ascii", "us-ascii"}
 # Files
 
 
-def _read_inward(params: Any, t: "DraftSessions") -> Any:
+def _read_inward(params: Document, t: "DraftSessions") -> Json:
     _must_be_utf8(params.get("encoding"))
     session_id = params.get("sessionId") or t.session_for(params["path"])
-    said = {"sessionId": session_id, "path": t.absolute(params["path"], session_id), **margin(params)}
+    said = {"sessionId": session_id, "path": t.absolute(string(params["path"]), session_id), **margin(params)}
     start, end = params.get("startLine"), params.get("endLine")
     if start is not None:
         said["line"] = start
     if end is not None:
-        said["limit"] = max(end - (start or 1) + 1, 0)
+        said["limit"] = max(number(end) - number(start or 1) + 1, 0)
     return said
 
 
-def _read_outward(params: Any, t: Any) -> Any:
+def _read_outward(params: Document, t: Translator) -> Json:
     said = {name: member for name, member in params.items() if name not in ("sessionId", "line", "limit")}
     line, limit = params.get("line"), params.get("limit")
     if line is not None or limit is not None:
         said["startLine"] = line or 1
     if limit is not None:
-        said["endLine"] = (line or 1) + limit - 1
+        said["endLine"] = number(line or 1) + number(limit) - 1
     return said
 
 
-def _must_be_utf8(encoding: Any) -> None:
+def _must_be_utf8(encoding: Json) -> None:
     if encoding not in UTF8:
         raise Fault(-32602, f"Invalid params: files are read and written as UTF-8 here, not as {encoding}")
 
@@ -171,31 +170,33 @@ class Draft(DraftLending):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.offered: dict[str, Any] = {}  # what a client offered, in the dialect's words
+        self.offered: Document = {}  # what a client offered, in the dialect's words
 
-    def error_inward(self, error: Any) -> Any:
+    def error_inward(self, error: Json) -> Json:
         return CODES.inward(error)
 
-    def error_outward(self, error: Any) -> Any:
+    def error_outward(self, error: Json) -> Json:
         said = CODES.outward(error)
-        advice = SUGGESTIONS.get(said.get("code")) if isinstance(said, dict) else None
-        data = said.get("data", {}) if advice else None
+        if not isinstance(said, dict) or (advice := SUGGESTIONS.get(said.get("code"))) is None:
+            return said
+        data = said.get("data", {})
         return {**said, "data": {"suggestion": advice, **data}} if isinstance(data, dict) else said
 
     # Permissions
 
-    def ask_for_agent(self, params: Any) -> Flow:
+    def ask_for_agent(self, params: Document) -> Flow:
         """An agent asks for an operation on a resource; the answer says for how long it may."""
         id = self.new_id("permission") if params.get("toolCallId") is None else params["toolCallId"]
-        call: dict[str, Any] = {"toolCallId": id, "kind": OPERATIONS.get(params["operation"], "other")}
+        operation = string(params["operation"])
+        call: Document = {"toolCallId": id, "kind": OPERATIONS.get(operation, "other")}
         resource = params["resource"]
-        if params["operation"].startswith("file_"):
-            call["locations"] = [{"path": self.absolute(resource, params["sessionId"])}]
-        elif params["operation"] == "terminal_execute":
+        if operation.startswith("file_"):
+            call["locations"] = [{"path": self.absolute(string(resource), params["sessionId"])}]
+        elif operation == "terminal_execute":
             call["rawInput"] = {"command": resource}
         known, reason = self.tools.known(id), params.get("reason")
         if not known:
-            call["title"] = f"{params['operation']} {resource}"
+            call["title"] = f"{operation} {resource}"
         if reason and not known.get("content"):
             call["content"] = [{"type": "content", "content": {"type": "text", "text": reason}}]
         elif reason:  # its content stays as it is
@@ -206,8 +207,8 @@ class Draft(DraftLending):
         ]
         said = {"sessionId": params["sessionId"], "toolCall": call, "options": options, **margin(params)}
         asked = Ask("session/request_permission", carry(said, dict(params), self))
-        result = self.told_by_us((yield asked))
-        outcome = result["outcome"]
+        result = document(self.told_by_us((yield asked)))
+        outcome = document(result["outcome"])
         if outcome.get("_meta"):
             self.lose("margins")
         if outcome["outcome"] != "selected":
@@ -215,39 +216,40 @@ class Draft(DraftLending):
             return {"granted": False, **margin(result)}
         return {**SCOPES[outcome["optionId"]][2], **margin(result)}
 
-    def ask_client(self, params: Any) -> Flow:
+    def ask_client(self, params: Document) -> Flow:
         """Our agent gives choices; a client of the dialect grants or does not, once or for longer."""
         _, kept = carried(params, self)
-        id, known = params["toolCall"]["toolCallId"], self.tools.note(params["toolCall"])
-        if self.sessions[params["sessionId"]].approves and (yes := _chosen(params["options"], {"granted": True})):
+        call, options = document(params["toolCall"]), documents(params["options"])
+        id, known = call["toolCallId"], self.tools.note(call)
+        if self.sessions[params["sessionId"]].approves and (yes := _chosen(options, {"granted": True})):
             return {"outcome": {"outcome": "selected", "optionId": yes}}
         said = kept or {
             "sessionId": params["sessionId"],
-            "operation": OPERATION_OF.get(known.get("kind", "other"), "mcp_tool"),
+            "operation": OPERATION_OF.get(string(known.get("kind", "other")), "mcp_tool"),
             "resource": known.get("subject") or known.get("title", ""),
-            "reason": tool_text(params["toolCall"]) or known.get("title", ""),
+            "reason": tool_text(call) or known.get("title", ""),
             "toolCallId": id,
             **margin(params),
         }
-        if any(option.get("name") != _name(option) for option in params["options"]):
+        if any(option.get("name") != _name(option) for option in options):
             self.lose("option names")
-        about = [member for name, member in params["toolCall"].items() if name != "toolCallId"]
+        about = [member for name, member in call.items() if name != "toolCallId"]
         if not kept and any(member not in (None, [], {}) for member in about):
             self.lose("tool calls of questions")
-        waiting = {"sessionId": params["sessionId"], "type": "tool_call_update"}
+        waiting: Document = {"sessionId": params["sessionId"], "type": "tool_call_update"}
         waiting["data"] = {"id": id, "status": "awaiting_permission"}
         if known.get("status") == "pending" and not kept:
             yield Tell({"method": "session/update", "params": waiting}, to_peer=True)
         self.asked.add(id)
         answer = yield Ask("session/request_permission", said, to_peer=True)
         self.asked.discard(id)
-        result = self.told_by_peer(answer)
-        option = _chosen(params["options"], result)
+        result = document(self.told_by_peer(answer))
+        option = _chosen(options, result)
         if result.get("granted") is not True:
             self.denied[id] = True
         elif option is None:  # to allow it for ever would be more than was granted
             self.lose("allowed once")
-            option = _chosen(params["options"], {"granted": False})
+            option = _chosen(options, {"granted": False})
             if option is None:
                 raise Fault(-32603, "it was allowed once, and the agent offers no such choice")
         outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
@@ -255,82 +257,84 @@ class Draft(DraftLending):
 
     # Files
 
-    def read_for_agent(self, params: Any) -> Flow:
+    def read_for_agent(self, params: Document) -> Flow:
         if self.lends("fs/read_text_file"):
             return (yield from self.read_at_host(params))
-        result = self.told_by_us((yield Ask("fs/read_text_file", _read_inward(params, self))))
-        result, kept = carried(result, self)
+        answer = yield Ask("fs/read_text_file", _read_inward(params, self))
+        result, kept = carried(document(self.told_by_us(answer)), self)
         said = {"content": result["content"], "encoding": "utf-8", **margin(result)}
         if params.get("startLine") is None and params.get("endLine") is None:
-            said["totalLines"] = _lines(said["content"])
+            said["totalLines"] = _lines(string(said["content"]))
         return {**said, **kept}
 
-    def read_at_client(self, params: Any) -> Flow:
+    def read_at_client(self, params: Document) -> Flow:
         asked = Ask("fs/read_text_file", _read_outward(params, self), to_peer=True)
         return CONTENT.inward(self.told_by_peer((yield asked)), self)
 
-    def write_for_agent(self, params: Any) -> Flow:
+    def write_for_agent(self, params: Document) -> Flow:
         """Write a file for an agent, and find out first whether it is there: the answer says so."""
         if self.lends("fs/write_text_file"):
             return (yield from self.write_at_host(params))
         _must_be_utf8(params.get("encoding"))
         session_id = params.get("sessionId") or self.session_for(params["path"])
-        place = {"sessionId": session_id, "path": self.absolute(params["path"], session_id)}
+        place = {"sessionId": session_id, "path": self.absolute(string(params["path"]), session_id)}
         is_there = True
-        if (self.client_offers.get("fs") or {}).get("readTextFile"):
-            is_there = "result" in (yield Ask("fs/read_text_file", {**place, "line": 1, "limit": 1}))
+        if document(self.client_offers.get("fs") or {}).get("readTextFile"):
+            answer = yield Ask("fs/read_text_file", {**place, "line": 1, "limit": 1})
+            is_there = "result" in document(answer)
         elif params.get("overwrite") is False:
             raise Fault(-32601, "cannot tell whether the file is there", {"kind": "capability_not_supported"})
         if is_there and params.get("overwrite") is False:
             raise Fault(-32602, f"Invalid params: {place['path']} is there, and is not to be overwritten")
-        extras = {name: params[name] for name in ("encoding", "createDirectories", "overwrite") if name in params}
+        named = ("encoding", "createDirectories", "overwrite")
+        extras: Document = {name: params[name] for name in named if name in params}
         said = {**place, "content": params["content"], **margin(params)}
         asked = Ask("fs/write_text_file", carry(said, {**extras, MADE_UP: ["sessionId"]}, self))
-        result, kept = carried(self.told_by_us((yield asked)) or {}, self)
-        size = len(params["content"].encode(errors="replace"))
+        result, kept = carried(document(self.told_by_us((yield asked)) or {}), self)
+        size = len(string(params["content"]).encode(errors="replace"))
         return {"bytesWritten": size, "created": not is_there, **margin(result), **kept}
 
-    def write_at_client(self, params: Any) -> Flow:
+    def write_at_client(self, params: Document) -> Flow:
         params, kept = carried(params, self)
         said = {name: member for name, member in params.items() if name != "sessionId"}
         if kept.pop(MADE_UP, None) is None:
             kept = {"createDirectories": True, "overwrite": True}
         asked = Ask("fs/write_text_file", {**said, **kept}, to_peer=True)
-        result = self.told_by_peer((yield asked)) or {}
+        result = document(self.told_by_peer((yield asked)) or {})
         kept = {name: member for name, member in result.items() if name != "_meta"}
         return carry(margin(result), kept, self)
 
     # MCP servers reached through the connection
 
-    def mcp_for_agent(self, params: Any) -> Flow:
+    def mcp_for_agent(self, params: Document) -> Flow:
         said = {
             "serverId": self.servers.get(params["serverName"], params["serverName"]),
             "requestId": self.new_id("mcp"),
             "method": params["mcpMethod"],
             "params": params.get("mcpParams") or {},
         }
-        carrier = self.told_by_us((yield Ask("mcp/message", said)))
+        carrier = document(self.told_by_us((yield Ask("mcp/message", said))))
         if "result" not in carrier and "error" in carrier:
             raise Fault.of(carrier["error"])
         return carrier.get("result")
 
-    def mcp_at_client(self, params: Any) -> Flow:
+    def mcp_at_client(self, params: Document) -> Flow:
         names = {id: name for name, id in self.servers.items()}
         said = {
             "serverName": names.get(params["serverId"], params["serverId"]),
             "mcpMethod": params["method"],
             "mcpParams": params.get("params") or {},
         }
-        answer = yield Ask("_mcp/request", said, to_peer=True)
+        answer = document((yield Ask("_mcp/request", said, to_peer=True)))
         return {name: answer[name] for name in ("result", "error") if name in answer}
 
 
-def _name(option: dict[str, Any]) -> str | None:
+def _name(option: Document) -> str | None:
     """How a choice is called when an agent of the dialect had asked; None for one it would not have given."""
     return SCOPES[option["optionId"]][0] if option.get("optionId") in SCOPES else None
 
 
-def _chosen(options: list[dict[str, Any]], result: dict[str, Any]) -> Any:
+def _chosen(options: list[Document], result: Document) -> Json:
     """The choice that comes nearest to what was granted or refused; never one that allows what was not."""
     stays = bool(result.get("remember")) or result.get("scope") in ("session", "workspace", "always")
     first, second = ("always", "once") if stays else ("once", "always")

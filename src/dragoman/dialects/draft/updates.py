@@ -1,13 +1,14 @@
 """Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
 
 import json
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from ...foundation.documents import Document, Json, document, documents, elements, string
 from ..engine.memory import Remembering, SessionMemory
 from ..engine.pieces import ChunkFrame, Kind, PieceParams, PieceText, written
-from ..engine.shapes import CARRIED, MADE_UP, Fields, Items, Pair, carried, carry, margin
+from ..engine.shapes import CARRIED, MADE_UP, Fields, Items, ValuePair, carried, carry, margin
 from ..engine.translator import Peer, Remembered, Surroundings
 from .content import BLOCK
 from .tools import LOCATION, OUTPUT, STATUS, TOOL_NAMES, kind_of, title_of
@@ -20,6 +21,7 @@ CHUNKS: dict[Type, Kind] = {
 }
 THOUGHT: Type = "thought_message_chunk"
 MARKS = {type: "visible" if type == THOUGHT else "final" for type in CHUNKS}  # what each chunk says besides
+CHUNK_NAMES: dict[Json, Type] = {type: type for type in CHUNKS}
 CHUNK_TYPES = {kind: type for type, kind in CHUNKS.items()}
 STEPS = Items(
     Fields(
@@ -57,7 +59,7 @@ class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
 class StampedPiece(PieceParams, gc=False):
     """A piece in version 1, and when it was said."""
 
-    meta: dict[str, Any] = field(name="_meta")
+    meta: Document = field(name="_meta")
 
 
 class _Speech:
@@ -65,7 +67,7 @@ class _Speech:
 
     __slots__ = ("id", "index")
 
-    def __init__(self, id: Any) -> None:
+    def __init__(self, id: Json) -> None:
         self.id, self.index = id, -1
 
 
@@ -76,14 +78,13 @@ class DraftUpdates(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self._heard: dict[Any, _Speech] = (
-            Remembered()
-        )  # (session, type of chunk) -> the message the peer is telling
-        self._told: dict[Any, _Speech] = Remembered()  # and the one we are
-        self.asked: set[str] = set()  # tool calls that wait for a permission
-        self.denied: dict[str, bool] = Remembered()  # and those that were not given it
+        # (session, type of chunk) -> the message the peer is telling
+        self._heard: dict[tuple[Json, str], _Speech] = Remembered()
+        self._told: dict[tuple[Json, str], _Speech] = Remembered()  # and the one we are
+        self.asked: set[Json] = set()  # tool calls that wait for a permission
+        self.denied: dict[Json, bool] = Remembered()  # and those that were not given it
 
-    def shown_terminal(self, id: Any) -> dict[str, Any]:
+    def shown_terminal(self, id: Json) -> Document:
         """What is known of a terminal, for whoever shows it."""
         return {}
 
@@ -93,13 +94,18 @@ class DraftUpdates(Remembering):
         """What goes on with a message; what begins or ends one takes the long way."""
         type, data = piece.type, piece.data
         speech = self._heard.get((piece.session_id, type))
-        if speech is None or data.index != speech.index + 1 or (data.final, data.visible) != USUAL[type]:
+        if (
+            speech is None
+            or not isinstance(speech.id, str)
+            or data.index != speech.index + 1
+            or (data.final, data.visible) != USUAL[type]
+        ):
             return None
         speech.index += 1
         chunk = ChunkFrame(CHUNKS[type], PieceText("text", data.content), speech.id)
         if piece.timestamp is UNSET:
             return written(PieceParams(piece.session_id, chunk))
-        kept = {CARRIED: {self.name: {"timestamp": piece.timestamp}}}
+        kept: Document = {CARRIED: {self.name: {"timestamp": piece.timestamp}}}
         return written(StampedPiece(piece.session_id, chunk, kept))
 
     def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
@@ -110,32 +116,33 @@ class DraftUpdates(Remembering):
 
     # Updates
 
-    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
-        if method != "session/update" or "update" in params:
+    def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
+        if method != "session/update" or "update" in (told := document(params)):
             return super().note_inward(method, params)
-        kept = {name: member for name, member in params.items() if name == "timestamp"}
-        rest = {name: member for name, member in params.items() if name not in ("type", "data", "timestamp")}
-        update = self._update(params["sessionId"], params["type"], params["data"])
+        kept = {name: member for name, member in told.items() if name == "timestamp"}
+        rest = {name: member for name, member in told.items() if name not in ("type", "data", "timestamp")}
+        update = self._update(told["sessionId"], told["type"], document(told["data"]))
         said = {**rest, "update": update}
         return [(method, carry(said, kept, self) if kept else said)]
 
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method != "session/update":
             return super().note_outward(method, params)
-        said, kept = carried(params, self)
+        said, kept = carried(document(params), self)
         rest = {name: member for name, member in said.items() if name != "update"}
-        if "timestamp" not in kept and params["update"]["sessionUpdate"] not in CHUNK_TYPES:
+        update = document(said["update"])
+        if "timestamp" not in kept and update["sessionUpdate"] not in CHUNK_TYPES:
             kept["timestamp"] = self.surroundings.now()  # nobody needs to know when each word was said
         return [
             (method, {**rest, "type": type, "data": data, **kept})
-            for type, data in self._data(params["sessionId"], params["update"])
+            for type, data in self._data(said["sessionId"], update)
         ]
 
     # Inward
 
-    def _update(self, session_id: str, type: Any, data: dict[str, Any]) -> dict[str, Any]:
-        if type in CHUNKS:
-            return self._chunk(session_id, type, data)
+    def _update(self, session_id: Json, type: Json, data: Document) -> Document:
+        if (kind := CHUNK_NAMES.get(type)) is not None:
+            return self._chunk(session_id, kind, data)
         match type:
             case "plan":
                 return self._tagged("plan", PLAN.inward(data, self))
@@ -150,15 +157,15 @@ class DraftUpdates(Remembering):
                 return self._tagged(type, MODE.inward(data, self))
             case "config_option_update":
                 session = self.sessions[session_id]
-                session.set_value(data["key"], config_value(data["currentValue"]))
-                said = {"sessionUpdate": type, "configOptions": session.options, **margin(data)}
+                session.set_value(string(data["key"]), config_value(data["currentValue"]))
+                said = {"sessionUpdate": type, "configOptions": [*session.options], **margin(data)}
                 return carry(said, {"data": {name: data[name] for name in data if name != "_meta"}}, self)
         return {"sessionUpdate": type, **data}
 
-    def _tagged(self, kind: str, said: dict[str, Any]) -> dict[str, Any]:
+    def _tagged(self, kind: str, said: Document) -> Document:
         return {"sessionUpdate": kind, **said}
 
-    def _chunk(self, session_id: str, type: Type, data: dict[str, Any]) -> dict[str, Any]:
+    def _chunk(self, session_id: Json, type: Type, data: Document) -> Document:
         content, index, key = data["content"], data.get("index"), (session_id, type)
         block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
         speech = self._heard.get(key)
@@ -175,12 +182,12 @@ class DraftUpdates(Remembering):
         kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
         return carry({**said, **margin(data)}, {**kept, MADE_UP: ["messageId"]}, self)
 
-    def _tool_call(self, type: str, data: dict[str, Any]) -> dict[str, Any]:
-        said: dict[str, Any] = {"sessionUpdate": type, "toolCallId": data["id"]}
+    def _tool_call(self, type: str, data: Document) -> Document:
+        said: Document = {"sessionUpdate": type, "toolCallId": data["id"]}
         if "status" in data:
             said["status"] = STATUS.inward(data["status"], self)
         if "tool" in data:
-            tool = data["tool"]
+            tool = string(data["tool"])
             said |= {"name": tool, "title": title_of(tool, data), "kind": kind_of(tool)}
         if "input" in data:
             said["rawInput"] = data["input"]
@@ -193,9 +200,7 @@ class DraftUpdates(Remembering):
             said["content"] = contents
         if "_meta" in data:
             said["_meta"] = data["_meta"]
-        kept: dict[str, Any] = {
-            name: data[name] for name in ("requiresPermission", "duration", "error") if name in data
-        }
+        kept: Document = {name: data[name] for name in ("requiresPermission", "duration", "error") if name in data}
         if STATUS.nearest(said.get("status")) != data.get("status"):
             kept["status"] = data["status"]
         kept["said"] = [name for name in ("output", "location", "tool", "input", "status") if name in data]
@@ -203,7 +208,7 @@ class DraftUpdates(Remembering):
 
     # Outward
 
-    def _data(self, session_id: str, update: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    def _data(self, session_id: Json, update: Document) -> list[tuple[str, Document]]:
         kind = update["sessionUpdate"]
         if kind in CHUNK_TYPES:
             return [(CHUNK_TYPES[kind], self._chunk_data(session_id, CHUNK_TYPES[kind], update))]
@@ -227,8 +232,8 @@ class DraftUpdates(Remembering):
         self.lose("update kinds")
         return []
 
-    def _chunk_data(self, session_id: str, type: Type, update: dict[str, Any]) -> dict[str, Any]:
-        content, key, id = update["content"], (session_id, type), update.get("messageId")
+    def _chunk_data(self, session_id: Json, type: Type, update: Document) -> Document:
+        content, key, id = document(update["content"]), (session_id, type), update.get("messageId")
         is_text = content.get("type") == "text"
         if not is_text or len(content) > 2:
             self.lose("content of messages")
@@ -238,13 +243,13 @@ class DraftUpdates(Remembering):
         update, kept = carried(update, self)
         if kept.pop(MADE_UP, None) is None:
             return {**counted, **margin(update)}
-        if isinstance(kept.get("index"), int):
-            speech.index = kept["index"]
+        if isinstance(index := kept.get("index"), int):
+            speech.index = index
         if kept.get("final"):
             del self._told[key]
         return {"content": words, **margin(update), **kept}
 
-    def _speech(self, key: tuple[str, str], id: str | None) -> _Speech:
+    def _speech(self, key: tuple[Json, str], id: Json) -> _Speech:
         """The message we go on with, or begin, with one more chunk."""
         speech = self._told.get(key)
         if speech is None or speech.id != id:
@@ -252,35 +257,34 @@ class DraftUpdates(Remembering):
         speech.index += 1
         return speech
 
-    def finished_messages(self, session_id: str) -> list[dict[str, Any]]:
+    def finished_messages(self, session_id: Json) -> list[Document]:
         """What ends the messages of a turn that are still open, told to a client."""
-        ends = []
+        ends: list[Document] = []
         for type in ("user_message_chunk", "agent_message_chunk"):
             if speech := self._told.pop((session_id, type), None):
-                data = {"content": "", "index": speech.index + 1, "final": True}
+                data: Document = {"content": "", "index": speech.index + 1, "final": True}
                 ends.append({"sessionId": session_id, "type": type, "data": data})
         return ends
 
-    def _tool_data(
-        self, kind: str, update: dict[str, Any], session: SessionMemory
-    ) -> list[tuple[str, dict[str, Any]]]:
+    def _tool_data(self, kind: str, update: Document, session: SessionMemory) -> list[tuple[str, Document]]:
         known = self.tools.note(update)
         update, kept = carried(update, self)
-        said = kept.pop("said", None)
-        data: dict[str, Any] = {"id": update["toolCallId"]}
+        said = elements(kept.pop("said")) if "said" in kept else None
+        data: Document = {"id": update["toolCallId"]}
         if said is None or "status" in said:
             data["status"] = kept.pop("status", None) or self._status(data["id"], known, session)
         if kind == "tool_call" and (said is None or "tool" in said):
-            data["tool"] = known.get("name") or TOOL_NAMES.get(known.get("kind", ""), known.get("kind", "other"))
+            kind_known = string(known.get("kind", "other"))
+            data["tool"] = known.get("name") or TOOL_NAMES.get(kind_known, kind_known)
             if said is None or "input" in said:
                 data["input"] = update.get("rawInput") or {}
         if said is None:
             self._lose_tool_details(kind, update)
-        if update.get("locations"):
-            if len(update["locations"]) > 1:
+        if locations := elements(update.get("locations") or []):
+            if len(locations) > 1:
                 self.lose("locations")
             if kind == "tool_call":
-                data["location"] = LOCATION.outward(update["locations"][0], self)
+                data["location"] = LOCATION.outward(locations[0], self)
         if "_meta" in update:
             data["_meta"] = update["_meta"]
         output = self._output(update, kept, said)
@@ -292,15 +296,15 @@ class DraftUpdates(Remembering):
             ]
         return [(kind, {**data, **kept} if output is None else {**data, **kept, "output": output})]
 
-    def _lose_tool_details(self, kind: str, update: dict[str, Any]) -> None:
+    def _lose_tool_details(self, kind: str, update: Document) -> None:
         changes = [update.get(name) for name in ("title", "kind", "name", "rawInput", "locations")]
         if kind == "tool_call" or any(change is not None for change in changes):
             self.lose("tool titles")
         if update.get("rawOutput") is not None:
             self.lose("raw output")
 
-    def _output(self, update: dict[str, Any], kept: dict[str, Any], said: list[str] | None) -> Any:
-        contents = list(update.get("content") or ())
+    def _output(self, update: Document, kept: Document, said: list[Json] | None) -> Json:
+        contents = documents(update.get("content") or [])
         if said is not None:
             return OUTPUT.outward(contents[0], self) if "output" in said else None
         if not contents:
@@ -308,9 +312,9 @@ class DraftUpdates(Remembering):
         if len(contents) > 1:
             self.lose("tool content")
         order = {"diff": 0, "terminal": 1}
-        return OUTPUT.outward(min(contents, key=lambda content: order.get(content.get("type"), 2)), self)
+        return OUTPUT.outward(min(contents, key=lambda content: order.get(str(content.get("type")), 2)), self)
 
-    def _status(self, id: str, known: dict[str, Any], session: SessionMemory) -> str:
+    def _status(self, id: Json, known: Document, session: SessionMemory) -> str:
         """The status of a tool call in the dialect's richer words; every update has it."""
         status = known.get("status", "pending")
         if status == "failed":
@@ -321,12 +325,12 @@ class DraftUpdates(Remembering):
             return "awaiting_permission"
         return str(STATUS.outward(status, self))
 
-    def _option_data(self, update: dict[str, Any], session: SessionMemory) -> list[tuple[str, dict[str, Any]]]:
+    def _option_data(self, update: Document, session: SessionMemory) -> list[tuple[str, Document]]:
         update, kept = carried(update, self)
         before = session.values()
         session.opened(update)
         if "data" in kept:
-            return [("config_option_update", {**kept["data"], **margin(update)})]
+            return [("config_option_update", {**document(kept["data"]), **margin(update)})]
         self.lose("config option definitions")
         changed = [(id, value) for id, value in session.values().items() if before.get(id) != value]
         if not changed and update.get("_meta"):
@@ -336,18 +340,18 @@ class DraftUpdates(Remembering):
             for id, value in changed
         ]
 
-    def option_change(self, id: str, before: Any, value: Any) -> dict[str, Any]:
+    def option_change(self, id: str, before: Json, value: Json) -> Document:
         """A config option that has a new value."""
         data = {"key": id, "currentValue": value, "source": "agent"}
         return data if before is None else {**data, "previousValue": before}
 
 
-def _placeholder(content: dict[str, Any]) -> str:
+def _placeholder(content: Document) -> str:
     """What stands in a message for what is not text."""
     return f"[{next(filter(None, map(content.get, ('name', 'uri', 'mimeType', 'type'))), '')}]"
 
 
-def config_value(value: Any) -> Any:
+def config_value(value: Json) -> Json:
     """A value of a config option: text, or on and off; a number, or a value with parts, becomes text as JSON."""
     if isinstance(value, bool | str):
         return value
@@ -356,12 +360,12 @@ def config_value(value: Any) -> Any:
 
 PLAN = Fields(
     {"steps": "entries"},
-    {"entries": Pair(STEPS.inward, lambda entries, t: _numbered(STEPS.outward(entries, t)))},
+    {"entries": ValuePair(STEPS.inward, lambda entries, t: _numbered(STEPS.outward(entries, t)))},
     carried=["planId"],
     said={"planId": "plan"},
 )
 MODE = Fields({"currentMode": "currentModeId"}, carried=["previousMode", "reason"])
 
 
-def _numbered(steps: Any) -> Any:
-    return [step if "id" in step else {"id": str(at), **step} for at, step in enumerate(steps, 1)]
+def _numbered(steps: Json) -> Json:
+    return [step if "id" in step else {"id": str(at), **step} for at, step in enumerate(documents(steps), 1)]

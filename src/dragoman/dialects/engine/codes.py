@@ -5,7 +5,8 @@ dialect that has a code for it can use it.
 """
 
 from collections.abc import Mapping
-from typing import Any
+
+from ...foundation.documents import Document, Json
 
 CANONICAL = {
     "auth_required": -32000,
@@ -37,18 +38,19 @@ class Codes:
 
     def __init__(self, codes: Mapping[str, int], nearest: Mapping[str, str] | None = None) -> None:
         self._code_of = {**codes, **{lacking: codes[other] for lacking, other in (nearest or {}).items()}}
-        self._meaning_of: dict[Any, str] = {code: meaning for meaning, code in codes.items()}
+        self._meaning_of: dict[Json, str] = {code: meaning for meaning, code in codes.items()}
 
-    def inward(self, error: Any) -> Any:
-        code = error.get("code") if isinstance(error, dict) else None
-        if not isinstance(code, int) or (meaning := self._meaning_of.get(code)) is None:
+    def inward(self, error: Json) -> Json:
+        if not isinstance(error, dict) or not isinstance(code := error.get("code"), int):
+            return error
+        if (meaning := self._meaning_of.get(code)) is None:
             return error
         said = {**error, "code": CANONICAL[meaning]}
         if self.outward(said) != error:  # the number alone does not say it
             said["data"] = _with_kind(error, meaning)
         return said
 
-    def outward(self, error: Any) -> Any:
+    def outward(self, error: Json) -> Json:
         if not isinstance(error, dict) or (meaning := _meaning(error)) is None:
             return error
         said = _without_kind(error)
@@ -60,7 +62,7 @@ class Codes:
         return {**error, "code": -32603, "data": _with_kind(error, meaning)}  # the number means something else here
 
 
-def _meaning(error: Mapping[str, Any]) -> str | None:
+def _meaning(error: Document) -> str | None:
     data = error.get("data")
     if isinstance(data, dict):
         if isinstance(kind := data.get("kind"), str) and (kind in CANONICAL or kind in _SYNONYMS):
@@ -71,14 +73,14 @@ def _meaning(error: Mapping[str, Any]) -> str | None:
     return _PLAIN.get(code) if isinstance(code, int) else None
 
 
-def _with_kind(error: Mapping[str, Any], meaning: str) -> dict[str, Any]:
+def _with_kind(error: Document, meaning: str) -> Document:
     if "data" not in error:
         return {"kind": meaning}
     data = error["data"]
     return {**data, "kind": meaning} if isinstance(data, dict) else {"kind": meaning, "data": data}
 
 
-def _without_kind(error: Mapping[str, Any]) -> dict[str, Any]:
+def _without_kind(error: Document) -> Document:
     said, data = dict(error), error.get("data")
     if isinstance(data, dict) and data.get("kind") in CANONICAL:
         rest = {name: member for name, member in data.items() if name != "kind"}

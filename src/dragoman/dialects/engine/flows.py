@@ -6,17 +6,19 @@ story it is, and still waits for nothing.
 """
 
 from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
-Message = dict[str, Any]
-Flow = Generator[Any, Any, Any]
+from ...foundation.documents import Document, Json
+
+Message: TypeAlias = Document
+Value = TypeVar("Value")
 
 
 class Ask(NamedTuple):
     """Ask somebody; the flow goes on with the response, or with None when it took too long."""
 
     method: str
-    params: Any
+    params: Json
     to_peer: bool = False  # us otherwise
     timeout: float | None = None
 
@@ -37,20 +39,26 @@ class Pause(NamedTuple):
 class StartFlow(NamedTuple):
     """Have another flow run beside this one; its answer is nobody's."""
 
-    flow: Flow
+    flow: "Flow"
+
+
+Step: TypeAlias = Ask | Tell | Pause | StartFlow
+# A flow of steps; it is sent the response to what it asked, or None.
+Steps: TypeAlias = Generator[Step, Message | None, Value]
+Flow: TypeAlias = Steps[Json]
 
 
 class Fault(Exception):
     """Raised in a flow or a shape: the call is answered with this error of version 1."""
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
         self.error: Message = {"code": code, "message": message}
         if data is not None:
             self.error["data"] = data
         super().__init__(message)
 
     @classmethod
-    def of(cls, error: Any) -> "Fault":
+    def of(cls, error: Json) -> "Fault":
         """An error that was answered, to be passed on."""
         fault = cls(-32603, "Internal error")
         if isinstance(error, dict):
@@ -63,6 +71,6 @@ class RunningFlow:
 
     __slots__ = ("asked", "flow", "from_peer", "id", "is_call")  # two calls may have one and the same id
 
-    def __init__(self, flow: Flow, from_peer: bool = False, id: Any = None, is_call: bool = False) -> None:
+    def __init__(self, flow: Flow, from_peer: bool = False, id: Json = None, is_call: bool = False) -> None:
         self.flow, self.from_peer, self.id, self.is_call = flow, from_peer, id, is_call
         self.asked: tuple[bool, str] | None = None  # whom it waits for, and under which id

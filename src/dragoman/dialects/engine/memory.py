@@ -1,8 +1,7 @@
 """What a translator remembers of a connection, because one side says once what the other wants said every time."""
 
-from typing import Any
-
-from .flows import Ask, Flow
+from ...foundation.documents import Document, Json, document, documents, documents_in, elements, members, string
+from .flows import Ask, Steps
 from .translator import Peer, Remembered, Surroundings, Translator
 
 MAX_PAGES = 100
@@ -14,29 +13,30 @@ class SessionMemory:
 
     def __init__(self, cwd: str = "") -> None:
         self.cwd = cwd
-        self.mode: str | None = None
-        self.modes: list[dict[str, Any]] = []
-        self.options: list[dict[str, Any]] = []  # config options, as version 1 has them
+        self.mode: Json = None
+        self.modes: list[Document] = []
+        self.options: list[Document] = []  # config options, as version 1 has them
         self.prompts = 0  # under way
         self.is_cancelled = False
         self.approves = False  # its client wants to be asked for no permission
-        self.first_mode: str | None = None
+        self.first_mode: Json = None
         self.has_made_up_model = False  # its models came in a list of their own
 
-    def opened(self, result: Any) -> None:
+    def opened(self, result: Document) -> None:
         """Note what a session was opened with."""
-        modes = result.get("modes")
+        modes, options = result.get("modes"), result.get("configOptions")
         if isinstance(modes, dict):
-            self.mode, self.modes = modes.get("currentModeId"), modes.get("availableModes") or []
+            self.mode, self.modes = modes.get("currentModeId"), documents_in(modes.get("availableModes"))
             self.first_mode = self.first_mode or self.mode
-        if isinstance(result.get("configOptions"), list):
-            self.options = result["configOptions"]
+        if isinstance(options, list):
+            self.options = documents_in(options)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Document:
         """The config options' values by their ids."""
-        return {option["id"]: option.get("currentValue") for option in self.options if "id" in option}
+        named = ((option.get("id"), option.get("currentValue")) for option in self.options)
+        return {id: value for id, value in named if isinstance(id, str)}
 
-    def set_value(self, id: str, value: Any) -> None:
+    def set_value(self, id: str, value: Json) -> None:
         """Note an option's new value; one never heard of is made up, with this one value to choose from."""
         self.options = [
             {**option, "currentValue": value} if option.get("id") == id else option for option in self.options
@@ -49,20 +49,20 @@ class SessionTable:
     """All sessions of a connection."""
 
     def __init__(self) -> None:
-        self._known: dict[str, SessionMemory] = Remembered()
+        self._known: dict[Json, SessionMemory] = Remembered()
 
-    def __getitem__(self, id: Any) -> SessionMemory:
+    def __getitem__(self, id: Json) -> SessionMemory:
         return self._known.get(id) or SessionMemory()
 
-    def open(self, id: str, cwd: str) -> SessionMemory:
+    def open(self, id: Json, cwd: str) -> SessionMemory:
         known = self._known[id] = self._known.get(id) or SessionMemory(cwd)
         known.cwd = cwd or known.cwd
         return known
 
-    def cwd(self, id: Any) -> str:
+    def cwd(self, id: Json) -> str:
         return self[id].cwd if isinstance(id, str) else ""
 
-    def owning(self, path: str) -> str | None:
+    def owning(self, path: str) -> Json:
         """The session a file belongs to: one at work before others, the deepest directory, then the newest."""
         best, rank = None, (-1, -1, -1)
         for at, (id, session) in enumerate(self._known.items()):
@@ -77,14 +77,14 @@ class ToolCalls:
     """What is known of each tool call: its title, its kind, what it is about."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, Any]] = Remembered()
+        self._known: dict[Json, Document] = Remembered()
 
-    def note(self, update: dict[str, Any]) -> dict[str, Any]:
+    def note(self, update: Document) -> Document:
         """Take in what is said of a tool call; gives all that is known of it."""
         known = self._known.get(update["toolCallId"], {})
         for name in ("title", "kind", "name", "status"):
-            if isinstance(update.get(name), str):
-                known[name] = update[name][:LONGEST_SUBJECT]
+            if isinstance(said := update.get(name), str):
+                known[name] = said[:LONGEST_SUBJECT]
         if update.get("content"):
             known["content"] = True
         if subject := subject_of(update):
@@ -92,17 +92,17 @@ class ToolCalls:
         self._known[update["toolCallId"]] = known
         return known
 
-    def known(self, id: Any) -> dict[str, Any]:
+    def known(self, id: Json) -> Document:
         return self._known.get(id, {}) if isinstance(id, str) else {}
 
 
-def subject_of(update: dict[str, Any]) -> str:
+def subject_of(update: Document) -> str:
     """The file or the command a tool call is about, as far as it says."""
-    for content in update.get("content") or ():
+    for content in elements(update.get("content") or []):
         if isinstance(content, dict) and content.get("type") == "diff":
             return str(content.get("path") or "")
-    for location in update.get("locations") or ():
-        return str(location.get("path") or "")
+    for location in elements(update.get("locations") or []):
+        return str(document(location).get("path") or "")
     given = update.get("rawInput")
     if isinstance(given, dict):
         for name in ("command", "path", "file_path", "url", "query"):
@@ -111,7 +111,7 @@ def subject_of(update: dict[str, Any]) -> str:
     return ""
 
 
-def made_up_option(id: str, value: Any) -> dict[str, Any]:
+def made_up_option(id: str, value: Json) -> Document:
     """A config option of which nothing is known but its value."""
     if isinstance(value, bool):
         return {"id": id, "name": id, "type": "boolean", "currentValue": value}
@@ -131,27 +131,29 @@ class Remembering(Translator):
         super().__init__(peer, surroundings)
         self.sessions, self.tools = SessionTable(), ToolCalls()
 
-    def passed(self, method: str, params: Any, result: Any) -> None:
+    def passed(self, method: str, params: Json, result: Json) -> None:
         super().passed(method, params, result)
         if method in ("session/new", "session/load", "session/resume", "session/fork"):
-            id = result.get("sessionId") or params.get("sessionId")
-            self.sessions.open(id, params.get("cwd") or "").opened(result)
+            asked, opened = document(params), document(result)
+            id = opened.get("sessionId") or asked.get("sessionId")
+            self.sessions.open(id, string(asked.get("cwd") or "")).opened(opened)
         elif method == "session/set_mode":
-            self.sessions[params["sessionId"]].mode = params["modeId"]
+            asked = document(params)
+            self.sessions[asked["sessionId"]].mode = asked["modeId"]
         elif method == "session/set_config_option":
-            self.sessions[params["sessionId"]].opened(result)
+            self.sessions[document(params)["sessionId"]].opened(document(result))
 
-    def directory_of(self, session_id: Any) -> Flow:
+    def directory_of(self, session_id: Json) -> Steps[str]:
         """Where a session is: as it was opened here, as the agent lists it, or where we are."""
         if cwd := self.sessions.cwd(session_id):
             return cwd
-        offers = self.agent_offers.get("sessionCapabilities")
-        cursor: Any = None
-        for _ in range(MAX_PAGES if isinstance(offers, dict) and offers.get("list") is not None else 0):
-            page = self.told_by_us((yield Ask("session/list", {"cursor": cursor} if cursor else {})))
-            for session in page["sessions"]:
+        cursor: Json = None
+        can_list = members(self.agent_offers.get("sessionCapabilities")).get("list") is not None
+        for _ in range(MAX_PAGES if can_list else 0):
+            page = document(self.told_by_us((yield Ask("session/list", {"cursor": cursor} if cursor else {}))))
+            for session in documents(page["sessions"]):
                 if session["sessionId"] == session_id:
-                    return session["cwd"]
+                    return string(session["cwd"])
             if not (cursor := page.get("nextCursor")):
                 break
         return self.surroundings.directory

@@ -1,8 +1,8 @@
 """Dialects that tell a whole message in one update: as chunks in version 1, and whole again on the way back."""
 
 from collections.abc import Iterable
-from typing import Any
 
+from ...foundation.documents import Document, Json, number, string
 from .pieces import Kind
 from .shapes import SAME, Shape, carry, margin
 from .translator import Remembered, Translator
@@ -19,33 +19,37 @@ class WholeMessages:
 
     def __init__(self, translator: Translator, block: Shape = SAME, plain: Iterable[str] = ()) -> None:
         self._translator, self._block = translator, block
-        self._plain: dict[Any, str] = {role: ROLES[role] for role in plain}  # what a lone chunk is told as
+        self._plain: dict[Json, Kind] = {role: ROLES[role] for role in plain}  # what a lone chunk is told as
         self._prefix = f"{translator.name}-message-"
-        self._incomplete: dict[Any, list[Any]] = Remembered()  # (session, message) -> its blocks so far
+        self._incomplete: dict[tuple[Json, Json], list[Json]] = (
+            Remembered()
+        )  # (session, message) -> its blocks so far
 
-    def apart(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+    def apart(self, message: Document) -> list[Document]:
         """The chunks of a message."""
-        t, blocks = self._translator, message["content"]
-        blocks = blocks if isinstance(blocks, list) else [blocks]
+        t, content = self._translator, message["content"]
+        blocks = content if isinstance(content, list) else [content]
         if len(blocks) == 1 and len(message) == 3 and (kind := self._plain.get(message.get("role"))):
             # Nothing of it is worth keeping: a chunk alone becomes the same message again.
             block = self._block.inward(blocks[0], t)
             return [{"sessionUpdate": kind, "messageId": t.new_id("message"), "content": block}]
         kept = {name: member for name, member in message.items() if name not in ("content", "_meta")}
         kept["count"] = len(blocks)
-        said = {"sessionUpdate": ROLES[message.get("role", "agent")], "messageId": t.new_id("message")}
-        said |= margin(message)
-        return [carry({**said, "content": self._block.inward(block, t)}, dict(kept), t) for block in blocks]
+        said = {"sessionUpdate": ROLES[string(message.get("role", "agent"))], "messageId": t.new_id("message")}
+        return [
+            carry({**said, **margin(message), "content": self._block.inward(block, t)}, dict(kept), t)
+            for block in blocks
+        ]
 
-    def is_ours(self, id: Any) -> bool:
+    def is_ours(self, id: Json) -> bool:
         """Whether a message got its id here."""
         return isinstance(id, str) and id.startswith(self._prefix)
 
-    def together(self, session_id: str, chunk: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any] | None:
+    def together(self, session_id: Json, chunk: Document, kept: Document) -> Document | None:
         """The message a chunk completes, with what was kept of it; None for one that is not yet whole again."""
         key = (session_id, chunk.get("messageId"))
         blocks = [*self._incomplete.pop(key, ()), self._block.outward(chunk["content"], self._translator)]
-        if len(blocks) < kept.get("count", 1):
+        if len(blocks) < number(kept.get("count", 1)):
             self._incomplete[key] = blocks
             return None
         told = {name: member for name, member in kept.items() if name != "count"}

@@ -48,6 +48,6 @@ read = reader(PieceParams)
 _encode = msgspec.json.Encoder().encode
 
 
-def written(params: Any) -> bytes:
+def written(params: Struct) -> bytes:
     """The frame that tells a piece."""
     return _encode(_Frame("2.0", UPDATE, params))

@@ -5,53 +5,65 @@ A shape knows both directions, so that a table has each fact once.  What version
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from ...foundation.documents import Document, Json, document, documents, elements, members, string
 
 if TYPE_CHECKING:
     from .translator import Translator
 
 CARRIED = "dragoman.dialect"  # the member of `_meta`
 MESSAGE_ID = "dragoman.messageId"  # in the `_meta` of a prompt: the id it is to have when it is told again
-OMITTED: Any = object()  # what a shape gives for a member that is better not said
+OMITTED: Document = {}  # this very object is what a shape gives for a member that is better not said
 MADE_UP = "+"  # in what is carried: the members that were not said but made up
 
 
 class Shape:
     """A value that is said the same way in both."""
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         """As version 1 says it."""
         return value
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         """As the dialect says it."""
         return value
 
 
 SAME = Shape()
-Turn = Callable[[Any, Any], Any]  # a value and the translator -> the value, said the other way
+# A value and its dialect's translator -> the value, said the other way.
+Turn: TypeAlias = Callable[[Json, Any], Json]
+DocumentTurn: TypeAlias = Callable[[Document, Any], Json]
+Default: TypeAlias = Json | DocumentTurn
 
 
-class Pair(Shape):
-    """Two functions."""
+class ValuePair(Shape):
+    """Two functions of a value."""
 
     def __init__(self, inward: Turn, outward: Turn) -> None:
         self._inward, self._outward = inward, outward
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         return self._inward(value, t)
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         return self._outward(value, t)
+
+
+class Pair(ValuePair):
+    """Two functions of an object."""
+
+    def __init__(self, inward: DocumentTurn, outward: DocumentTurn) -> None:
+        super().__init__(lambda value, t: inward(document(value), t), lambda value, t: outward(document(value), t))
 
 
 class Empty(Shape):
     """A result that says nothing: an object in version 1, null in the dialect."""
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         return {} if value is None else value
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         return None if value == {} else value
 
 
@@ -61,30 +73,30 @@ class Items(Shape):
     def __init__(self, item: Shape) -> None:
         self._item = item
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         return [self._item.inward(item, t) for item in value] if isinstance(value, list) else value
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         return [self._item.outward(item, t) for item in value] if isinstance(value, list) else value
 
 
 class Words(Shape):
     """Words of an enumeration; a word of version 1 the dialect lacks becomes the nearest, and is a loss."""
 
-    def __init__(self, inward: Mapping[Any, Any], lost: Mapping[Any, Any] | None = None, row: str = "") -> None:
+    def __init__(self, inward: Mapping[str, str], lost: Mapping[str, str] | None = None, row: str = "") -> None:
         self._inward = dict(inward)
         self._outward = {canonical: word for word, canonical in reversed(list(inward.items()))}
         self._lost, self._row = lost or {}, row
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         return self._inward.get(value, value) if isinstance(value, str) else value
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         if isinstance(value, str) and value in self._lost:
             t.lose(self._row)
         return self.nearest(value)
 
-    def nearest(self, value: Any) -> Any:
+    def nearest(self, value: Json) -> Json:
         """The dialect's word, whatever is lost by it."""
         if not isinstance(value, str):
             return value
@@ -107,8 +119,8 @@ class Fields(Shape):
         *,
         carried: Sequence[str] = (),
         lost: Mapping[str, str | None] | None = None,
-        given: Mapping[str, Any] | None = None,
-        said: Mapping[str, Any] | None = None,
+        given: Mapping[str, Default] | None = None,
+        said: Mapping[str, Default] | None = None,
     ) -> None:
         self._names = names or {}
         self._back = {canonical: word for word, canonical in self._names.items()}
@@ -116,11 +128,15 @@ class Fields(Shape):
         self._carried, self._lost = frozenset(carried), lost or {}
         self._given, self._said = given or {}, said or {}
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    @overload
+    def inward(self, value: Document, t: "Translator") -> Document: ...
+    @overload
+    def inward(self, value: Json, t: "Translator") -> Json: ...
+    def inward(self, value: Json, t: "Translator") -> Json:
         if not isinstance(value, dict):
             return value
-        canonical: dict[str, Any] = {}
-        kept: dict[str, Any] = {}
+        canonical: Document = {}
+        kept: Document = {}
         for name, member in value.items():
             if name in self._carried:
                 kept[name] = member
@@ -136,16 +152,20 @@ class Fields(Shape):
         for name in made_up:
             canonical[name] = _made(self._given[name], value, t)
         if made_up or self._said:  # what was said in the dialect needs nothing added when it is said again
-            kept[MADE_UP] = made_up
+            kept[MADE_UP] = [*made_up]
         return carry(canonical, kept, t) if kept else canonical
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    @overload
+    def outward(self, value: Document, t: "Translator") -> Document: ...
+    @overload
+    def outward(self, value: Json, t: "Translator") -> Json: ...
+    def outward(self, value: Json, t: "Translator") -> Json:
         if not isinstance(value, dict):
             return value
         value, kept = carried(value, t)
         added = {} if MADE_UP in kept else self._said
-        made_up = kept.pop(MADE_UP, ())
-        said: dict[str, Any] = {}
+        made_up = elements(kept.pop(MADE_UP, []))
+        said: Document = {}
         for name, member in value.items():
             if name in made_up:
                 continue
@@ -173,49 +193,47 @@ class Variants(Shape):
     def __init__(self, tag: str, kinds: Mapping[str, Shape]) -> None:
         self._tag, self._kinds = tag, kinds
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         return self._kind(value).inward(value, t)
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         return self._kind(value).outward(value, t)
 
-    def _kind(self, value: Any) -> Shape:
+    def _kind(self, value: Json) -> Shape:
         tag = value.get(self._tag) if isinstance(value, dict) else None
         return self._kinds.get(tag, SAME) if isinstance(tag, str) else SAME
 
 
-def carry(value: dict[str, Any], kept: dict[str, Any], t: "Translator") -> dict[str, Any]:
+def carry(value: Mapping[str, Json], kept: Mapping[str, Json], t: "Translator") -> Document:
     """Put into `_meta` what version 1 has no place for."""
-    meta = value.get("_meta")
-    meta = dict(meta) if isinstance(meta, dict) else {}
-    others = meta.get(CARRIED)
-    meta[CARRIED] = {**(others if isinstance(others, dict) else {}), t.name: kept}
+    meta = dict(members(value.get("_meta")))
+    meta[CARRIED] = {**members(meta.get(CARRIED)), t.name: {**kept}}
     return {**value, "_meta": meta}
 
 
-def carried(value: dict[str, Any], t: "Translator") -> tuple[dict[str, Any], dict[str, Any]]:
+def carried(value: Document, t: "Translator") -> tuple[Document, Document]:
     """Take out of `_meta` what this dialect had put there; gives the object without it, and what it was."""
     meta = value.get("_meta")
     ours = meta.get(CARRIED) if isinstance(meta, dict) else None
-    if not isinstance(ours, dict) or not isinstance(ours.get(t.name), dict):
+    kept = ours.get(t.name) if isinstance(ours, dict) else None
+    if not isinstance(meta, dict) or not isinstance(ours, dict) or not isinstance(kept, dict):
         return value, {}
-    assert isinstance(meta, dict)
-    others = {name: kept for name, kept in ours.items() if name != t.name}
+    others = {name: other for name, other in ours.items() if name != t.name}
     meta = {name: member for name, member in meta.items() if name != CARRIED}
     if others:
         meta[CARRIED] = others
     rest = {name: member for name, member in value.items() if name != "_meta"}
     if meta:
         rest["_meta"] = meta
-    return rest, dict(ours[t.name])
+    return rest, dict(kept)
 
 
-def margin(value: Any) -> dict[str, Any]:
+def margin(value: Json) -> Document:
     """The `_meta` of an object, to be put on another that stands for it."""
     return {"_meta": value["_meta"]} if isinstance(value, dict) and value.get("_meta") else {}
 
 
-def _made(default: Any, value: Any, t: "Translator") -> Any:
+def _made(default: Default, value: Document, t: "Translator") -> Json:
     return default(value, t) if callable(default) else default
 
 
@@ -225,40 +243,47 @@ class NamedValues(Shape):
     def __init__(self, row: str) -> None:
         self._row = row
 
-    def inward(self, value: Any, t: "Translator") -> Any:
+    def inward(self, value: Json, t: "Translator") -> Json:
         if not isinstance(value, dict):
             return value
         return [{"name": name, "value": member} for name, member in value.items()]
 
-    def outward(self, value: Any, t: "Translator") -> Any:
+    def outward(self, value: Json, t: "Translator") -> Json:
         if not isinstance(value, list):
             return value
-        said = {item["name"]: item["value"] for item in value}
-        if len(said) < len(value) or any(item.get("_meta") for item in value):
+        named = documents(value)
+        said = {string(item["name"]): item["value"] for item in named}
+        if len(said) < len(value) or any(item.get("_meta") for item in named):
             t.lose(self._row)
         return said
 
 
-def basename(path: Any) -> str:
+def basename(path: Json) -> str:
     """The last part of a path or a URI."""
     return str(path).rstrip("/").rpartition("/")[2] or str(path)
 
 
-def text_of(blocks: Any) -> str:
+def text_of(blocks: Json) -> str:
     """The text in a list of content blocks."""
-    return "\n".join(block["text"] for block in blocks or () if isinstance(block, dict) and "text" in block)
+    given = elements(blocks or [])
+    return "\n".join(string(block["text"]) for block in given if isinstance(block, dict) and "text" in block)
 
 
-def tool_text(call: Any) -> str:
+def tool_text(call: Document) -> str:
     """The text in the content of a tool call."""
-    contents = call.get("content") or ()
+    contents = documents(call.get("content") or [])
     return text_of([content["content"] for content in contents if content.get("type") == "content"])
+
+
+def command_line(params: Document) -> str:
+    """The command of a terminal, as a person reads it."""
+    return " ".join(string(word) for word in [params["command"], *elements(params.get("args") or [])])
 
 
 SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15}
 
 
-def exit_code(status: Any) -> int:
+def exit_code(status: Document) -> int:
     """The exit code of a command, as shells have it for one that was killed."""
     code = status.get("exitCode")
     return code if isinstance(code, int) else 128 + SIGNALS.get(str(status.get("signal")), 0)

@@ -6,13 +6,18 @@ cannot say is a flow (`flows.py`).
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
+from msgspec import Struct
+
+from ...foundation.documents import Json, document, members
 from .flows import Ask, Fault, Flow, Message, Pause, RunningFlow, StartFlow, Tell
 from .pieces import PieceParams, read, reader
 from .shapes import SAME, Shape
 
 Peer = Literal["agent", "client"]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 MAX_CALLS = 10_000  # a peer asks more at once than it may; ours refuse far earlier
 MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool calls
@@ -58,14 +63,14 @@ class MethodRow(NamedTuple):
 UNTOLD = (*MALFORMED, Fault)
 
 
-class Remembered(dict[Any, Any]):
+class Remembered(dict[Key, Value]):
     """What is remembered of a connection; of too much the oldest is forgotten."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         super().__init__()
         self._most = most
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
         if len(self) > self._most:
             del self[next(iter(self))]
@@ -75,9 +80,9 @@ class _Open(NamedTuple):
     """A call that waits for its answer."""
 
     call: MethodRow
-    id: Any  # as whoever asked wrote it
+    id: Json  # as whoever asked wrote it
     method: str  # in version 1
-    params: Any  # in version 1
+    params: Json  # in version 1
 
 
 class Translator:
@@ -93,7 +98,7 @@ class Translator:
     losses: ClassVar[Mapping[str, str]] = {}  # the rows of `report`, and what each of them loses
     to_agent: ClassVar[Mapping[str, MethodRow]] = {}  # what clients call, by its name in version 1
     to_client: ClassVar[Mapping[str, MethodRow]] = {}  # what agents call
-    piece: ClassVar[Any] = PieceParams  # how the peer tells a piece of text
+    piece: ClassVar[type[Struct]] = PieceParams  # how the peer tells a piece of text
     takes_batches: ClassVar[bool] = False  # whether several messages may come in one frame
     is_idle = False
 
@@ -104,9 +109,9 @@ class Translator:
         theirs, ours = (self.to_agent, self.to_client) if peer == "client" else (self.to_client, self.to_agent)
         self._theirs = {call.name or name: (name, call) for name, call in theirs.items()}  # what the peer calls
         self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
-        self._pending: tuple[dict[Any, _Open], dict[Any, _Open]] = ({}, {})  # open calls: ours, the peer's
+        self._pending: tuple[dict[Json, _Open], dict[Json, _Open]] = ({}, {})  # open calls: ours, the peer's
         self._read_piece = reader(self.piece)
-        self._asking: dict[tuple[bool, Any], RunningFlow] = {}
+        self._asking: dict[tuple[bool, Json], RunningFlow] = {}
         self._calls: set[RunningFlow] = set()  # calls that a flow will answer
         self._sleeping: dict[int, tuple[RunningFlow, tuple[bool, str] | None]] = {}
         self._count = 0
@@ -161,12 +166,12 @@ class Translator:
         id, is_call = message.get("id"), isinstance(message.get("method"), str)
         if type(id) in (int, str):
             if is_call:
-                error = {"code": -32603, "message": "this request cannot be translated"}
+                error = _failure("this request cannot be translated")
                 self._calls = {call for call in self._calls if (call.from_peer, call.id) != (from_peer, id)}
                 self._fail(from_peer, id, error)
             else:
                 call = self._pending[not from_peer].pop(id, None)
-                error = {"code": -32603, "message": "the answer cannot be translated"}
+                error = _failure("the answer cannot be translated")
                 self._fail(not from_peer, call.id if call else id, error)
         out = self._outbox()
         return out if from_peer else Translation(out.back, out.onward, out.wakes)
@@ -177,13 +182,13 @@ class Translator:
 
     # What a dialect may override
 
-    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         """A notification of the peer as the notifications of version 1 it stands for."""
         if (row := self._theirs.get(method)) is None:
             return [(method, params)]
         return [(row[0], row[1].params.inward(params, self))]
 
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         """A notification of ours as the notifications the peer understands."""
         if (row := self._ours.get(method)) is None:
             return [(method, params)]
@@ -197,30 +202,32 @@ class Translator:
         """A piece of text we tell; None for one that takes the long way."""
         return frame
 
-    def passed(self, method: str, params: Any, result: Any) -> None:
+    def passed(self, method: str, params: Json, result: Json) -> None:
         """A call was answered; all as version 1 says it."""
         if method == "initialize":
-            self.client_offers = params.get("clientCapabilities") or {}
-            self.agent_offers = result.get("agentCapabilities") or {}
+            self.client_offers = members(document(params).get("clientCapabilities"))
+            self.agent_offers = members(document(result).get("agentCapabilities"))
 
-    def error_inward(self, error: Any) -> Any:
+    def error_inward(self, error: Json) -> Json:
         """Translate an error of the peer into version 1; a dialect overrides this."""
         return error
 
-    def error_outward(self, error: Any) -> Any:
+    def error_outward(self, error: Json) -> Json:
         """Translate an error of version 1 for the peer; a dialect overrides this."""
         return error
 
     # What flows need
 
-    def told_by_us(self, answer: Message) -> Any:
+    def told_by_us(self, answer: Message | None) -> Json:
         """What we answered a flow; an error ends the flow."""
+        answer = document(answer)
         if "error" in answer:
             raise Fault.of(answer["error"])
         return answer.get("result")
 
-    def told_by_peer(self, answer: Message) -> Any:
+    def told_by_peer(self, answer: Message | None) -> Json:
         """What the peer answered a flow; an error ends the flow."""
+        answer = document(answer)
         if "error" in answer:
             raise Fault.of(self.error_inward(answer["error"]))
         return answer.get("result")
@@ -270,14 +277,14 @@ class Translator:
         if len(self._pending[from_peer]) + len(self._calls) >= MAX_CALLS:
             self._fail(from_peer, id, {"code": -32001, "message": "Too many requests in flight"})
         elif flow := (call.inward if from_peer else call.outward):
-            running = RunningFlow(getattr(self, flow)(params), from_peer, id, is_call=True)
+            running = RunningFlow(self._flow(flow, params), from_peer, id, is_call=True)
             self._calls.add(running)
             self._carry_on(running, None)
         else:
             self._translate_call(id, method, name, call, params, from_peer)
 
     def _translate_call(
-        self, id: Any, method: str, name: str, call: MethodRow, params: Any, from_peer: bool
+        self, id: Json, method: str, name: str, call: MethodRow, params: Json, from_peer: bool
     ) -> None:
         try:
             shaped = call.params.inward(params, self) if from_peer else call.params.outward(params, self)
@@ -291,7 +298,7 @@ class Translator:
             self._pending[from_peer][said] = opened
             self._send(not from_peer, {"id": said, "method": name, "params": shaped})
 
-    def _free_id(self, id: Any, from_peer: bool) -> Any:
+    def _free_id(self, id: Json, from_peer: bool) -> Json:
         """The id a call goes on with: its own, unless another one has it, or it looks like one of ours."""
         if id not in self._pending[from_peer] and not (isinstance(id, str) and id.startswith(self._prefix)):
             return id
@@ -318,7 +325,7 @@ class Translator:
         except Fault as fault:
             return {"error": fault.error if from_peer else self.error_outward(fault.error)}
         except MALFORMED:
-            return {"error": {"code": -32603, "message": f"the answer to {call.method} cannot be understood"}}
+            return {"error": _failure(f"the answer to {call.method} cannot be understood")}
 
     def _cancel(self, message: Message, from_peer: bool) -> None:
         running = self._to_cancel(message, from_peer)
@@ -338,7 +345,12 @@ class Translator:
 
     # Flows
 
-    def _carry_on(self, running: RunningFlow, value: Any) -> None:
+    def _flow(self, name: str, params: Json) -> Flow:
+        """The flow of this name; params that are no object fail it as it begins."""
+        answer: Json = yield from getattr(self, name)(document({} if params is None else params))
+        return answer
+
+    def _carry_on(self, running: RunningFlow, value: Message | None) -> None:
         """Let a flow run until it waits for something, or is done."""
         running.asked = None
         try:
@@ -384,7 +396,7 @@ class Translator:
         else:
             self._send(running.from_peer, {"id": running.id, **outcome})
 
-    def _fail(self, to_peer: bool, id: Any, error: Message) -> None:
+    def _fail(self, to_peer: bool, id: Json, error: Json) -> None:
         """Answer a call with an error of version 1."""
         self._send(to_peer, {"id": id, "error": self.error_outward(error) if to_peer else error})
 
@@ -400,6 +412,10 @@ class Translator:
     @property
     def _prefix(self) -> str:
         return f"dragoman:{self.name}:{self.peer}:"
+
+
+def _failure(why: str) -> Message:
+    return {"code": -32603, "message": why}
 
 
 def _unreadable(what: str) -> Message:

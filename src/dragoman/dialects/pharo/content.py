@@ -1,54 +1,54 @@
 """Content and tool calls of D0: annotations with titles, bare content blocks, one location."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..engine.shapes import OMITTED, Fields, Items, Pair, Shape, Words, carried, carry
+from ...foundation.documents import Document, Json, document, elements
+from ..engine.shapes import OMITTED, Fields, Items, Pair, ValuePair, Words, carried, carry
+from ..engine.translator import Translator
+
+if TYPE_CHECKING:
+    from .translator import Pharo
 
 PRIORITIES = {"high": 1.0, "medium": 0.5, "low": 0.0}
 
 
-def _annotations_inward(value: Any, t: Any) -> Any:
+def _annotations_inward(value: Json, t: Translator) -> Json:
     if not isinstance(value, dict):
         return value
     kept = {name: member for name, member in value.items() if name not in ("audience", "lastModified", "_meta")}
-    if not isinstance(kept.get("priority"), str):
+    word = kept.get("priority")
+    if not isinstance(word, str):
         kept.pop("priority", None)
     said = {name: member for name, member in value.items() if name not in kept}
-    if kept.get("priority") in PRIORITIES:
-        said["priority"] = PRIORITIES[kept["priority"]]
+    if isinstance(word, str) and word in PRIORITIES:
+        said["priority"] = PRIORITIES[word]
     return carry(said, kept, t) if kept else said
 
 
-def _annotations_outward(value: Any, t: Any) -> Any:
-    value, kept = carried(value, t)
+def _annotations_outward(annotations: Json, t: Translator) -> Json:
+    value, kept = carried(document(annotations), t)
     for name in ("audience", "lastModified"):
         if value.get(name) is not None:
             t.lose("annotations")
     said = {name: member for name, member in value.items() if name not in ("audience", "lastModified", "priority")}
     priority = value.get("priority")
     if isinstance(priority, int | float) and "priority" not in kept:
-        said["priority"] = min(PRIORITIES, key=lambda word: abs(PRIORITIES[word] - priority))
-        if PRIORITIES[said["priority"]] != priority:
+        said["priority"] = nearest = min(PRIORITIES, key=lambda word: abs(PRIORITIES[word] - priority))
+        if PRIORITIES[nearest] != priority:
             t.lose("annotations")
     return {**said, **kept}
 
 
-class Block(Fields):
-    """A content block; most have no annotations, and are the same in both."""
-
-    def inward(self, value: Any, t: Any) -> Any:
-        return super().inward(value, t) if "annotations" in value else value
-
-    def outward(self, value: Any, t: Any) -> Any:
-        return super().outward(value, t) if "annotations" in value else value
-
-
-BLOCK = Block(shapes={"annotations": Pair(_annotations_inward, _annotations_outward)})
+ANNOTATED = Fields(shapes={"annotations": ValuePair(_annotations_inward, _annotations_outward)})
+BLOCK = Pair(  # most have no annotations, and are the same in both
+    lambda block, t: ANNOTATED.inward(block, t) if "annotations" in block else block,
+    lambda block, t: ANNOTATED.outward(block, t) if "annotations" in block else block,
+)
 DIFF = Fields(carried=["mimeType"])
 TERMINAL = Fields(carried=["command", "exitCode"])
 
 
-def _tool_content_inward(value: Any, t: Any) -> Any:
+def _tool_content_inward(value: Document, t: Translator) -> Json:
     match value.get("type"):
         case "diff":
             return DIFF.inward(value, t)
@@ -59,7 +59,7 @@ def _tool_content_inward(value: Any, t: Any) -> Any:
     return {"type": "content", "content": BLOCK.inward(value, t)}
 
 
-def _tool_content_outward(value: Any, t: Any) -> Any:
+def _tool_content_outward(value: Document, t: "Pharo") -> Json:
     match value.get("type"):
         case "diff":
             if value.get("oldText") is None:
@@ -79,10 +79,11 @@ def _tool_content_outward(value: Any, t: Any) -> Any:
 # Updates
 
 
-def _locations_outward(value: Any, t: Any) -> Any:
-    if isinstance(value, list) and len(value) > 1:
+def _locations_outward(value: Json, t: Translator) -> Json:
+    locations = elements(value or [])
+    if len(locations) > 1:
         t.lose("locations")
-    return value[0] if value else OMITTED
+    return locations[0] if locations else OMITTED
 
 
 KINDS = Words({}, {"switch_mode": "other"}, "tool kind switch_mode")
@@ -91,10 +92,10 @@ TOOL_CALL = Fields(
     {
         "kind": KINDS,
         "content": Items(Pair(_tool_content_inward, _tool_content_outward)),
-        "locations": Pair(lambda value, t: [value] if isinstance(value, dict) else value, _locations_outward),
+        "locations": ValuePair(lambda value, t: [value] if isinstance(value, dict) else value, _locations_outward),
     },
     lost={"rawInput": "tool input and output", "rawOutput": "tool input and output", "name": "tool name"},
 )
 MODE = Fields({"type": "sessionUpdate", "modeId": "currentModeId"})
 OTHER = Fields({"type": "sessionUpdate"})
-SHAPES: dict[str, Shape] = {"tool_call": TOOL_CALL, "tool_call_update": TOOL_CALL, "current_mode_update": MODE}
+SHAPES: dict[Json, Fields] = {"tool_call": TOOL_CALL, "tool_call_update": TOOL_CALL, "current_mode_update": MODE}

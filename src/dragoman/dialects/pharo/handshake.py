@@ -1,23 +1,28 @@
 """Capabilities of D0: terminals by the method, transports and modes as lists."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ...foundation.documents import Document, Json, document, documents
 from ..declared import declared, without_declared
-from ..engine.shapes import Fields, Items, Pair, carried, carry
+from ..engine.shapes import Fields, Items, ValuePair, carried, carry
+from ..engine.translator import Translator
+
+if TYPE_CHECKING:
+    from .translator import Pharo
 
 TERMINAL_METHODS = ("create", "output", "waitForExit", "kill", "release")
 
 
-def _offers_inward(offers: Any, t: Any) -> Any:
-    flags = offers.get("terminal") if isinstance(offers, dict) else None
-    if not isinstance(flags, dict):
+def _offers_inward(offers: Json, t: Translator) -> Json:
+    if not isinstance(offers, dict) or not isinstance(flags := offers.get("terminal"), dict):
         return offers
-    said = {**offers, "terminal": all(flags.get(name) is True for name in TERMINAL_METHODS)}
-    return said if flags == _flags(said["terminal"]) else carry(said, {"terminal": flags}, t)
+    is_able = all(flags.get(name) is True for name in TERMINAL_METHODS)
+    said = {**offers, "terminal": is_able}
+    return said if flags == _flags(is_able) else carry(said, {"terminal": flags}, t)
 
 
-def _offers_outward(offers: Any, t: Any) -> Any:
-    offers, kept = carried(offers, t)
+def _offers_outward(said: Json, t: Translator) -> Json:
+    offers, kept = carried(document(said), t)
     if "terminal" not in offers:
         return offers
     return {**offers, "terminal": kept.get("terminal") or _flags(offers["terminal"] is True)}
@@ -27,9 +32,8 @@ def _flags(value: bool) -> dict[str, bool]:
     return dict.fromkeys(TERMINAL_METHODS, value)
 
 
-def _transports_inward(value: Any, t: Any) -> Any:
-    names = value.get("supportedTransports") if isinstance(value, dict) else None
-    if not isinstance(names, list):
+def _transports_inward(value: Json, t: Translator) -> Json:
+    if not isinstance(value, dict) or not isinstance(names := value.get("supportedTransports"), list):
         return value
     said = {**value, **{name: name in names for name in ("http", "sse")}}
     if "acp" in names:
@@ -38,41 +42,41 @@ def _transports_inward(value: Any, t: Any) -> Any:
     return said if names == _transports(said) else carry(said, {"supportedTransports": names}, t)
 
 
-def _transports_outward(value: Any, t: Any) -> Any:
-    value, kept = carried(value, t)
+def _transports_outward(offers: Json, t: Translator) -> Json:
+    value, kept = carried(document(offers), t)
     rest = {name: member for name, member in value.items() if name not in ("http", "sse", "acp")}
     return {**rest, "supportedTransports": kept.get("supportedTransports") or _transports(value)}
 
 
-def _transports(value: dict[str, Any]) -> list[str]:
+def _transports(value: Document) -> list[str]:
     return ["stdio", *(name for name in ("http", "sse", "acp") if value.get(name))]
 
 
-def _session_modes_inward(offers: Any, t: Any) -> Any:
-    if isinstance(offers, dict) and isinstance(offers.get("sessionModes"), list):
-        t.modes = MODES.inward(offers["sessionModes"], t)
+def _session_modes_inward(offers: Json, t: "Pharo") -> Json:
+    if isinstance(offers, dict) and isinstance(modes := offers.get("sessionModes"), list):
+        t.modes = documents(MODES.inward(modes, t))
     return AGENT_OFFERS.inward(offers, t)
 
 
 MODES = Items(Fields({"modeId": "id", "title": "name"}))
 AGENT_OFFERS = Fields(
-    shapes={"mcpCapabilities": Pair(_transports_inward, _transports_outward)},
+    shapes={"mcpCapabilities": ValuePair(_transports_inward, _transports_outward)},
     carried=["sessionModes"],
     said={"sessionModes": lambda offers, t: MODES.outward(declared(offers)[0], t)},
 )
 
 
-def _session_modes_outward(offers: Any, t: Any) -> Any:
+def _session_modes_outward(offers: Json, t: Translator) -> Json:
     said = AGENT_OFFERS.outward(offers, t)
     return without_declared(said) if isinstance(said, dict) else said
 
 
 INFO = Fields(lost={"title": "implementation title"})
-GREETING = Fields(shapes={"clientCapabilities": Pair(_offers_inward, _offers_outward), "clientInfo": INFO})
+GREETING = Fields(shapes={"clientCapabilities": ValuePair(_offers_inward, _offers_outward), "clientInfo": INFO})
 WELCOME = Fields(
     {"authenticationMethods": "authMethods"},
     {
-        "agentCapabilities": Pair(_session_modes_inward, _session_modes_outward),
+        "agentCapabilities": ValuePair(_session_modes_inward, _session_modes_outward),
         "agentInfo": INFO,
         "authMethods": Items(
             Fields(

@@ -1,9 +1,10 @@
 """D0, the dialect of the Pharo specification: shallow renames, whole messages, null where nothing is to be said."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from ...foundation.documents import Document, Json, document, documents, elements, number, string
 from ..engine.codes import Codes
 from ..engine.flows import Ask, Fault, Flow
 from ..engine.memory import Remembering
@@ -16,15 +17,17 @@ from ..engine.shapes import (
     Items,
     NamedValues,
     Pair,
+    ValuePair,
     Words,
     basename,
     carried,
     carry,
+    command_line,
     exit_code,
     margin,
     tool_text,
 )
-from ..engine.translator import MethodRow, Peer, Remembered, Surroundings
+from ..engine.translator import MethodRow, Peer, Remembered, Surroundings, Translator
 from .content import BLOCK, OTHER, SHAPES
 from .handshake import GREETING, WELCOME
 
@@ -47,26 +50,31 @@ UPDATES = {"tool_call", "tool_call_update", "plan", "available_commands_update",
 # Sessions
 
 
-def _servers_inward(servers: Any, t: Any) -> Any:
+def _servers_inward(servers: Json, t: Translator) -> Json:
     taken: set[str] = set()
-    return [_server_inward(server, taken, t) for server in servers] if isinstance(servers, list) else servers
+    return (
+        [_server_inward(server, taken, t) for server in documents(servers)]
+        if isinstance(servers, list)
+        else servers
+    )
 
 
-def _server_inward(server: Any, taken: set[str], t: Any) -> Any:
-    wanted = name = server.get("name") or basename(server.get("command") or server.get("url") or "server")
-    number = 1
+def _server_inward(server: Document, taken: set[str], t: Translator) -> Json:
+    given = server.get("name")
+    wanted = name = string(given) if given else basename(server.get("command") or server.get("url") or "server")
+    count = 1
     while name in taken:
-        number += 1
-        name = f"{wanted}-{number}"
+        count += 1
+        name = f"{wanted}-{count}"
     taken.add(name)
     said = SERVER.inward(server, t)
     if "name" in server:
         return said
     said, kept = carried(said, t)
-    return carry({**said, "name": name}, {**kept, MADE_UP: [*kept.get(MADE_UP, ()), "name"]}, t)
+    return carry({**said, "name": name}, {**kept, MADE_UP: [*elements(kept.get(MADE_UP, [])), "name"]}, t)
 
 
-def _server_outward(server: Any, t: Any) -> Any:
+def _server_outward(server: Document, t: Translator) -> Document:
     said = SERVER.outward(server, t)
     return said if "transport" in said else {"transport": "stdio", **said}
 
@@ -76,29 +84,28 @@ SERVER = Fields(
     {"env": NamedValues("repeated names"), "headers": NamedValues("repeated names")},
     lost={"name": "server name"},
 )
-SERVERS = Pair(
-    _servers_inward,
-    lambda servers, t: [_server_outward(server, t) for server in servers] if isinstance(servers, list) else servers,
-)
+SERVERS = ValuePair(_servers_inward, Items(Pair(SERVER.inward, _server_outward)).outward)
 
 
-def _session_inward(result: Any, t: "Pharo") -> Any:
-    result = {} if result is None else result
+def _session_inward(answer: Json, t: "Pharo") -> Json:
+    result = document({} if answer is None else answer)
     if not t.modes or "modes" in result:
         return result
     modes = {"currentModeId": t.modes[0]["id"], "availableModes": t.modes}
     return carry({**result, "modes": modes}, {MADE_UP: ["modes"]}, t)
 
 
-SESSION = Pair(_session_inward, Fields(lost={"modes": "session modes", "configOptions": "config options"}).outward)
+SESSION = ValuePair(
+    _session_inward, Fields(lost={"modes": "session modes", "configOptions": "config options"}).outward
+)
 LOAD = Fields(
     shapes={"mcpServers": SERVERS},
     lost={"cwd": "session directory", "additionalDirectories": "session directory"},
 )
-LOADED = Pair(_session_inward, lambda result, t: SESSION.outward(result, t) or None)
+LOADED = ValuePair(_session_inward, lambda result, t: SESSION.outward(result, t) or None)
 
 
-def _option_inward(params: Any, t: Any) -> Any:
+def _option_inward(params: Document, t: Translator) -> Json:
     said = {("configId" if name == "option" else name): member for name, member in params.items()}
     if isinstance(said.get("value"), bool):
         said["type"] = "boolean"
@@ -107,16 +114,16 @@ def _option_inward(params: Any, t: Any) -> Any:
     return said
 
 
-def _option_outward(params: Any, t: Any) -> Any:
+def _option_outward(params: Document, t: Translator) -> Json:
     return {("option" if name == "configId" else name): member for name, member in params.items() if name != "type"}
 
 
-def _options_set_inward(result: Any, t: Any) -> Any:
-    return {"configOptions": [], **(result or {})}
+def _options_set_inward(result: Json, t: Translator) -> Json:
+    return {"configOptions": [], **document(result or {})}
 
 
-def _options_set_outward(result: Any, t: Any) -> Any:
-    if result.get("configOptions"):
+def _options_set_outward(result: Json, t: Translator) -> Json:
+    if document(result).get("configOptions"):
         t.lose("config options")
     return margin(result) or None
 
@@ -124,11 +131,11 @@ def _options_set_outward(result: Any, t: Any) -> Any:
 # Questions
 
 
-def _question_inward(params: Any, t: "Pharo") -> Any:
+def _question_inward(params: Document, t: "Pharo") -> Json:
     if "toolCall" in params:
         return params
     said = {name: member for name, member in params.items() if name not in ("title", "description")}
-    call: dict[str, Any] = {"toolCallId": t.new_id("permission")}
+    call: Document = {"toolCallId": t.new_id("permission")}
     if "title" in params:
         call["title"] = params["title"]
     if params.get("description"):
@@ -136,8 +143,8 @@ def _question_inward(params: Any, t: "Pharo") -> Any:
     return {**said, "toolCall": call, "options": OPTIONS.inward(params["options"], t)}
 
 
-def _question_outward(params: Any, t: "Pharo") -> Any:
-    call = params["toolCall"]
+def _question_outward(params: Document, t: "Pharo") -> Json:
+    call = document(params["toolCall"])
     known = t.tools.note(call)
     if not str(call["toolCallId"]).startswith(f"{t.name}-"):  # it was made up when the question came
         t.lose("link to the tool call")
@@ -150,7 +157,7 @@ def _question_outward(params: Any, t: "Pharo") -> Any:
     return said
 
 
-def _answer_inward(result: Any, t: Any) -> Any:
+def _answer_inward(result: Json, t: Translator) -> Json:
     if isinstance(result, dict) and "outcome" in result:
         return result
     chosen = result.get("selectedOptionId") if isinstance(result, dict) else None
@@ -158,10 +165,11 @@ def _answer_inward(result: Any, t: Any) -> Any:
     return {"outcome": outcome, **margin(result)}
 
 
-def _answer_outward(result: Any, t: Any) -> Any:
-    if result["outcome"].get("_meta"):
+def _answer_outward(result: Json, t: Translator) -> Json:
+    outcome = document(document(result)["outcome"])
+    if outcome.get("_meta"):
         t.lose("margins")
-    return {"selectedOptionId": result["outcome"].get("optionId"), **margin(result)}
+    return {"selectedOptionId": outcome.get("optionId"), **margin(result)}
 
 
 OPTIONS = Items(Fields({"label": "name"}))
@@ -170,7 +178,7 @@ OPTIONS = Items(Fields({"label": "name"}))
 # Terminals
 
 
-def _output_inward(result: Any, t: Any) -> Any:
+def _output_inward(result: Document, t: Translator) -> Json:
     if "truncated" in result:
         return result
     said = {name: member for name, member in result.items() if name != "exitCode"}
@@ -179,8 +187,9 @@ def _output_inward(result: Any, t: Any) -> Any:
     return {**said, "truncated": False}
 
 
-def _output_outward(result: Any, t: Any) -> Any:
-    status = result.get("exitStatus")
+def _output_outward(result: Document, t: Translator) -> Json:
+    given = result.get("exitStatus")
+    status = None if given is None else document(given)
     if result.get("truncated") or (status and status.get("signal") is not None):
         t.lose("truncation and signals")
     if status and status.get("_meta"):
@@ -239,7 +248,7 @@ class Pharo(Remembering):
         "session/set_mode": MethodRow(result=EMPTY),
         "session/set_config_option": MethodRow(
             Pair(_option_inward, _option_outward),
-            Pair(_options_set_inward, _options_set_outward),
+            ValuePair(_options_set_inward, _options_set_outward),
         ),
         "session/prompt": MethodRow(
             Fields(shapes={"prompt": Items(BLOCK)}),
@@ -252,7 +261,7 @@ class Pharo(Remembering):
     }
     to_client = {
         "session/request_permission": MethodRow(
-            Pair(_question_inward, _question_outward), Pair(_answer_inward, _answer_outward)
+            Pair(_question_inward, _question_outward), ValuePair(_answer_inward, _answer_outward)
         ),
         "fs/read_text_file": MethodRow(Fields({"startLine": "line", "lineLimit": "limit"})),
         "fs/write_text_file": MethodRow(result=EMPTY),
@@ -271,33 +280,32 @@ class Pharo(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.modes: list[dict[str, Any]] = []  # what an agent named at initialize
-        self.terminals: dict[Any, dict[str, Any]] = Remembered()  # the command of each, and how it ended
+        self.modes: list[Document] = []  # what an agent named at initialize
+        self.terminals: dict[Json, Document] = Remembered()  # the command of each, and how it ended
         self._messages = WholeMessages(self, BLOCK, plain=("agent", "user"))
 
-    def error_inward(self, error: Any) -> Any:
+    def error_inward(self, error: Json) -> Json:
         return CODES.inward(error)
 
-    def error_outward(self, error: Any) -> Any:
+    def error_outward(self, error: Json) -> Json:
         return CODES.outward(error)
 
-    def passed(self, method: str, params: Any, result: Any) -> None:
+    def passed(self, method: str, params: Json, result: Json) -> None:
         super().passed(method, params, result)
         if method == "terminal/create":
-            words = [params["command"], *(params.get("args") or ())]
-            self.terminals[result["terminalId"]] = {"command": " ".join(words)}
-        elif method == "terminal/output" and result.get("exitStatus"):
-            self._ended(params["terminalId"], result["exitStatus"])
+            self.terminals[document(result)["terminalId"]] = {"command": command_line(document(params))}
+        elif method == "terminal/output" and (status := document(result).get("exitStatus")):
+            self._ended(document(params)["terminalId"], document(status))
         elif method == "terminal/wait_for_exit":
-            self._ended(params["terminalId"], result)
+            self._ended(document(params)["terminalId"], document(result))
 
-    def _ended(self, terminal_id: Any, status: dict[str, Any]) -> None:
+    def _ended(self, terminal_id: Json, status: Document) -> None:
         if known := self.terminals.get(terminal_id):
             known["exitCode"] = exit_code(status)
 
     # Flows
 
-    def load(self, params: Any) -> Flow:
+    def load(self, params: Document) -> Flow:
         """A client loads a session without saying where it is."""
         said = LOAD.inward(params, self)
         if "cwd" not in said:
@@ -306,16 +314,16 @@ class Pharo(Remembering):
         self.passed("session/load", said, result)
         return LOADED.outward(result, self)
 
-    def wait_for_exit(self, params: Any) -> Flow:
+    def wait_for_exit(self, params: Document) -> Flow:
         """An agent waits for a command, perhaps not for ever, and wants its output with the answer."""
         said = {name: member for name, member in params.items() if name != "timeout"}
-        timeout = params["timeout"] / 1000 if params.get("timeout") is not None else None
+        timeout = number(params["timeout"]) / 1000 if params.get("timeout") is not None else None
         answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
-        status, kept = carried({} if answer is None else self.told_by_us(answer), self)
+        status, kept = carried({} if answer is None else document(self.told_by_us(answer)), self)
         if status.get("signal") is not None:
             self.lose("truncation and signals")
         if "output" not in kept:
-            kept["output"] = self.told_by_us((yield Ask("terminal/output", said)))["output"]
+            kept["output"] = document(self.told_by_us((yield Ask("terminal/output", said))))["output"]
         code = None if answer is None else exit_code(status)
         return {"output": kept["output"], "exitCode": code, **margin(status)}
 
@@ -333,47 +341,48 @@ class Pharo(Remembering):
         chunk = piece.update
         if (role := SPEAKERS.get(chunk.session_update)) is None or not chunk.content.text:
             return None
-        self._lose_boundary(chunk.message_id)
+        self._lose_boundary(None if chunk.message_id is UNSET else chunk.message_id)
         return written(MessagePiece(piece.session_id, WholeMessage("message", role, (chunk.content,))))
 
-    def _lose_boundary(self, message_id: Any) -> None:
+    def _lose_boundary(self, message_id: Json) -> None:
         if message_id and not self._messages.is_ours(message_id):
             self.lose("message boundaries")
 
-    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
-        if method != "session/update" or "sessionUpdate" in params["update"]:
+    def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
+        if method != "session/update" or "sessionUpdate" in (update := document(document(params)["update"])):
             return super().note_inward(method, params)
-        update = params["update"]
+        told = document(params)
         if update["type"] == "message":
-            return [(method, {**params, "update": chunk}) for chunk in self._messages.apart(update)]
+            return [(method, {**told, "update": chunk}) for chunk in self._messages.apart(update)]
         said = SHAPES.get(update["type"], OTHER).inward(update, self)
         if "toolCallId" in said:
             self.tools.note(said)
-        return [(method, {**params, "update": said})]
+        return [(method, {**told, "update": said})]
 
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method != "session/update":
             return super().note_outward(method, params)
-        update = params["update"]
+        told = document(params)
+        update = document(told["update"])
         kind = update["sessionUpdate"]
         if kind in SPEAKERS:
-            message = self._message(params["sessionId"], update)
-            return [(method, {**params, "update": message})] if message else []
+            message = self._message(told["sessionId"], update)
+            return [(method, {**told, "update": message})] if message else []
         if kind not in UPDATES:
             self.lose("thoughts" if kind == "agent_thought_chunk" else "update kinds")
             return []
         if "toolCallId" in update:
             self.tools.note(update)
-        return [(method, {**params, "update": SHAPES.get(kind, OTHER).outward(update, self)})]
+        return [(method, {**told, "update": SHAPES.get(kind, OTHER).outward(update, self)})]
 
-    def _message(self, session_id: str, chunk: dict[str, Any]) -> dict[str, Any] | None:
+    def _message(self, session_id: Json, chunk: Document) -> Document | None:
         """A chunk as a message; None for one that says nothing, or is of a message not yet whole again."""
         chunk, kept = carried(chunk, self)
         if kept:
             return self._messages.together(session_id, chunk, kept)
-        content = chunk["content"]
+        content = document(chunk["content"])
         if content.get("text") == "" and len(content) == 2 and not chunk.get("_meta"):
             return None
         self._lose_boundary(chunk.get("messageId"))
-        said = {"type": "message", "role": SPEAKERS[chunk["sessionUpdate"]]}
+        said = {"type": "message", "role": SPEAKERS[string(chunk["sessionUpdate"])]}
         return {**said, **margin(chunk), "content": [BLOCK.outward(content, self)]}

@@ -4,10 +4,11 @@ Capabilities of version 1 that version 2 has no word for ride along whole in `_m
 kind, nothing is lost.
 """
 
+from ...foundation.documents import members
 from ..engine.flows import Message
 from ..engine.shapes import CARRIED
 
-UNKNOWN = {"name": "unknown", "version": "unknown"}
+UNKNOWN: Message = {"name": "unknown", "version": "unknown"}
 _MARKED = ("delete", "additionalDirectories", "systemPrompt", "fork", "archive", "status", "title")
 _PROMPT = ("image", "audio", "embeddedContext")
 _MCP = ("stdio", "http", "acp")
@@ -50,8 +51,8 @@ def with_original(value: Message, whole: Message) -> Message:
 
 def info_of(value: object) -> Message:
     """Who somebody is, as far as that can be read."""
-    is_good = isinstance(value, dict) and all(isinstance(value.get(name), str) for name in UNKNOWN)
-    return value if is_good and isinstance(value, dict) else UNKNOWN
+    info = members(value)
+    return info if all(isinstance(info.get(name), str) for name in UNKNOWN) else UNKNOWN
 
 
 def client_outward(offers: Message) -> Message:
@@ -84,12 +85,13 @@ def client_inward(offers: Message) -> Message:
 def agent_outward(offers: Message) -> Message:
     """What an agent of version 1 can do, for a client of version 2."""
     marks = "sessionCapabilities"
-    session: Message = {name: offers[marks][name] for name in _MARKED if offered(offers, marks, name)}
+    marked = members(offers.get(marks))
+    session: Message = {name: marked[name] for name in _MARKED if offered(offers, marks, name)}
     session["prompt"] = {name: {} for name in _PROMPT if offered(offers, "promptCapabilities", name)}
     session["mcp"] = {name: {} for name in _MCP if name == "stdio" or offered(offers, "mcpCapabilities", name)}
-    said = {"session": session}
+    said: Message = {"session": session}
     if offered(offers, "auth", "status"):
-        said["auth"] = {"status": offers["auth"]["status"]}
+        said["auth"] = {"status": members(offers["auth"])["status"]}
     if offered(offers, "providers"):
         said["providers"] = offers["providers"]
     return with_original(said, offers)
@@ -100,9 +102,11 @@ def agent_inward(offers: Message, has_logins: bool) -> Message:
     whole = original(offers)
     if whole is not None:
         return whole
-    said: Message = {"auth": {"logout": {}} if has_logins else {}}
+    auth: Message = {"logout": {}} if has_logins else {}
+    said: Message = {"auth": auth}
     if offered(offers, "session"):
-        marks = {name: offers["session"][name] for name in _MARKED if offered(offers, "session", name)}
+        session = members(offers["session"])
+        marks: Message = {name: session[name] for name in _MARKED if offered(offers, "session", name)}
         said |= {
             "loadSession": True,
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, **marks},
@@ -110,7 +114,7 @@ def agent_inward(offers: Message, has_logins: bool) -> Message:
             "mcpCapabilities": {name: True for name in _MCP[1:] if offered(offers, "session", "mcp", name)},
         }
     if offered(offers, "auth", "status"):
-        said["auth"]["status"] = offers["auth"]["status"]
+        auth["status"] = members(offers["auth"])["status"]
     if offered(offers, "providers"):
         said["providers"] = offers["providers"]
     return _with_meta(said, offers)

@@ -1,7 +1,6 @@
 """Modes and config options: two things in version 1, one in version 2."""
 
-from typing import Any
-
+from ...foundation.documents import Json, document, documents, documents_in
 from ..engine.flows import Message
 from ..engine.shapes import margin
 from ..engine.translator import Translator
@@ -12,30 +11,31 @@ from .shapes import MODE_OPTION, OPTIONS
 
 def options_outward(talk: SessionState, t: Translator) -> list[Message]:
     """All options of a session as version 2 has them; modes that no option stands for become one."""
-    said: list[Message] = OPTIONS.outward(talk.options, t)
+    said = documents(OPTIONS.outward(talk.options, t))
     modes = talk.modes
     if modes and not any(map(_is_mode, talk.options)):
         choices = [
             {("value" if name == "id" else name): member for name, member in mode.items()}
-            for mode in modes["availableModes"]
+            for mode in documents(modes["availableModes"])
         ]
-        mode = {"type": "select", "configId": MODE_OPTION, "name": "Mode", "category": "mode"}
-        said = [{**mode, "currentValue": modes["currentModeId"], "options": choices, **margin(modes)}, *said]
+        option: Message = {"type": "select", "configId": MODE_OPTION, "name": "Mode", "category": "mode"}
+        said = [{**option, "currentValue": modes["currentModeId"], "options": choices, **margin(modes)}, *said]
     return said
 
 
-def learn_options(talk: SessionState, options: Any, t: Translator) -> None:
+def learn_options(talk: SessionState, given: Json, t: Translator) -> None:
     """Take note of the options of version 2, and of the modes that one of them is."""
-    options = options if isinstance(options, list) else []
+    options = documents(given) if isinstance(given, list) else []
     mode = next((option for option in options if _is_mode(option)), None)
-    talk.options = OPTIONS.inward([option for option in options if option.get("configId") != MODE_OPTION], t)
+    others = [option for option in options if option.get("configId") != MODE_OPTION]
+    talk.options = documents(OPTIONS.inward(others, t))
     talk.mode_option = mode["configId"] if mode else None
     talk.modes = None
     if mode:
         choices = [
             {("id" if name == "value" else name): member for name, member in choice.items()}
-            for entry in mode["options"]
-            for choice in (entry["options"] if "groupId" in entry else [entry])
+            for entry in documents(mode["options"])
+            for choice in (documents(entry["options"]) if "groupId" in entry else [entry])
         ]
         talk.modes = {"currentModeId": mode["currentValue"], "availableModes": choices}
         if talk.mode_option == MODE_OPTION:
@@ -52,7 +52,7 @@ def shown_options(talk: SessionState, t: Translator) -> list[Message]:
     return shown
 
 
-def changes_inward(talk: SessionState, options: Any, meta: Message, t: Translator) -> list[Message]:
+def changes_inward(talk: SessionState, options: Json, meta: Message, t: Translator) -> list[Message]:
     """The updates of version 1 that tell of new options."""
     before, mode = talk.options, (talk.modes or {}).get("currentModeId")
     learn_options(talk, options, t)
@@ -78,7 +78,9 @@ def opened_inward(talk: SessionState, result: Message, t: Translator) -> Message
 
 def opened_outward(talk: SessionState, result: Message, t: Translator) -> Message:
     """The answer to a call that opened a session, for a client of version 2."""
-    talk.modes, talk.options = result.get("modes"), result.get("configOptions") or []
+    modes = result.get("modes")
+    talk.modes = None if modes is None else document(modes)
+    talk.options = documents_in(result.get("configOptions"))
     said = {name: member for name, member in result.items() if name not in ("modes", "configOptions")}
     options = options_outward(talk, t)
     return {**said, "configOptions": options} if options else said

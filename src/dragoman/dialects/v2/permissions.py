@@ -1,34 +1,38 @@
 """Questions to the user: about a tool call in version 1, about anything in version 2."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ...foundation.documents import Document, Json, document, documents
 from ..engine.flows import Fault, Message
-from ..engine.shapes import Pair, carried, carry
+from ..engine.shapes import Pair, ValuePair, carried, carry
 from ..engine.translator import Translator
 from .session_state import SessionState
 from .shapes import tool_outward
 
+if TYPE_CHECKING:
+    from .turns import PromptCalls
+
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
-CANCELLED = {"outcome": {"outcome": "cancelled"}}
+CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 
 
 def permission_outward(params: Message, talk: SessionState, t: Translator) -> Message:
     """A question of version 1, for a client of version 2."""
     plain, kept = carried(params, t)
     if "asked" in kept:
-        return dict(kept["asked"])
-    call = plain["toolCall"]
+        return dict(document(kept["asked"]))
+    call = document(plain["toolCall"])
     title = call.get("title") or talk.titles.get(call["toolCallId"]) or "May this be done?"
     said = {name: member for name, member in plain.items() if name != "toolCall"}
     return {**said, "title": title, "subject": {"type": "tool_call", "toolCall": tool_outward(call, t)}}
 
 
-def _permission_inward(params: Message, t: Any) -> Message:
+def _permission_inward(params: Message, t: "PromptCalls") -> Message:
     """A question of version 2 as one about a tool call, without the options version 1 cannot tell yes or no."""
-    subject = params.get("subject") or {}
+    subject = document(params.get("subject") or {})
     match subject.get("type"):
         case "tool_call":
-            call = t.shown_tool(params["sessionId"], subject["toolCall"])
+            call = t.shown_tool(params["sessionId"], document(subject["toolCall"]))
             call = call if call.get("title") else {**call, "title": params["title"]}
         case "command":
             id = subject.get("toolCallId") or t.new_id("question")
@@ -36,8 +40,9 @@ def _permission_inward(params: Message, t: Any) -> Message:
             call = {"toolCallId": id, "title": params["title"], "kind": "execute", "rawInput": about}
         case _:
             call = {"toolCallId": t.new_id("question"), "title": params["title"]}
-    options = [option for option in params["options"] if option.get("kind") in _KINDS]
-    if len(options) < len(params["options"]):
+    given = documents(params["options"])
+    options = [option for option in given if option.get("kind") in _KINDS]
+    if len(options) < len(given):
         t.lose("permission option")
     said = {"sessionId": params["sessionId"], "toolCall": call, "options": options}
     if "_meta" in params:
@@ -45,27 +50,27 @@ def _permission_inward(params: Message, t: Any) -> Message:
     return carry(said, {"asked": params}, t)
 
 
-def _outcome_inward(result: Message, t: Translator) -> Message:
+def _outcome_inward(answer: Json, t: Translator) -> Message:
     """An outcome version 1 does not know allows nothing."""
-    outcome = result["outcome"]
-    if outcome.get("outcome") in ("selected", "cancelled"):
+    result = document(answer)
+    if document(result["outcome"]).get("outcome") in ("selected", "cancelled"):
         return result
     t.lose("permission outcome")
     return {**result, **CANCELLED}
 
 
-def _elicitation_outward(params: Message, t: Any) -> Message:
+def _elicitation_outward(params: Message, t: "PromptCalls") -> Message:
     params = _of_our_request(params, t)
     form = params.get("requestedSchema")
-    return {**params, "requestedSchema": {"type": "object", "properties": {}, **form}} if form else params
+    return {**params, "requestedSchema": {"type": "object", "properties": {}, **document(form)}} if form else params
 
 
-def _of_our_request(params: Message, t: Any) -> Message:
+def _of_our_request(params: Message, t: "PromptCalls") -> Message:
     """A question about a request, by the id that request has at the other side."""
     return {**params, "requestId": t.id_of(params["requestId"])} if "requestId" in params else params
 
 
-def _outcome_outward(result: Any, t: Translator) -> Any:
+def _outcome_outward(result: Json, t: Translator) -> Json:
     """What is no outcome of version 1 is none at all, and must not be taken for one."""
     outcome = result.get("outcome") if isinstance(result, dict) else None
     match outcome:
@@ -74,10 +79,10 @@ def _outcome_outward(result: Any, t: Translator) -> Any:
     raise Fault(-32603, "the answer to a permission request cannot be understood")
 
 
-def _unasked(value: Any, t: Translator) -> Any:
+def _unasked(value: Document, t: Translator) -> Json:
     raise Fault(-32603, "a permission request goes its own way")
 
 
 PERMISSION = Pair(_permission_inward, _unasked)  # outward it needs its session, so a flow sees to it
-OUTCOME = Pair(_outcome_inward, _outcome_outward)
+OUTCOME = ValuePair(_outcome_inward, _outcome_outward)
 ELICITATION = Pair(_of_our_request, _elicitation_outward)

@@ -4,6 +4,7 @@ Such a client keeps what it was told by id.  So everything that is told piece by
 piece: without that the pieces would be added to those it has.
 """
 
+from ...foundation.documents import string
 from ..engine.flows import Message
 from .session_state import SessionState
 from .updates import SPEAKERS
@@ -24,7 +25,7 @@ def begun_anew(updates: list[Message], talk: SessionState) -> list[Message]:
         return updates
     told: list[Message] = []
     for update in updates:
-        kind = update.get("sessionUpdate", "")
+        kind = string(update.get("sessionUpdate", ""))
         if kind in _EMPTYING:
             name, whole, emptied = _EMPTYING[kind]
             if (whole, update[name]) not in talk.begun:

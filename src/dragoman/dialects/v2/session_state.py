@@ -3,10 +3,10 @@
 import base64
 import binascii
 import hashlib
-from typing import Any
 
 import msgspec
 
+from ...foundation.documents import Json, document, string
 from ..engine.flows import Message
 from ..engine.translator import Remembered
 
@@ -26,7 +26,7 @@ class PromptTurn:
         *("message_id", "outcome", "session_id", "taking_back"),
     )
 
-    def __init__(self, session_id: str, content: Any, message_id: str | None = None) -> None:
+    def __init__(self, session_id: str, content: Json, message_id: Json = None) -> None:
         self.session_id, self.content, self.message_id = session_id, content, message_id
         self.is_accepted = self.has_run = self.is_cancelled = self.is_taken_back = False
         self.outcome: Message | None = None
@@ -46,7 +46,7 @@ class MessageSoFar:
         self.digest.update(piece)
         self.length += len(piece)
 
-    def rest_of(self, blocks: list[Any]) -> list[Any] | None:
+    def rest_of(self, blocks: list[Json]) -> list[Json] | None:
         """The blocks that are new in a message which begins with this one; None if it does not."""
         seen = MessageSoFar()
         for at, block in enumerate(blocks):
@@ -54,22 +54,26 @@ class MessageSoFar:
                 return blocks[at:] if seen.digest.digest() == self.digest.digest() else None
             piece = flat(block)
             over = seen.length + len(piece) - self.length
-            if over > 0 and _is_plain(block):
+            if over > 0 and _plain_text(block) is not None:
                 seen.digest.update(piece[: len(piece) - over])
                 text = piece[len(piece) - over :].decode(errors="replace")
                 same = seen.digest.digest() == self.digest.digest()
-                return [{**block, "text": text}, *blocks[at + 1 :]] if same else None
+                return [{**document(block), "text": text}, *blocks[at + 1 :]] if same else None
             seen.add(piece)
         return [] if seen.digest.digest() == self.digest.digest() else None
 
 
-def flat(block: Any) -> bytes:
+def flat(block: Json) -> bytes:
     """A block as bytes: of plain text the text alone, so that it does not matter how it was cut."""
-    return block["text"].encode(errors="replace") if _is_plain(block) else _encode(block)
+    plain = _plain_text(block)
+    return _encode(block) if plain is None else plain.encode(errors="replace")
 
 
-def _is_plain(block: Any) -> bool:
-    return isinstance(block, dict) and len(block) == 2 and "type" in block and isinstance(block.get("text"), str)
+def _plain_text(block: Json) -> str | None:
+    """The text of a block that has nothing else; None for any other."""
+    if not isinstance(block, dict) or len(block) != 2 or "type" not in block:
+        return None
+    return text if isinstance(text := block.get("text"), str) else None
 
 
 class ShownTerminal:
@@ -78,7 +82,7 @@ class ShownTerminal:
     __slots__ = ("command", "ended", "shown", "text")
 
     def __init__(self) -> None:
-        self.command: str | None = None
+        self.command: Json = None
         self.text = ""
         self.ended = ""
         self.shown = -1  # how long it was when it was last shown
@@ -88,9 +92,9 @@ class ShownTerminal:
             self.command = update["command"]
         if "output" in update:
             self.text = ""
-            self.add((update["output"] or {}).get("data", ""))
+            self.add(string(document(update["output"] or {}).get("data", "")))
         if (status := update.get("exitStatus")) is not None:
-            code, signal = status.get("exitCode"), status.get("signal")
+            code, signal = document(status).get("exitCode"), document(status).get("signal")
             how = "ended" if code is None else f"exit code {code}"
             self.ended = f"[ended by {signal}]" if signal else f"[{how}]"
 
@@ -115,28 +119,32 @@ class ShownTerminal:
 class SessionState:
     """One session."""
 
-    def __init__(self, session_id: str, cwd: str = "/") -> None:
-        self.session_id, self.cwd = session_id, cwd
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.cwd: Json = "/"
         self.turns: list[PromptTurn] = []
         self.options: list[Message] = []  # the config options, as version 1 has them
         self.modes: Message | None = None  # the modes, as version 1 has them
-        self.mode_option: str | None = None  # the config option that is the mode, in version 2
+        self.mode_option: Json = None  # the config option that is the mode, in version 2
         self.voice: tuple[str, str] = ("", "")  # who spoke last, and in which message
-        self.echoes = Remembered()  # the ids of messages that only repeat what was sent
-        self.said = Remembered()  # message id -> Said
-        self.tools = Remembered()  # tool call id -> its content, as version 1 has it
-        self.titles = Remembered()  # tool call id -> its title
-        self.terminals = Remembered()  # terminal id -> Terminal
+        self.echoes: Remembered[Json, bool] = Remembered()  # the ids of messages that only repeat what was sent
+        self.said: Remembered[Json, MessageSoFar] = Remembered()  # by message id
+        self.tools: Remembered[Json, list[Json]] = Remembered()  # tool call id -> its content, as version 1 has it
+        self.titles: Remembered[Json, Json] = Remembered()  # tool call id -> its title
+        self.terminals: Remembered[Json, ShownTerminal] = Remembered()  # by terminal id
         self.is_muted = False  # a history comes that nobody asked for
         self.is_whole = False  # what was said is known from the beginning, so that messages can be counted
-        self.begun: set[tuple[str, str]] | None = None  # while the history is told: what of it has begun anew
+        self.begun: set[tuple[str, Json]] | None = None  # while the history is told: what of it has begun anew
         self._counts: dict[str, int] = {}  # messages of each kind that have no id of their own
-        self._prompts = Remembered()  # user messages of a history: the agent's id -> the one they have here
-        self._told = Remembered()  # the ids of user messages that the agent told of its own accord
+        # User messages of a history: the agent's id -> the one they have here.
+        self._prompts: Remembered[str, str] = Remembered()
+        self._told: Remembered[str, bool] = (
+            Remembered()
+        )  # the ids of user messages that the agent told of its own accord
         self.is_open = False  # somebody opened it here
         self.is_busy = False  # the agent is at work
 
-    def said_in(self, message_id: Any) -> MessageSoFar:
+    def said_in(self, message_id: Json) -> MessageSoFar:
         """What the peer has said of a message so far."""
         said = self.said.get(message_id)
         if said is None:
@@ -164,5 +172,4 @@ class SessionState:
         if given not in self._prompts:
             number = self.number(USER)
             self._prompts[given] = given if given.startswith(PROMPT_ID) else f"{PROMPT_ID}{number}"
-        known: str = self._prompts[given]
-        return known
+        return self._prompts[given]

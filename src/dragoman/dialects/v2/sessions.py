@@ -1,8 +1,7 @@
 """Opening sessions, what all agents of version 2 can do with them, and their modes and options."""
 
-from typing import Any
-
-from ..engine.flows import Ask, Fault, Flow, Message, Pause, StartFlow, Tell
+from ...foundation.documents import Json, document, documents
+from ..engine.flows import Ask, Fault, Flow, Message, Pause, StartFlow, Steps, Tell
 from ..engine.shapes import margin
 from .handshake import offered
 from .options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
@@ -25,7 +24,7 @@ class SessionCalls(PromptCalls):
         return (yield from self._open_ours("session/fork", params))
 
     def _open_ours(self, method: str, params: Message) -> Flow:
-        result = self.told_by_us((yield Ask(method, OPENING.inward(params, self))))
+        result = document(self.told_by_us((yield Ask(method, OPENING.inward(params, self)))))
         id = result.get("sessionId", params.get("sessionId"))
         talk = self.talk(id)
         talk.cwd, talk.is_open, talk.is_whole = params["cwd"], True, method == "session/new"
@@ -38,14 +37,14 @@ class SessionCalls(PromptCalls):
         """
         params = dict(params)
         start = params.pop("replayFrom", None)
-        if start is not None and start.get("type") != "start":
-            raise Fault(INVALID_PARAMS, f"Invalid params: history cannot be replayed from {start.get('type')!r}")
+        if start is not None and (point := document(start).get("type")) != "start":
+            raise Fault(INVALID_PARAMS, f"Invalid params: history cannot be replayed from {point!r}")
         talk = self.talks.get(params["sessionId"])
         can_load = offered(self.agent_offers, "loadSession")
         can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
         is_told = start is not None and can_load
         if not is_told and not can_resume and talk is not None and talk.is_open:
-            result = {"modes": talk.modes, "configOptions": talk.options}  # it was never left
+            result: Message = {"modes": talk.modes, "configOptions": talk.options}  # it was never left
         elif not can_resume and not can_load:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": params["sessionId"]})
         else:
@@ -53,11 +52,11 @@ class SessionCalls(PromptCalls):
             result = yield from self._bring_back(method, params, is_muted=not is_told and not can_resume)
         talk = self.talk(params["sessionId"])
         talk.is_open = True
-        state = {"state": "running" if talk.turns else "idle"}
+        state: Message = {"state": "running" if talk.turns else "idle"}
         yield Tell(self._state(talk.session_id, state), to_peer=True)
         return opened_outward(talk, result, self)
 
-    def _bring_back(self, method: str, params: Message, is_muted: bool) -> Flow:
+    def _bring_back(self, method: str, params: Message, is_muted: bool) -> Steps[Message]:
         talk = self.talk(params["sessionId"])
         talk.cwd, talk.is_muted = params["cwd"], is_muted
         if method == "session/load":
@@ -66,15 +65,15 @@ class SessionCalls(PromptCalls):
             talk.begun = None if self.is_kindred else set()  # one of our kind shows a history in an empty place
         answer = yield Ask(method, OPENING.inward(params, self))
         talk.is_muted, talk.begun = False, None
-        return self.told_by_us(answer) or {}
+        return document(self.told_by_us(answer) or {})
 
     def listed(self, params: Message) -> Flow:
         """The sessions our agent lists, or if it cannot, those of this connection."""
         if offered(self.agent_offers, "sessionCapabilities", "list"):
             return self.told_by_us((yield Ask("session/list", params)))
         self.lose("session list")
-        cwd = (params or {}).get("cwd")
-        if (params or {}).get("cursor") is not None:
+        cwd = params.get("cwd")
+        if params.get("cursor") is not None:
             raise Fault(
                 INVALID_PARAMS, "Invalid params: this list has one page, so the cursor is not one of its own"
             )
@@ -104,7 +103,7 @@ class SessionCalls(PromptCalls):
         else:
             asked = {name: member for name, member in params.items() if name != "type" or member != "id"}
             result = self.told_by_us((yield Ask("session/set_config_option", asked)))
-            talk.options = result.get("configOptions") or []
+            talk.options = documents(document(result).get("configOptions") or [])
         return {"configOptions": options_outward(talk, self), **margin(result)}
 
     # A client of ours, an agent of version 2
@@ -124,20 +123,20 @@ class SessionCalls(PromptCalls):
         return (yield from self._open_theirs("session/resume", said))
 
     def _open_theirs(self, method: str, params: Message) -> Flow:
-        result = self.told_by_peer((yield Ask(method, params, to_peer=True))) or {}
+        result = document(self.told_by_peer((yield Ask(method, params, to_peer=True))) or {})
         talk = self.talk(result.get("sessionId", params.get("sessionId")))
         if result.get("availableCommands"):
             yield StartFlow(self._announce(talk, result["availableCommands"], is_new=method != "session/resume"))
         return opened_inward(talk, result, self)
 
-    def _announce(self, talk: SessionState, commands: Any, is_new: bool) -> Flow:
+    def _announce(self, talk: SessionState, commands: Json, is_new: bool) -> Steps[None]:
         if is_new:
             yield Pause(0)  # after the answer: before it the session has no name
-        update = {
+        update: Message = {
             "sessionUpdate": "available_commands_update",
             "availableCommands": COMMANDS.inward(commands, self),
         }
-        params = {"sessionId": talk.session_id, "update": update}
+        params: Message = {"sessionId": talk.session_id, "update": update}
         yield Tell({"method": "session/update", "params": params})
 
     def close(self, params: Message) -> Flow:
@@ -166,8 +165,8 @@ class SessionCalls(PromptCalls):
                 yield Tell({"method": "session/update", "params": {"sessionId": talk.session_id, "update": update}})
         return {"configOptions": shown_options(talk, self), **margin(result)}
 
-    def _choose(self, talk: SessionState, chosen: Message) -> Flow:
+    def _choose(self, talk: SessionState, chosen: Message) -> Steps[tuple[Message, list[Message]]]:
         """Set an option of an agent; gives its answer, and the updates that say what has changed."""
         said = {**chosen, "sessionId": talk.session_id}
-        result = self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True)))
+        result = document(self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True))))
         return result, changes_inward(talk, result["configOptions"], {}, self)

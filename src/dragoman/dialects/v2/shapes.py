@@ -1,10 +1,10 @@
 """The nouns of version 2 as version 1 has them: content, tools, options, servers, logins, commands."""
 
 from collections.abc import Collection
-from typing import Any
 
+from ...foundation.documents import Json, document, documents, elements, members, string
 from ..engine.flows import Message
-from ..engine.shapes import Fields, Items, Pair, Shape, Variants, Words, carried, carry
+from ..engine.shapes import Fields, Items, Pair, Shape, ValuePair, Variants, Words, carried, carry
 from ..engine.translator import Translator
 from .patches import FileTexts, make_patch, read_patch
 
@@ -19,13 +19,13 @@ class Open(Words):
         super().__init__({})
         self._known, self._otherwise, self._near = frozenset(known), otherwise, nearest or {}
 
-    def inward(self, value: Any, t: Translator) -> Any:
+    def inward(self, value: Json, t: Translator) -> Json:
         if not isinstance(value, str) or value in self._known:
             return value
         return self._near.get(value, self._otherwise)
 
 
-def keep(value: Message, t: Translator, **more: Any) -> Message:
+def keep(value: Message, t: Translator, **more: Json) -> Message:
     """Carry something along with whatever is carried already."""
     plain, kept = carried(value, t)
     return carry(plain, {**kept, **more}, t)
@@ -52,7 +52,8 @@ CLEARED = {"title": "", "kind": "other", "status": "pending", "content": [], "lo
 
 
 def _diff_outward(diff: Message, t: Translator) -> Message:
-    path, old, new = diff["path"], diff.get("oldText"), diff["newText"]
+    path, old, new = string(diff["path"]), diff.get("oldText"), string(diff["newText"])
+    old = None if old is None else string(old)
     operation = "modify" if isinstance(old, str) else "add"
     said = {name: member for name, member in diff.items() if name not in ("path", "oldText", "newText")}
     change = {"operation": operation, "path": path, "fileType": "text"}
@@ -79,8 +80,8 @@ def diff_inward(diff: Message, t: Translator) -> list[Message]:
 
 def _shown(diff: Message) -> list[tuple[Message, FileTexts | None]]:
     """The changes of a diff, each with what its patch shows of the file."""
-    patch, changes = diff.get("patch"), diff["changes"]
-    texts = read_patch(patch["text"]) if isinstance(patch, dict) and patch.get("format") == "git_patch" else []
+    patch, changes = members(diff.get("patch")), documents(diff["changes"])
+    texts = read_patch(string(patch["text"])) if patch.get("format") == "git_patch" else []
     if len(texts) == len(changes) == 1 and "path" in changes[0]:
         return [(changes[0], texts[0])]
     by_name = {shown.path.lstrip("/"): shown for shown in texts}
@@ -98,7 +99,7 @@ CONTENT_ITEM = Variants(
 )
 
 
-def contents_outward(value: Any, t: Translator) -> Any:
+def contents_outward(value: Json, t: Translator) -> Json:
     """The content of a tool call, with what was carried in the place of what stood for it."""
     if not isinstance(value, list):
         return value
@@ -113,7 +114,7 @@ def contents_outward(value: Any, t: Translator) -> Any:
 
 
 TOOL = Fields(
-    shapes={"kind": KIND, "status": STATUS, "content": Pair(lambda value, t: value, contents_outward)},
+    shapes={"kind": KIND, "status": STATUS, "content": ValuePair(lambda value, t: value, contents_outward)},
     carried=("capabilities",),
 )
 
@@ -132,7 +133,7 @@ def tool_inward(call: Message, t: Translator) -> Message:
 def tool_outward(call: Message, t: Translator) -> Message:
     """A tool call of version 1, where null says nothing."""
     plain, kept = carried(call, t)
-    nulls = kept.pop("null", ())
+    nulls = [string(name) for name in elements(kept.pop("null", []))]
     if nulls:
         call = carry(plain, kept, t) if kept else plain
     told = {name: member for name, member in call.items() if member is not None or name in _ANYTHING}
@@ -146,25 +147,30 @@ _GROUP = Fields({"groupId": "group"})
 OPTION = Fields({"configId": "id"}, {"options": Items(_GROUP)})
 OPTIONS = Items(OPTION)
 
-_INPUT = Pair(
-    lambda value, t: {name: member for name, member in value.items() if name != "type"} if value else value,
-    lambda value, t: {"type": "text", **value} if value else value,
+
+def _untyped(value: Message) -> Message:
+    return {name: member for name, member in value.items() if name != "type"}
+
+
+_INPUT = ValuePair(
+    lambda value, t: _untyped(document(value)) if value else value,
+    lambda value, t: {"type": "text", **document(value)} if value else value,
 )
 
 
 def _command_inward(command: Message, t: Translator) -> Message:
-    inputs = command.get("input")
-    if command.get("type", "command") != "command" or (inputs and inputs.get("type", "text") != "text"):
+    inputs = document(command.get("input") or {})
+    if command.get("type", "command") != "command" or inputs.get("type", "text") != "text":
         plain = {name: command[name] for name in ("name", "description")}
         return carry(plain, {"item": command}, t)
-    said = {name: member for name, member in command.items() if name != "type"}
+    said = _untyped(command)
     return {**said, "input": _INPUT.inward(inputs, t)} if inputs else said
 
 
 def _command_outward(command: Message, t: Translator) -> Message:
     _, kept = carried(command, t)
     if "item" in kept:
-        return dict(kept["item"])
+        return dict(document(kept["item"]))
     said = {"type": "command", **command}
     if command.get("input"):
         said["input"] = _INPUT.outward(command["input"], t)
@@ -178,15 +184,15 @@ def _login_inward(method: Message, t: Translator) -> Message:
     said = {("id" if name == "methodId" else name): member for name, member in method.items()}
     if said.get("type") == "agent":
         del said["type"]
-    if isinstance(said.get("env"), list):
-        said["env"] = {variable["name"]: variable["value"] for variable in said["env"]}
+    if isinstance(variables := said.get("env"), list):
+        said["env"] = {string(variable["name"]): variable["value"] for variable in documents(variables)}
     return said
 
 
 def _login_outward(method: Message, t: Translator) -> Message:
     said = {("methodId" if name == "id" else name): member for name, member in method.items()}
-    if isinstance(said.get("env"), dict):
-        said["env"] = [{"name": name, "value": value} for name, value in said["env"].items()]
+    if isinstance(variables := said.get("env"), dict):
+        said["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     return {"type": "agent", **said}
 
 
@@ -196,8 +202,7 @@ LOGINS = Items(Pair(_login_inward, _login_outward))
 def _server_inward(server: Message, t: Translator) -> Message:
     match server.get("type"):
         case "stdio":
-            plain = {name: member for name, member in server.items() if name != "type"}
-            return {"args": [], "env": [], **plain}
+            return {"args": [], "env": [], **_untyped(server)}
         case "http":
             return {"headers": [], **server}
     return server
@@ -229,7 +234,7 @@ _NEEDED = {
 }
 
 
-def fault_of(blocks: Any) -> str | None:
+def fault_of(blocks: Json) -> str | None:
     """What is wrong with the content of a prompt, which is answered before our agent has read it."""
     if not isinstance(blocks, list) or not blocks:
         return "an empty prompt" if blocks == [] else "the prompt is no list"
@@ -244,7 +249,7 @@ def fault_of(blocks: Any) -> str | None:
     return None
 
 
-def _is_resource(resource: Any) -> bool:
+def _is_resource(resource: Json) -> bool:
     if not isinstance(resource, dict) or not isinstance(resource.get("uri"), str):
         return False
     return isinstance(resource.get("text"), str) or isinstance(resource.get("blob"), str)

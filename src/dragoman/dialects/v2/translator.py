@@ -8,6 +8,7 @@ lack is seen to here.
 
 from typing import ClassVar
 
+from ...foundation.documents import document
 from ..engine.flows import Ask, Fault, Flow, Message
 from ..engine.shapes import Fields
 from ..engine.translator import MethodRow
@@ -93,19 +94,19 @@ class V2(SessionCalls):
         """A client of version 2 greets our agent."""
         requested = _version(params)
         if requested < VERSION:
-            about = {"requested": requested, "supported": [VERSION]}
+            about: Message = {"requested": requested, "supported": [VERSION]}
             raise Fault(UNSUPPORTED, "Unsupported protocol version", about)
         offers = params.get("capabilities")
         offers = offers if isinstance(offers, dict) else {}
         self.client_offers, self.is_kindred = client_inward(offers), original(offers) is not None
-        asked = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
+        asked: Message = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
         asked |= {
             name: params[here] for name, here in (("clientInfo", "info"), ("_meta", "_meta")) if here in params
         }
-        result = self.told_by_us((yield Ask("initialize", asked)))
-        self.agent_offers = result.get("agentCapabilities") or {}
+        result = document(self.told_by_us((yield Ask("initialize", asked))))
+        self.agent_offers = document(result.get("agentCapabilities") or {})
         self._is_greeted = True
-        said = {
+        said: Message = {
             "protocolVersion": VERSION,
             "info": result.get("agentInfo") or UNKNOWN,
             "capabilities": agent_outward(self.agent_offers),
@@ -118,23 +119,23 @@ class V2(SessionCalls):
         _version(params)
         offers = params.get("clientCapabilities")
         self.client_offers = offers if isinstance(offers, dict) else {}
-        said = {
+        said: Message = {
             "protocolVersion": VERSION,
             "info": info_of(params.get("clientInfo")),
             "capabilities": client_outward(self.client_offers),
         }
         said |= {"_meta": params["_meta"]} if "_meta" in params else {}
         answer = yield Ask("initialize", said, to_peer=True)
-        result = self.told_by_peer(answer)
+        result = document(self.told_by_peer(answer))
         if not is_welcome(result):
             again = yield Ask("initialize", params, to_peer=True)  # it knows nothing yet of what we lend
             self.is_idle = True
-            return {**(again.get("result") or result), "protocolVersion": 1}
+            return {**document(document(again).get("result") or result), "protocolVersion": 1}
         logins = LOGINS.inward(result.get("authMethods") or [], self)
-        offers = result.get("capabilities") or {}
-        self.agent_offers = agent_inward(offers, bool(logins))
-        self.is_kindred, self._is_greeted = original(offers) is not None, True
-        heard = {"protocolVersion": 1, "agentCapabilities": self.agent_offers, "authMethods": logins}
+        theirs = document(result.get("capabilities") or {})
+        self.agent_offers = agent_inward(theirs, bool(logins))
+        self.is_kindred, self._is_greeted = original(theirs) is not None, True
+        heard: Message = {"protocolVersion": 1, "agentCapabilities": self.agent_offers, "authMethods": logins}
         heard |= {
             name: result[here] for name, here in (("agentInfo", "info"), ("_meta", "_meta")) if here in result
         }
@@ -147,7 +148,7 @@ class V2(SessionCalls):
         if not self._is_greeted and method != "initialize":
             self._send(not from_peer, message)  # to be refused
         elif (from_peer and self._is_gone(method)) or (not from_peer and self._is_missing(method)):
-            error = {"code": -32601, "message": "Method not found", "data": {"method": method}}
+            error: Message = {"code": -32601, "message": "Method not found", "data": {"method": method}}
             self._fail(from_peer, message["id"], error)
         else:
             super()._call(message, method, from_peer)
@@ -167,8 +168,8 @@ class V2(SessionCalls):
         return (yield from self._extended("_dragoman/terminal/cancel", params, "terminal"))
 
     def _extended(self, method: str, params: Message, what: str) -> Flow:
-        answer = yield Ask(method, params)
-        if (answer.get("error") or {}).get("code") == -32601:
+        answer = document((yield Ask(method, params)))
+        if document(answer.get("error") or {}).get("code") == -32601:
             raise Fault(-32602, f"Invalid params: this {what} cannot be cancelled")
         return self.told_by_us(answer)
 

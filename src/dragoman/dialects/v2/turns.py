@@ -1,8 +1,7 @@
 """The life of a prompt, and the updates and questions that come while the agent works on it."""
 
-from typing import Any
-
-from ..engine.flows import Ask, Fault, Flow, Message, StartFlow, Tell
+from ...foundation.documents import Json, document
+from ..engine.flows import Ask, Fault, Flow, Message, RunningFlow, StartFlow, Steps, Tell
 from ..engine.pieces import PieceParams
 from ..engine.shapes import CARRIED, MESSAGE_ID
 from ..engine.translator import Peer, Remembered, Surroundings, Translator
@@ -25,7 +24,14 @@ CANCELLED_CODE = -32800
 
 
 class Await(Ask):
-    """A flow waits until `fulfil` is called for the turn that stands here for the params."""
+    """A flow waits until `fulfil` is called for the turn."""
+
+    turn: PromptTurn
+
+    def __new__(cls, turn: PromptTurn) -> "Await":
+        asked = super().__new__(cls, "", None)
+        asked.turn = turn
+        return asked
 
 
 class UserQuestion(Ask):
@@ -33,14 +39,14 @@ class UserQuestion(Ask):
 
     session_id: str
 
-    def __new__(cls, method: str, params: Message, session_id: str) -> "UserQuestion":
+    def __new__(cls, method: str, params: Json, session_id: str) -> "UserQuestion":
         asked = super().__new__(cls, method, params, to_peer=True)
         asked.session_id = session_id
         return asked
 
 
 PERMISSION_CALL, FORM_CALL = "session/request_permission", "elicitation/create"
-WITHDRAWN = {
+WITHDRAWN: dict[str, Message] = {
     PERMISSION_CALL: CANCELLED,
     FORM_CALL: {"action": "cancel"},
 }  # what a question ends as that nobody answers
@@ -51,15 +57,15 @@ class PromptCalls(Translator):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.talks = Remembered()  # session id -> Talk
+        self.talks: Remembered[Json, SessionState] = Remembered()  # by session id
         self.is_kindred = False  # the peer has version 1 inside, as we do
-        self._awaiting: dict[PromptTurn, Any] = {}  # the flow that waits for a turn to go on
-        self._turn_of: dict[Any, PromptTurn] = {}  # the turn a flow is about
+        self._awaiting: dict[PromptTurn, RunningFlow] = {}  # the flow that waits for a turn to go on
+        self._turn_of: dict[RunningFlow | None, PromptTurn] = {}  # the turn a flow is about
         self._questions: dict[tuple[bool, str], tuple[str, str]] = {}  # the user's: their session and method
         self._last_asked = ""
         self._since = self.surroundings.now()
 
-    def talk(self, session_id: Any) -> SessionState:
+    def talk(self, session_id: Json) -> SessionState:
         found = self.talks.get(session_id)
         if found is None:
             self.talks[session_id] = found = SessionState(str(session_id))
@@ -80,11 +86,11 @@ class PromptCalls(Translator):
         talk.turns.append(turn)
         asked = _without_original(params) if original(params) else params
         if not self.is_kindred:
-            asked = {**asked, "_meta": {**(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
+            asked = {**asked, "_meta": {**document(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
         yield StartFlow(self._work(turn, talk, PROMPT.inward(asked, self)))
         turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
         if talk.turns[0] is not turn or not talk.is_open:
-            refusal = yield Await("", turn)
+            refusal = yield Await(turn)
             if refusal is not None:
                 raise Fault.of(refusal)
         for message in self._inserted(turn):
@@ -97,9 +103,9 @@ class PromptCalls(Translator):
         echo = {"sessionUpdate": "user_message", "messageId": turn.message_id, "content": turn.content}
         return [self._state(turn.session_id, {"state": "running"}), _update(turn.session_id, echo)]
 
-    def _work(self, turn: PromptTurn, talk: SessionState, params: Message) -> Flow:
+    def _work(self, turn: PromptTurn, talk: SessionState, params: Message) -> Steps[None]:
         """Have our agent answer the prompt, and report how it ended."""
-        answer = yield Ask("session/prompt", params)
+        answer = document((yield Ask("session/prompt", params)))
         refusal = None if turn.is_accepted else _refusal(answer)
         if not turn.is_accepted:
             self.fulfil(turn, refusal)
@@ -126,7 +132,7 @@ class PromptCalls(Translator):
             params["sessionId"] = talk.session_id
         return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), talk)))
 
-    def _ask_user(self, method: str, params: Message, talk: SessionState | None) -> Flow:
+    def _ask_user(self, method: str, params: Json, talk: SessionState | None) -> Steps[Message | None]:
         """Ask the user, and say that the turn waits for them."""
         working = talk is not None and bool(talk.turns)
         if talk is not None and working:
@@ -136,7 +142,7 @@ class PromptCalls(Translator):
             yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
         return answer
 
-    def _talk_of(self, request_id: Any) -> SessionState | None:
+    def _talk_of(self, request_id: Json) -> SessionState | None:
         """The session of a prompt, by the id its request has at our agent."""
         found = (turn for talk in self.talks.values() for turn in talk.turns)
         asked = (turn for turn in found if turn.taking_back[1].get("params") == {"requestId": request_id})
@@ -166,20 +172,21 @@ class PromptCalls(Translator):
         turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
         talk.turns.append(turn)
         try:
-            answer = yield Ask("session/prompt", said, to_peer=True)
-            if turn.is_cancelled and (answer.get("error") or {}).get("code") == CANCELLED_CODE:
+            answer = document((yield Ask("session/prompt", said, to_peer=True)))
+            if turn.is_cancelled and document(answer.get("error") or {}).get("code") == CANCELLED_CODE:
                 return {"stopReason": "cancelled"}
-            result = self.told_by_peer(answer) or {}
+            result = document(self.told_by_peer(answer) or {})
             turn.is_accepted = True
             turn.message_id = result.get("messageId") or turn.message_id
             talk.echoes[turn.message_id] = True
             if turn.is_taken_back:  # too late to take it back as a request
                 yield Tell(turn.taking_back[1], to_peer=True)
             if turn.outcome is None:
-                turn.outcome = yield Await("", turn)
-            if "error" in turn.outcome:
-                raise Fault.of(turn.outcome["error"])
-            return turn.outcome["result"]
+                turn.outcome = yield Await(turn)
+            outcome = document(turn.outcome)
+            if "error" in outcome:
+                raise Fault.of(outcome["error"])
+            return outcome["result"]
         finally:
             talk.turns.remove(turn)
 
@@ -213,11 +220,11 @@ class PromptCalls(Translator):
         if not talk.turns and self.talks.get(talk.session_id) is talk:  # else it was opened again meanwhile
             self.talks.pop(talk.session_id, None)
 
-    def shown_tool(self, session_id: Any, call: Message) -> Message:
+    def shown_tool(self, session_id: Json, call: Message) -> Message:
         """The tool call a question is about, as version 1 shows it."""
         found = tool_inward(call, self)
-        if isinstance(found.get("content"), list):
-            found["content"] = contents_inward(found["content"], self.talk(session_id), self)
+        if isinstance(content := found.get("content"), list):
+            found["content"] = contents_inward(content, self.talk(session_id), self)
         return found
 
     # What passes
@@ -229,51 +236,55 @@ class PromptCalls(Translator):
         talk = self.talk(piece.session_id)
         return None if talk.is_muted or talk.begun is not None else piece_out(piece, talk, self, frame)
 
-    def note_inward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method == "session/update":
-            talk, update = self.talk(params["sessionId"]), params["update"]
+            told = document(params)
+            talk, update = self.talk(told["sessionId"]), document(told["update"])
             if update.get("sessionUpdate") == "state_update":
                 found = self._take_state(update, talk)
             else:
                 found = update_inward(update, talk, self)
-            return [(method, {**params, "update": one}) for one in found]
+            return [(method, {**told, "update": one}) for one in found]
         if method == "session/cancel" and self.peer == "client":
             self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
-            self._withdraw(self.talk(params["sessionId"]))
+            self._withdraw(self.talk(document(params)["sessionId"]))
             return []
         return super().note_inward(method, params)
 
-    def note_outward(self, method: str, params: Any) -> list[tuple[str, Any]]:
+    def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method == "session/update":
-            talk, update = self.talk(params["sessionId"]), params["update"]
+            told = document(params)
+            talk, update = self.talk(told["sessionId"]), document(told["update"])
             found = [] if talk.is_muted else begun_anew(update_outward(update, talk, self), talk)
-            return [(method, {**params, "update": one}) for one in found]
+            return [(method, {**told, "update": one}) for one in found]
         if method == "session/cancel":
-            for turn in self.talk(params["sessionId"]).turns:
+            for turn in self.talk(document(params)["sessionId"]).turns:
                 turn.is_cancelled = True
         return super().note_outward(method, params)
 
     # What the engine lacks: flows that wait for something to happen
 
-    def fulfil(self, turn: PromptTurn, value: Any) -> None:
+    def fulfil(self, turn: PromptTurn, value: Message | None) -> None:
         """Let the flow that waits for a turn go on."""
         if running := self._awaiting.pop(turn, None):
             self._carry_on(running, value)
 
-    def _ask(self, running: Any, step: Ask) -> None:
+    def _ask(self, running: RunningFlow, step: Ask) -> None:
         if isinstance(step, Await):
-            self._awaiting[step.params] = running
-            self._turn_of[running] = step.params
+            self._awaiting[step.turn] = running
+            self._turn_of[running] = step.turn
             return
         super()._ask(running, step)
+        if running.asked is None:
+            return
         self._last_asked = running.asked[1]
         if step.method == "session/prompt" and step.to_peer:
-            self._turn_of[running] = self.talk(step.params["sessionId"]).turns[-1]
+            self._turn_of[running] = self.talk(document(step.params)["sessionId"]).turns[-1]
         if isinstance(step, UserQuestion):
             self._questions = {key: of for key, of in self._questions.items() if key in self._asking}
             self._questions[running.asked] = (step.session_id, step.method)
 
-    def _finish(self, running: Any, outcome: Message) -> None:
+    def _finish(self, running: RunningFlow, outcome: Message) -> None:
         self._turn_of.pop(running, None)
         super()._finish(running, outcome)
 
@@ -288,7 +299,7 @@ class PromptCalls(Translator):
         elif is_first:
             self._send(*turn.taking_back)
 
-    def id_of(self, id: Any) -> Any:
+    def id_of(self, id: Json) -> Json:
         """The id a request has at the side it came from, given the one a flow gave it."""
         for (_, asked), running in self._asking.items():
             if asked == id and running.is_call:
@@ -298,7 +309,7 @@ class PromptCalls(Translator):
 
 def _without_original(params: Message) -> Message:
     """The prompt as version 1 had it, which may be empty."""
-    meta = {name: member for name, member in params["_meta"].items() if name != CARRIED}
+    meta = {name: member for name, member in document(params["_meta"]).items() if name != CARRIED}
     plain = {**params, **(original(params) or {}), "_meta": meta}
     return plain if meta else {name: member for name, member in plain.items() if name != "_meta"}
 
@@ -311,7 +322,7 @@ def _idle(answer: Message) -> Message:
     """How our agent ended a turn, as a state."""
     if "error" in answer:
         return {"state": "idle", "stopReason": "error", "error": answer["error"]}
-    return {"state": "idle", **(answer.get("result") or {})}
+    return {"state": "idle", **document(answer.get("result") or {})}
 
 
 def _outcome(update: Message) -> Message:
@@ -327,5 +338,5 @@ def _refusal(answer: Message) -> Message | None:
     """Why a prompt never came to have its place; None if it has after all."""
     if "error" in answer:
         return Fault.of(answer["error"]).error
-    is_cancelled = (answer.get("result") or {}).get("stopReason") == "cancelled"
+    is_cancelled = document(answer.get("result") or {}).get("stopReason") == "cancelled"
     return {"code": CANCELLED_CODE, "message": "Request cancelled"} if is_cancelled else None

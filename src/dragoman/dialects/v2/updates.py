@@ -5,10 +5,11 @@ An update that becomes several carries the whole in the first of them.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from ...foundation.documents import Json, document, documents, elements, string
 from ..engine.flows import Message
 from ..engine.pieces import PieceParams, written
 from ..engine.shapes import carried, carry
@@ -30,28 +31,31 @@ from .shapes import (
     tool_outward,
 )
 
+if TYPE_CHECKING:
+    from .turns import PromptCalls
+
 SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_thought"}
 
-Turning = Callable[[Message, SessionState, Any], list[Message]]
+Turning = Callable[[Message, SessionState, "PromptCalls"], list[Message]]
 
 
-def update_inward(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def update_inward(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
     """The updates of version 1 that say what one of version 2 does."""
-    turning = INWARD.get(update.get("sessionUpdate", ""))
+    turning = INWARD.get(string(update.get("sessionUpdate", "")))
     return turning(update, talk, t) if turning else [update]
 
 
-def update_outward(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def update_outward(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
     """The updates of version 2 that say what one of version 1 does."""
-    kind = update.get("sessionUpdate", "")
+    kind = string(update.get("sessionUpdate", ""))
     if "_meta" in update:
         _, kept = carried(update, t)
         if kept.get("part"):
             return []
         if "update" in kept:
-            return [kept["update"]]
+            return [document(kept["update"])]
         if "appended" in kept:
-            item = _contents_out(update["content"][-1:], t)[0]
+            item = _contents_out(elements(update["content"])[-1:], t)[0]
             return [
                 {"sessionUpdate": "tool_call_content_chunk", "toolCallId": update["toolCallId"], "content": item}
             ]
@@ -93,13 +97,13 @@ def piece_in(piece: PieceParams, talk: SessionState, frame: bytes) -> bytes | No
 
 def _message_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
     """A whole message: what is new of it, or all of it under another id where it takes back what was said."""
-    id, blocks = update["messageId"], update.get("content")
-    if update["sessionUpdate"] == "user_message" and _is_echo(talk, id, blocks):
+    id, given = update["messageId"], update.get("content")
+    if update["sessionUpdate"] == "user_message" and _is_echo(talk, id, given):
         return []
     known = talk.said.get(id)
-    if "content" not in update or (not blocks and known is None):
+    if "content" not in update or (not given and known is None):
         return [carrier(update, t)]
-    blocks = blocks or []
+    blocks = elements(given or [])
     rest = blocks if known is None else known.rest_of(blocks)
     shown_as = id
     if rest is None:
@@ -117,7 +121,7 @@ def _message_in(update: Message, talk: SessionState, t: Translator) -> list[Mess
     return [carry(chunks[0], {"update": update}, t), *(carry(chunk, {"part": True}, t) for chunk in chunks[1:])]
 
 
-def _is_echo(talk: SessionState, id: Any, content: Any) -> bool:
+def _is_echo(talk: SessionState, id: Json, content: Json) -> bool:
     """Whether a message of the user only repeats the prompt of a turn that is under way."""
     if id in talk.echoes:
         return True
@@ -129,8 +133,8 @@ def _is_echo(talk: SessionState, id: Any, content: Any) -> bool:
     return False
 
 
-def _chunk_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    kind = update["sessionUpdate"]
+def _chunk_out(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
+    kind = string(update["sessionUpdate"])
     update, kept = carried(update, t)
     id = _message_id(kind, update.get("messageId"), talk, t)
     content = BLOCK.outward(update["content"], t)
@@ -139,17 +143,18 @@ def _chunk_out(update: Message, talk: SessionState, t: Translator) -> list[Messa
     return [{**update, "sessionUpdate": kind, "messageId": id, "content": content}]
 
 
-def piece_out(piece: PieceParams, talk: SessionState, t: Translator, frame: bytes) -> bytes:
+def piece_out(piece: PieceParams, talk: SessionState, t: "PromptCalls", frame: bytes) -> bytes:
     """As `_chunk_out`, of a piece of text."""
     chunk = piece.update
-    id = _message_id(chunk.session_update, chunk.message_id, talk, t)
+    given = None if chunk.message_id is UNSET else chunk.message_id
+    id = _message_id(chunk.session_update, given, talk, t)
     if chunk.message_id is id:
         return frame
     chunk.message_id = id
     return written(piece)
 
 
-def _message_id(kind: str, given: Any, talk: SessionState, t: Any) -> str:
+def _message_id(kind: str, given: Json, talk: SessionState, t: "PromptCalls") -> str:
     """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
     if isinstance(given, str):
         id = talk.user_message_id(given) if kind == USER else given
@@ -161,7 +166,7 @@ def _message_id(kind: str, given: Any, talk: SessionState, t: Any) -> str:
     return id
 
 
-def new_message_id(kind: str, talk: SessionState, t: Any) -> str:
+def new_message_id(kind: str, talk: SessionState, t: "PromptCalls") -> str:
     """An id for a message that has none: told again it gets the same, if all before it was counted."""
     number = talk.number(kind)
     if kind == USER and not t.is_kindred:
@@ -172,12 +177,12 @@ def new_message_id(kind: str, talk: SessionState, t: Any) -> str:
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tool_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _tool_in(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
     id = update["toolCallId"]
     found = tool_inward(update, t)
     is_new = id not in talk.tools
-    if isinstance(found.get("content"), list):
-        found["content"] = talk.tools[id] = contents_inward(found["content"], talk, t)
+    if isinstance(content := found.get("content"), list):
+        found["content"] = talk.tools[id] = contents_inward(content, talk, t)
     elif is_new:
         talk.tools[id] = []
     if not is_new:
@@ -189,7 +194,7 @@ def _tool_in(update: Message, talk: SessionState, t: Translator) -> list[Message
     return [found]
 
 
-def _chunk_of_tool_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _chunk_of_tool_in(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
     """One more item: version 1 has no word for that, and hears all of them again."""
     id = update["toolCallId"]
     more = contents_inward([update["content"]], talk, t)
@@ -200,24 +205,24 @@ def _chunk_of_tool_in(update: Message, talk: SessionState, t: Translator) -> lis
     return [carry(said, {"update": update}, t)]
 
 
-def contents_inward(items: list[Any], talk: SessionState, t: Any) -> list[Any]:
-    found: list[Any] = []
+def contents_inward(items: list[Json], talk: SessionState, t: "PromptCalls") -> list[Json]:
+    found: list[Json] = []
     for item in items:
-        match item.get("type") if isinstance(item, dict) else None:
-            case "diff":
-                found += diff_inward(item, t)
-            case "terminal" if not t.is_kindred:  # an agent of version 1 has none of its own
-                terminal = talk.terminals.get(item["terminalId"]) or ShownTerminal()
-                talk.terminals[item["terminalId"]] = terminal
-                found += parts(item, [terminal.content], t)
+        match item:
+            case {"type": "diff"}:
+                found += diff_inward(document(item), t)
+            case {"type": "terminal"} if not t.is_kindred:  # an agent of version 1 has none of its own
+                shown = document(item)
+                terminal = talk.terminals.get(shown["terminalId"]) or ShownTerminal()
+                talk.terminals[shown["terminalId"]] = terminal
+                found += parts(shown, [terminal.content], t)
             case _:
                 found.append(CONTENT_ITEM.inward(item, t))
     return found
 
 
-def _contents_out(items: list[Any], t: Translator) -> list[Any]:
-    said: list[Any] = tool_outward({"content": items}, t)["content"]
-    return said
+def _contents_out(items: list[Json], t: Translator) -> list[Json]:
+    return elements(tool_outward({"content": items}, t)["content"])
 
 
 def _tool_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
@@ -238,15 +243,15 @@ def _terminal_in(update: Message, talk: SessionState, t: Translator) -> list[Mes
     if update["sessionUpdate"] == "terminal_update":
         terminal.update(update)
     else:
-        terminal.add(update["data"])
+        terminal.add(string(update["data"]))
     return [carrier(update, t), *(_shown_again(id, terminal, talk, t) if terminal.is_due() else [])]
 
 
-def _shown_again(id: str, terminal: ShownTerminal, talk: SessionState, t: Translator) -> list[Message]:
+def _shown_again(id: Json, terminal: ShownTerminal, talk: SessionState, t: Translator) -> list[Message]:
     """The tool calls that show a terminal, with what it shows now."""
     found = []
     for tool, content in talk.tools.items():
-        items = [carried(item, t)[1].get("item") or {} for item in content]
+        items = [document(carried(document(item), t)[1].get("item") or {}) for item in content]
         if any(item.get("terminalId") == id for item in items):
             content = [
                 carry(terminal.content, {"item": item}, t) if item.get("terminalId") == id else shown
@@ -264,8 +269,8 @@ def _shown_again(id: str, terminal: ShownTerminal, talk: SessionState, t: Transl
 
 
 def _plan_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    plan = update["plan"]
-    content = PLAN_CONTENT.inward(plan, t)
+    plan = document(update["plan"])
+    content = document(PLAN_CONTENT.inward(plan, t))
     if plan.get("planId") == PLAN:
         return [_without({**update, "sessionUpdate": "plan", "entries": content["entries"]}, "plan")]
     if offered(t.client_offers, "plan"):
@@ -307,7 +312,7 @@ def _options_in(update: Message, talk: SessionState, t: Translator) -> list[Mess
 
 
 def _options_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    talk.options = update["configOptions"]
+    talk.options = documents(update["configOptions"])
     return [{**update, "configOptions": options_outward(talk, t)}]
 
 

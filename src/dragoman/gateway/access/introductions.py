@@ -5,7 +5,6 @@ where the host lends them.  Clients that would tell an agent the same share its 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,6 +12,7 @@ from msgspec import Raw, Struct
 from ... import codec
 from ... import schema as s
 from ...agent.agent import PROTOCOL_VERSION
+from ...foundation.documents import Document
 from ..log.records import raw
 
 OURS = "dragoman"
@@ -61,7 +61,7 @@ def introduced(params: Raw) -> tuple[Introduction, s.ClientCapabilities]:
     return Introduction(_sorted(said).decode()), asked.client_capabilities
 
 
-def _without_ours(capabilities: dict[str, Any]) -> None:
+def _without_ours(capabilities: Document) -> None:
     """Take out what a client says to a gateway alone, such as its name."""
     meta = capabilities.get("_meta")
     if not isinstance(meta, dict) or OURS not in meta:
@@ -73,7 +73,7 @@ def _without_ours(capabilities: dict[str, Any]) -> None:
         del capabilities["_meta"]
 
 
-def _methods(ours: Any) -> list[Any]:
+def _methods(ours: object) -> list[object]:
     named = ours.get(METHODS) if isinstance(ours, Mapping) else None
     return named if isinstance(named, list) else []
 

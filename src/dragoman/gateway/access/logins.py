@@ -7,7 +7,6 @@ stand in no log, no record and no error of ours.
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -40,7 +39,7 @@ class Logins:
             raise AuthRequired("the login to the agent has expired; authenticate again", {"kind": "expired"})
 
 
-def _expiry(said: Any, depth: int = 3) -> float | None:
+def _expiry(said: object, depth: int = 3) -> float | None:
     """When a login ends, wherever a dialect has put that: in the answer, or in what it carries along."""
     if not isinstance(said, Mapping) or depth == 0:
         return None

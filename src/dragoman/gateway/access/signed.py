@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ...errors import Error
+from ...foundation.documents import Document, string
 from .admission import Principal
 from .tokens import is_name
 
@@ -47,7 +48,7 @@ LEEWAY = 30  # seconds two clocks may differ
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Keys are where the operator said, and nowhere that place points to, over http perhaps."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         return None
 
 
@@ -172,16 +173,18 @@ class SignedTokens:
             raise Error(f"the keys at {self._place} cannot be read: two of them have the same name")
         self._keys, self._read_at = keys, time.monotonic()
 
-    def _made(self, entry: Mapping[str, Any]) -> Key:
+    def _made(self, entry: Document) -> Key:
         """A key for the algorithm it says it is for, or for those its kind allows."""
-        allowed = ALGORITHMS[entry["crv"] if entry["kty"] != "RSA" else "RSA"]
+        allowed = ALGORITHMS["RSA" if entry["kty"] == "RSA" else string(entry["crv"])]
         named = entry.get("alg")
         algorithms = allowed if named is None else tuple(name for name in allowed if name == named)
         data = json.dumps(entry, sort_keys=True).encode()
         return Key(self._jwt.PyJWK(dict(entry), algorithms[0] if algorithms else allowed[0]).key, algorithms, data)
 
 
-def _is_for_signing(entry: Mapping[str, Any]) -> bool:
+def _is_for_signing(entry: Document) -> bool:
     """Whether a key is one to check signatures with, of a kind that is known here."""
     kind = entry.get("crv") if entry.get("kty") != "RSA" else "RSA"
-    return kind in ALGORITHMS and entry.get("use", "sig") == "sig" and "verify" in entry.get("key_ops", ["verify"])
+    uses = entry.get("key_ops", ["verify"])
+    verifies = isinstance(uses, list | str) and "verify" in uses
+    return kind in ALGORITHMS and entry.get("use", "sig") == "sig" and verifies

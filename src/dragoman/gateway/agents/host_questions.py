@@ -1,12 +1,12 @@
 """Questions of the host as an agent would put them: what people at a session are asked, and what they chose."""
 
 import hashlib
-from typing import Any
 
 from msgspec import Raw
 
 from ... import codec
 from ... import schema as s
+from ...foundation.documents import Document
 from ...host.display import shown_command
 from ...host.operations import Execute, FileOperation, FileWrite
 from ...host.permissions.questions import DENY_TURN, Question
@@ -14,7 +14,7 @@ from ...host.permissions.questions import DENY_TURN, Question
 MAX_TITLE = 200  # characters
 
 
-def permission_request(question: Question) -> dict[str, Any]:
+def permission_request(question: Question) -> Document:
     """The params of `session/request_permission`; the call has an id of its own for each thing that is asked."""
     kinds = {True: "allow_once", False: "reject_once"}
     shown = "\n".join((question.text, *question.warnings, question.detail)).strip()
@@ -52,7 +52,7 @@ def _title(question: Question) -> str:
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 
 
-def _described(question: Question) -> dict[str, Any]:
+def _described(question: Question) -> Document:
     """The operation as a tool call has it."""
     match operation := question.operation:
         case Execute():

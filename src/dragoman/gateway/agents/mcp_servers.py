@@ -9,8 +9,8 @@ names the server in each request, and hears of the request while that is open.
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from ...connection.connection import Connection
 from ...errors import InternalError, McpBackendFailed, McpLimitExceeded, McpServerUnavailable, RpcError
 from ...events import Method, Reply
+from ...foundation.owning import Work
 from ...proxy.relaying import relayed
 from ..log.records import changed, members, optional, raw, text
 from ..log.session_facts import SessionFacts
@@ -203,7 +204,7 @@ class ClientServers:
             self.end(line, is_told=False)
 
 
-Ask = Callable[[ClientServers, str], Coroutine[Any, Any, Raw]]
+Ask = Callable[[ClientServers, str], Work[Raw]]
 
 
 class AskedClients(Protocol):
@@ -218,7 +219,7 @@ class AskedClients(Protocol):
     async def served(self, alias: str, ask: Ask) -> Raw:
         """Have a client asked that has a server, once there is one."""
 
-    async def in_turn(self, client: Connection, asking: Coroutine[Any, Any, Raw]) -> Raw:
+    async def in_turn(self, client: Connection, asking: Work[Raw]) -> Raw:
         """Ask a client once it has been told what was told before, and asked what was asked before."""
 
     def tell_client(self, client: Connection, name: str, params: Raw) -> None:

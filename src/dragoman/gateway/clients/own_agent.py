@@ -1,7 +1,5 @@
 """The agent's process that a connection has: told what its client said, and asked what is about no session."""
 
-from typing import Any
-
 from msgspec import Raw
 
 from ... import __version__
@@ -9,13 +7,14 @@ from ... import schema as s
 from ...agent.logins import MAX_FAILURES
 from ...connection.connection import Connection
 from ...errors import RpcError
+from ...foundation.documents import Document
 from ..access.introductions import BARE, Introduction
 from ..access.principals import PrincipalName
 from ..agents.upstream import Upstream
 from ..gateway import Gateway
 from ..log.records import changed, members, optional, session_of, text
 
-OURS: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+OURS: Document = {"list": {}, "resume": {}, "close": {}, "delete": {}}
 START, CLOSE = "nes/start", "nes/close"
 SUGGESTING = (START, "nes/suggest", CLOSE)  # next edit suggestions, which have sessions of their own
 OF_SUGGESTIONS = ("nes/", "document/")  # how their notifications begin

@@ -4,6 +4,7 @@ An update is kept as the very frame clients are sent.  What only the gateway has
 ended, questions and their answers) stands between them, and no client is ever shown it.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import Raw, Struct
 
 from ...envelope import NULL
 from ...errors import InvalidParams, RpcError
+from ...foundation.documents import Json
 
 SEQ = "dragoman.seq"  # in the `_meta` of an update: its number in the session's log
 AFTER = "dragoman.after"  # of session/resume: the last number the client has seen
@@ -67,14 +69,14 @@ def meta_value(found: dict[str, Raw], name: str) -> Any:
     return msgspec.json.decode(value) if (value := meta(found).get(name)) is not None else None
 
 
-def changed(found: dict[str, Raw], notes: dict[str, Any] | None = None, **values: Any) -> Raw:
+def changed(found: dict[str, Raw], notes: Mapping[str, Json | Raw] | None = None, **values: object) -> Raw:
     """The object with some members replaced and notes added to its `_meta`; all else stays as it was written."""
     if notes:
         values["_meta"] = {**meta(found), **notes}
     return Raw(_encode({**found, **values}))
 
 
-def raw(value: Any) -> Raw:
+def raw(value: object) -> Raw:
     """Anything as the bytes of its JSON."""
     return Raw(_encode(value))
 

@@ -8,15 +8,15 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ...errors import Error
+from ...foundation.documents import Document
 from ..gateway import Gateway
 from ..log.engine import EngineFailure
 from ..log.logs import records
@@ -121,7 +121,7 @@ async def _expire(gateway: Gateway, order: AdminRequest, writer: asyncio.StreamW
         _say(writer, {"error": str(exc)})
 
 
-def _sessions(gateway: Gateway) -> list[dict[str, Any]]:
+def _sessions(gateway: Gateway) -> list[Document]:
     return [
         {
             "session": session.id,
@@ -166,11 +166,11 @@ async def _follow(
         gone.cancel()
 
 
-def _say(writer: asyncio.StreamWriter, line: dict[str, Any]) -> None:
+def _say(writer: asyncio.StreamWriter, line: Document) -> None:
     writer.write(msgspec.json.encode(line) + b"\n")
 
 
-def ask_admin(directory: Path, order: AdminRequest) -> Any:
+def ask_admin(directory: Path, order: AdminRequest) -> Iterator[bytes]:
     """Give a running gateway an order; yields its lines, raises Error for what it refuses."""
     path = directory / SOCKET
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:

@@ -27,7 +27,7 @@ PRIMER = 32 * 1024  # characters of an earlier conversation told to an agent tha
 STORY = 10_000  # records looked through for them
 
 
-Ready = tuple[Upstream, str, Sequence[Any]]  # an agent, what it calls the session, what it has to be reminded of
+Ready = tuple[Upstream, str, Sequence[object]]  # an agent, what it calls the session, what it has to be reminded of
 
 
 class AgentLink:
@@ -39,7 +39,7 @@ class AgentLink:
         self._id, self._facts, self._party, self._history, self._services = id, facts, party, history, services
         self.upstream: Upstream | None = None
         self.is_swallowing = False  # the agent tells what is in the log already
-        self._primer: list[Any] = []
+        self._primer: list[object] = []
         self._linking = asyncio.Lock()
         self._stays_with: Upstream | None = None  # no other process of the agent's takes the session
 
@@ -205,7 +205,7 @@ class AgentLink:
         except Error as exc:
             raise InvalidParams(str(exc)) from None
 
-    async def _reminder(self) -> list[Any]:
+    async def _reminder(self) -> list[object]:
         """What was said so far, the latest of it, for an agent that does not know."""
         transcript, start = Transcript(), max(0, self._history.durable - STORY)
         async for record in records(self._services.engine, self._id, start):

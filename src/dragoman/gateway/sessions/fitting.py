@@ -5,12 +5,12 @@ comes to the same session is.  Most updates are for everybody, which a look at t
 """
 
 import re
-from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from ... import schema as s
+from ...foundation.documents import Json
 from ...roles import offered
 from ..log.records import changed, members, optional, raw, text
 
@@ -88,7 +88,7 @@ class Fit:
 def _without(found: dict[str, Raw], name: str, kind: str) -> Raw:
     """An object whose list `name` has no members of one type."""
     try:
-        listed: list[Any] = msgspec.json.decode(found.get(name, b"null"))
+        listed: list[Json] = msgspec.json.decode(found.get(name, b"null"))
         kept = [each for each in listed if not (isinstance(each, dict) and each.get("type") == kind)]
     except (msgspec.DecodeError, TypeError):  # it has none
         return raw(found)

@@ -8,7 +8,6 @@ import asyncio
 import functools
 import logging
 import time
-from typing import Any
 
 from msgspec import Raw
 
@@ -120,5 +119,5 @@ class Outcomes:
         return []
 
 
-def _own(frame: bytes) -> Any:
+def _own(frame: bytes) -> object:
     return None if is_update(frame) else read_own(frame)

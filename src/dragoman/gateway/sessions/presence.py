@@ -1,27 +1,31 @@
 """What all viewers of a session are shown of each other: who is there, and which prompts wait."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any
 
+from ...foundation.documents import Document
 from .outcomes import HostedTurn
 from .viewer import Viewer
 
 
 def show_presence(viewers: Collection[Viewer]) -> None:
     """Tell everybody who is there."""
-    people: dict[str, dict[str, Any]] = {}
+    roles: dict[str, str] = {}
     for viewer in viewers:
-        name = viewer.visitor.name
-        person = people.setdefault(name, {"principal": name, "role": viewer.role, "seats": 0})
-        person["seats"] += 1
+        roles.setdefault(viewer.visitor.name, viewer.role)
+    seats = Counter(viewer.visitor.name for viewer in viewers)
+    people = [{"principal": name, "role": role, "seats": seats[name]} for name, role in roles.items()]
     for viewer in viewers:
-        viewer.notify("_dragoman/presence", {"people": list(people.values())})
+        viewer.notify("_dragoman/presence", {"people": people})
 
 
 def show_queue(viewers: Collection[Viewer], running: HostedTurn | None, waiting: Iterable[HostedTurn]) -> None:
     """Tell everybody which prompt is being answered, and which wait."""
-    shown = {"running": running and _shown(running), "waiting": [_shown(turn) for turn in waiting]}
+    shown: Document = {
+        "running": _shown(running) if running else None,
+        "waiting": [_shown(turn) for turn in waiting],
+    }
     for viewer in viewers:
         viewer.notify("_dragoman/queue", shown)
 

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -28,6 +28,7 @@ from ...errors import (
 )
 from ..access.quotas import draining, exceeded
 from ..agents.upstream import Upstream
+from ..log.engine import Origin
 from ..log.records import (
     PROMPT,
     ErrorAnswer,
@@ -54,6 +55,8 @@ log = logging.getLogger("dragoman")
 MAX_KEY = 200
 CANCELLED = raw({"stopReason": "cancelled"})
 CLOSING = 5.0  # seconds a turn has to end when its session is closed
+
+T = TypeVar("T")
 
 
 class PromptQueue:
@@ -320,7 +323,7 @@ class PromptQueue:
             for failure in self._summary.failures():
                 self._tell("gateway", failure)
 
-    def _tell(self, origin: Any, found: dict[str, Raw], principal: str = "", client: str = "") -> None:
+    def _tell(self, origin: Origin, found: dict[str, Raw], principal: str = "", client: str = "") -> None:
         self._history.add(origin, lambda number: update_frame(found, self._session, number), principal, client)
 
     def heard(self) -> None:
@@ -340,13 +343,13 @@ async def _first(waited_for: "asyncio.Future[Any]", turn: HostedTurn, seconds: f
         stopping.cancel()
 
 
-def _has_stopped(asked: "asyncio.Future[Any]") -> bool:
+def _has_stopped(asked: "asyncio.Future[T]") -> bool:
     """Whether an agent answered that it was told to stop."""
     exc = asked.exception()
     return isinstance(exc, RpcError) and isinstance(exc.data, dict) and exc.data.get("kind") == AGENT_STOPPED
 
 
-def _look(done: "asyncio.Future[Any]") -> None:
+def _look(done: "asyncio.Future[T]") -> None:
     """Take note of how something went that perhaps nobody waits for any more."""
     if not done.cancelled():
         done.exception()

@@ -1,8 +1,8 @@
 """What a session needs of the gateway it is at."""
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from ...foundation.owning import Work
 from ..access.quotas import Quotas
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
@@ -31,8 +31,8 @@ class SessionServices(Protocol):
     def let_go(self, session: "HostedSession") -> None:
         """Close a session that is somebody else's by now."""
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    async def finish(self, work: Work[T]) -> T:
         """Have something done to its end, also when whoever waits for it is cancelled."""
 
-    def start(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def start(self, work: Work[object]) -> object:
         """Have something done that nobody waits for."""

@@ -4,14 +4,15 @@ A client is asked once it has been told everything that the agent told before, a
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from msgspec import Raw
 
 from ...connection.connection import Connection
 from ...errors import Error, InternalError, McpServerUnavailable, RpcError
 from ...events import Method
+from ...foundation.owning import Work
 from ...proxy.relaying import relayed
 from ..access.quotas import Quotas
 from ..agents.audience import client_teller
@@ -56,7 +57,7 @@ class SessionClients:
         source, client = self._link.upstream.connection, viewer.visitor.connection
         return await self._in_turn(viewer, relayed(source, client, Method(method, Raw, Raw), asked))
 
-    async def _in_turn(self, viewer: Viewer, asking: Coroutine[Any, Any, Raw]) -> Raw:
+    async def _in_turn(self, viewer: Viewer, asking: Work[Raw]) -> Raw:
         """Ask a client once it has been told what was told before, and asked what was asked before."""
         try:
             async with self._turn:
@@ -83,7 +84,7 @@ class SessionClients:
         client, id = await self._present(find, McpServerUnavailable())
         return await self.in_turn(client.connection, ask(client.servers, id))
 
-    async def in_turn(self, client: Connection, asking: Coroutine[Any, Any, Raw]) -> Raw:
+    async def in_turn(self, client: Connection, asking: Work[Raw]) -> Raw:
         viewer = self._viewer_of(client)
         return await (self._in_turn(viewer, asking) if viewer else asking)
 

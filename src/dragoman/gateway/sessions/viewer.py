@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -135,7 +135,7 @@ class Viewer:
             self._waiters.append((number, lambda: None if reached.done() else reached.set_result(None)))
             await reached
 
-    def notify(self, name: str, params: dict[str, Any]) -> None:
+    def notify(self, name: str, params: Mapping[str, object]) -> None:
         """Tell the client what is of the gateway, if it understands."""
         if self.visitor.knows_us and not self._left:
             self._note(Method(name, Any, is_request=False), {"sessionId": self.session, **params})
@@ -163,7 +163,7 @@ class Viewer:
         if not self._left and (shown := self.fit.update(params, is_history=is_history)) is not None:
             self._note(UPDATE, shown)
 
-    def show_alone(self, update: dict[str, Any]) -> None:
+    def show_alone(self, update: Mapping[str, object]) -> None:
         """Tell this client what no other is told, and no log keeps."""
         if not self._left:
             self._note(UPDATE, raw({"sessionId": self.session, "update": update}))
@@ -226,7 +226,7 @@ class Viewer:
         if self.owed and isinstance(ended := read_own(frame), PromptEnded) and ended.prompt in self.owed:
             self.owed.pop(ended.prompt)(ended)
 
-    def _note(self, method: Method, params: Any) -> None:
+    def _note(self, method: Method, params: object) -> None:
         try:
             self.visitor.connection.note(method, params)
         except Error as exc:

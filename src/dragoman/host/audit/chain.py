@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -38,7 +38,7 @@ class AuditRecord(Struct, frozen=True):
     seq: int
     prev: str
     hash: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
 
 
 class LogSeal(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Problem(Struct, frozen=True):
         return f"{visible(self.file)}:{self.line}: {self.what}"
 
 
-def line_of(fields: Mapping[str, Any]) -> tuple[bytes, str]:
+def line_of(fields: Mapping[str, object]) -> tuple[bytes, str]:
     """A record as a line, in printable ASCII alone so that looking at it is harmless, and its hash."""
     text = json.dumps(fields, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     body = text[:-1].replace("\x7f", "\\u007f").encode()
@@ -136,7 +136,7 @@ def shown(*paths: str | os.PathLike[str]) -> Iterator[str]:
             yield f"{visible(str(path))}: the log cannot be read: {exc.strerror}"
 
 
-def _shown(fields: Mapping[str, Any]) -> str:
+def _shown(fields: Mapping[str, object]) -> str:
     words = [str(fields.get("time")), str(fields.get("event"))]
     for name, value in fields.items():
         if name not in (*OWN_FIELDS, "event") and value not in (None, "", [], {}):
@@ -293,7 +293,7 @@ def _misfit(seq: int, expected: int) -> str:
     return "this line does not follow the one before it"
 
 
-def _unsealed(sealed: Any) -> str:
+def _unsealed(sealed: object) -> str:
     if not isinstance(sealed, dict):
         return "before this line was written, the seal had been spoilt"
     return f"before this line was written, the log had come to record {sealed.get('seq')} and then lost its end"

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...errors import Error
 from ...foundation.directories import state_directory
+from ...foundation.documents import Document
 from ...foundation.unix import fcntl
 from ..disk import lock, sync_directory
 from .chain import (
@@ -68,14 +69,14 @@ class AuditLog:
         with self._turn:
             self._let_go()
 
-    async def record(self, event: Mapping[str, Any], *, durable: bool | None = None) -> str:
+    async def record(self, event: Mapping[str, object], *, durable: bool | None = None) -> str:
         """Append a record without holding up the event loop; gives its hash once it is written.
 
         What allows something (`decision` is `allow`) is on the disk itself by then; `durable` says otherwise.
         """
         return await asyncio.to_thread(self.append, event, durable=durable)
 
-    def append(self, event: Mapping[str, Any], *, durable: bool | None = None) -> str:
+    def append(self, event: Mapping[str, object], *, durable: bool | None = None) -> str:
         """Append a record; gives its hash."""
         if event.get("event") in OWN_EVENTS or not event.keys().isdisjoint(OWN_FIELDS):
             raise ValueError(f"the events {OWN_EVENTS} and the fields {OWN_FIELDS} are the log's own")
@@ -124,7 +125,7 @@ class AuditLog:
             os.close(self._fd)
         self._fd = self._size = -1
 
-    def _write(self, fields: Mapping[str, Any], durable: bool) -> None:
+    def _write(self, fields: Mapping[str, object], durable: bool) -> None:
         size = os.fstat(self._fd).st_size
         before = b"" if size == self._size else self._catch_up(size)
         lines = before + self._line(fields)
@@ -160,7 +161,7 @@ class AuditLog:
         if (whole := read_line(rest + line_break)) is not None:  # nothing but its line break was torn off
             found, rest = whole, b""
         self._last = LogSeal(found.seq, found.hash) if found else LogSeal()
-        wrong: dict[str, Any] = {}
+        wrong: Document = {}
         if rest or line_break:
             torn = rest.removesuffix(b"\n")
             wrong["torn"] = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
@@ -172,7 +173,7 @@ class AuditLog:
             return b""
         return line_break + self._line({"event": "repaired" if found else "start", **wrong})
 
-    def _line(self, fields: Mapping[str, Any]) -> bytes:
+    def _line(self, fields: Mapping[str, object]) -> bytes:
         """The next line of the chain, which is its last from now on."""
         seq, prev = self._last.seq + 1, self._last.hash
         now = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
@@ -190,11 +191,11 @@ def default_path() -> Path:
     return state_directory() / "audit.jsonl"
 
 
-def cleaned(event: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+def cleaned(event: Mapping[str, object], redactor: Redactor) -> Document:
     """An event as it is written: plain JSON of bounded size, without secrets."""
     # Cut twice: what the first cut leaves of a secret lies beyond the second.
     plain = redactor.value(_Cut(4 * MAX_TEXT, 4 * MAX_RECORD).plain(event))
-    clean: dict[str, Any] = _Cut(MAX_TEXT, MAX_RECORD).plain(plain)
+    clean: Document = _Cut(MAX_TEXT, MAX_RECORD).plain(plain)
     return clean
 
 
@@ -205,7 +206,7 @@ class _Cut:
         self._most = most
         self._left = left
 
-    def plain(self, value: Any, depth: int = 0) -> Any:
+    def plain(self, value: object, depth: int = 0) -> Any:
         self._left -= 1
         if self._left < 0:
             return "[…]"

@@ -52,7 +52,7 @@ class Redactor:
             text = self._pattern.sub(REDACTED, text)
         return without_named(without_looks(text))
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """A JSON-like value without its secrets: by the names they have, by what precedes them, by their look."""
         if isinstance(value, str):
             return self.text(value)
@@ -64,15 +64,15 @@ class Redactor:
             return self._items(value)
         return value
 
-    def _named(self, name: str, value: Any) -> Any:
+    def _named(self, name: str, value: object) -> Any:
         if value in (None, "", True, False) or not names_secret(name):
             return self.value(value)
         is_told = isinstance(value, str | int | float) and tells_nothing(name, str(value))
         return value if is_told else REDACTED
 
-    def _items(self, items: list[Any] | tuple[Any, ...]) -> list[Any]:
+    def _items(self, items: list[object] | tuple[object, ...]) -> list[object]:
         """A list such as an argv, where a word may say what the next one is."""
-        clean: list[Any] = []
+        clean: list[object] = []
         words: list[str] = []
         for item in items:
             if not isinstance(item, str):
@@ -95,7 +95,7 @@ class Redactor:
         return told if quoted is word else self.text(told.strip("'"))
 
 
-def _name_of(fields: Mapping[Any, Any], name: Any) -> str:
+def _name_of(fields: Mapping[object, object], name: object) -> str:
     """What a field is called; the protocol has variables and headers as objects with a name and a value."""
     if name == "value" and isinstance(fields.get("name"), str):
         return str(fields["name"])

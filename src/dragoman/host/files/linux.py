@@ -101,7 +101,7 @@ def _rename(dir_fd: int, old: str, new: str, flags: int) -> None:
     _call(number, directory, os.fsencode(old), directory, os.fsencode(new), ctypes.c_uint(flags))
 
 
-def _call(number: int, *arguments: Any) -> int:
+def _call(number: int, *arguments: object) -> int:
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     result: int = _libc().syscall(ctypes.c_long(number), *arguments)

@@ -21,7 +21,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -52,7 +52,8 @@ MAX_EDITS = 1000  # files changed at once
 
 _MOVED = {errno.ENOENT, errno.ELOOP, errno.ESTALE}  # something took the file's entry just now: look again
 
-Permit = Callable[[FileRead | FileWrite | FileDelete, Diff | None], Awaitable[None]]
+Permitted: TypeAlias = FileRead | FileWrite | FileDelete
+Permit = Callable[[Permitted, Diff | None], Awaitable[None]]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -345,7 +346,7 @@ class Workspace:
         )
 
 
-async def _ask(permit: Permit | None, operation: Any, diff: Diff | None = None) -> None:
+async def _ask(permit: Permit | None, operation: Permitted, diff: Diff | None = None) -> None:
     if permit:
         await permit(operation, diff)
 

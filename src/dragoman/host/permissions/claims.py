@@ -5,11 +5,11 @@ They are shown, answered and written down as the claims they are.
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from ... import schema as s
+from ...foundation.documents import Document
 from ..diffs import unified
 from ..display import LIMIT, shown_command, visible
 from ..operations import FileDelete, FileRead, FileWrite, Operation
@@ -183,10 +183,10 @@ def response(option: s.PermissionOption | None) -> s.RequestPermissionResponse:
     return s.RequestPermissionResponse(outcome=s.SelectedPermissionOutcome(option_id=option.option_id))
 
 
-def told(params: s.RequestPermissionRequest, subject: Subject) -> dict[str, Any]:
+def told(params: s.RequestPermissionRequest, subject: Subject) -> Document:
     """A request as the audit log has it: what the agent calls it, and the command, files and changes it names."""
     call = params.tool_call
-    claims: dict[str, Any] = {"title": _cut(call.title), "kind": call.kind, "name": _cut(call.name)}
+    claims: Document = {"title": _cut(call.title), "kind": call.kind, "name": _cut(call.name)}
     if (command := subject.command) is not None:
         claims |= {"command": _cut(command.shown), "cwd": command.cwd}
     if subject.changes:

@@ -24,7 +24,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -53,7 +52,7 @@ log = logging.getLogger("dragoman")
 SHORT = 4000  # characters that are made ready to be shown at once
 MAX_CLOSED = 10_000  # closed sessions that are remembered as closed
 
-Audit = Callable[[Mapping[str, Any]], Awaitable[object]]
+Audit = Callable[[Mapping[str, object]], Awaitable[object]]
 
 
 class Decision(Struct, frozen=True):
@@ -385,7 +384,7 @@ class Permissions(Judge):
         self,
         session_id: str,
         epoch: int,
-        told: Mapping[str, Any],
+        told: Mapping[str, object],
         decision: Decision,
         situation: Situation | None = None,
     ) -> Decision:
@@ -410,7 +409,7 @@ class Permissions(Judge):
             return Decision(False, CANCELLED.why, cancelled=True)
         return self._refused(session_id)
 
-    async def _write(self, session_id: str, told: Mapping[str, Any], decision: Decision) -> bool:
+    async def _write(self, session_id: str, told: Mapping[str, object], decision: Decision) -> bool:
         if self._audit is None:
             return True
         outcome = "cancel" if decision.cancelled else "allow" if decision.allowed else "deny"

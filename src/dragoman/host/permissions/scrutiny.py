@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from ...foundation.documents import Document
 from ..addresses import MAX_URL, host_warning, origin
 from ..display import visible
 from ..operations import Execute, FileOperation, FileRead, FileWrite, McpTool, NetworkAccess, Operation
@@ -172,7 +173,7 @@ def _doubt_about(words: Sequence[str], cwd: str, roots: Sequence[str], own: Sequ
     return None
 
 
-def told_briefly(operation: Operation) -> dict[str, Any]:
+def told_briefly(operation: Operation) -> Document:
     """What cannot be done, as the audit log has it: no more of it than can be shown."""
     match operation:
         case Execute(argv=argv):
@@ -182,9 +183,9 @@ def told_briefly(operation: Operation) -> dict[str, Any]:
     return {"operation": operation.kind, "subject": about}
 
 
-def told(operation: Operation) -> dict[str, Any]:
+def told(operation: Operation) -> Document:
     """An operation as the audit log has it."""
-    told: dict[str, Any] = {"operation": operation.kind, "fingerprint": operation.fingerprint()}
+    told: Document = {"operation": operation.kind, "fingerprint": operation.fingerprint()}
     match operation:
         case FileWrite():
             return told | {"path": operation.path, "digest": operation.digest, "creates": operation.creates}

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -140,7 +140,7 @@ def _absolute(path: str, cwd: str) -> str:
 class _Input:
     """The paths in the input of a tool, and whether there is nothing else in it that matters."""
 
-    def __init__(self, value: Any, cwd: str, shown: Sequence[str | None]) -> None:
+    def __init__(self, value: object, cwd: str, shown: Sequence[str | None]) -> None:
         self._cwd, self._shown = cwd, [text for text in shown if text]
         self._left = MAX_NODES
         self.paths: list[str] = []
@@ -148,7 +148,7 @@ class _Input:
         if value is not s.UNSET:
             self._look(value, (), 0)
 
-    def _look(self, value: Any, named: tuple[str, ...], depth: int) -> None:
+    def _look(self, value: object, named: tuple[str, ...], depth: int) -> None:
         self._left -= 1
         if self._left < 0 or depth > MAX_DEPTH:
             self.plain = False
@@ -180,7 +180,7 @@ class _Input:
             self.plain = False
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     """The list or object that a text holds, as some agents send the arguments of a tool."""
     try:
         return msgspec.json.decode(text)
@@ -200,7 +200,7 @@ def _patched(text: str) -> Iterator[str]:
                 yield re.sub(r"^[ab]/", "", path.strip())
 
 
-def _change_in(given: Any) -> tuple[str, str | None, str] | None:
+def _change_in(given: object) -> tuple[str, str | None, str] | None:
     """The change in the input of a tool that shows none: a path, and the whole text or what goes and what comes."""
     if not isinstance(given, Mapping):
         return None
@@ -214,7 +214,7 @@ def _change_in(given: Any) -> tuple[str, str | None, str] | None:
     return None if content is None else (path, None, content)
 
 
-def command_in(given: Any, kind: str | None, cwd: str) -> NamedCommand | None:
+def command_in(given: object, kind: str | None, cwd: str) -> NamedCommand | None:
     """The command in the input of a tool, in the forms that agents have for it."""
     if not isinstance(given, Mapping):
         return None

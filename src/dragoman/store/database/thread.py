@@ -40,7 +40,7 @@ D = TypeVar("D", bound=Transactional)
 
 
 class _Task(Struct):
-    job: Callable[[Any], Any]
+    job: Callable[[Any], object]
     tell: Callable[[Any], None]
     loop: asyncio.AbstractEventLoop
     shares: bool
@@ -145,7 +145,7 @@ def attempted(db: D, job: Callable[[D], T]) -> T:
         return job(db)
 
 
-def _together(db: Transactional, tasks: list[_Task]) -> list[Any]:
+def _together(db: Transactional, tasks: list[_Task]) -> list[object]:
     """What comes of tasks in one transaction; what is refused is undone by itself."""
     with db.transaction():
         if len(tasks) == 1:
@@ -153,7 +153,7 @@ def _together(db: Transactional, tasks: list[_Task]) -> list[Any]:
         return [_apart(db, task.job) for task in tasks]
 
 
-def _apart(db: Transactional, job: Callable[[Any], Any]) -> Any:
+def _apart(db: Transactional, job: Callable[[Any], object]) -> Any:
     try:
         with db.transaction():
             return job(db)
@@ -161,12 +161,12 @@ def _apart(db: Transactional, job: Callable[[Any], Any]) -> Any:
         return refusal
 
 
-def _tell(task: _Task, outcome: Any) -> None:
+def _tell(task: _Task, outcome: object) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
         task.loop.call_soon_threadsafe(task.tell, outcome)
 
 
-def _settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
+def _settle(future: "asyncio.Future[Any]", outcome: object) -> None:
     if future.done():
         return
     if isinstance(outcome, Exception):

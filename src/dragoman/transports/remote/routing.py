@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from ... import codec
 from ...envelope import outline
+from ...foundation.documents import Document, Json
 from ...framing import Oversize
 
 
@@ -69,7 +70,7 @@ def glance(frame: bytes | Oversize) -> Glance:
     )
 
 
-def _glance_at_ends(seen: dict[str, Any]) -> Glance:
+def _glance_at_ends(seen: Document) -> Glance:
     id, method = seen.get("id"), seen.get("method")
     spelled = msgspec.json.encode(id) if isinstance(id, str | int) else b""
     return Glance(spelled, method if method is None or isinstance(method, str) else "")
@@ -93,7 +94,7 @@ def _session_in(value: Raw) -> str | None:
     return session if isinstance(session, str) else None
 
 
-def asked_version(frame: bytes) -> Any:
+def asked_version(frame: bytes) -> object:
     """The version of the protocol that `initialize` asks for; None for another message."""
     try:
         return _read_greeting(frame).params.protocol_version
@@ -101,7 +102,7 @@ def asked_version(frame: bytes) -> Any:
         return None
 
 
-def failure(id: bytes, code: int, message: str, data: Any = None) -> bytes:
+def failure(id: bytes, code: int, message: str, data: Json = None) -> bytes:
     """The frame that answers a request with an error; `id` as it stands in the request, empty for none."""
     error = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id or b"null", msgspec.json.encode(error))

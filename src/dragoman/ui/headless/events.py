@@ -1,7 +1,7 @@
 """A turn as JSON, one event per line, for programs."""
 
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -55,11 +55,11 @@ class Events:
         told = {name: getattr(question, name) or None for name in ASKED}
         self._tell("question", **ids, **self._redactor.value(msgspec.to_builtins(told)))
 
-    def decided(self, event: Mapping[str, Any]) -> None:
+    def decided(self, event: Mapping[str, object]) -> None:
         about = {name: event[name] for name in TOLD if name in event}
         more = {name: event.get(name) for name in ("decision", "why", "scope", "asked")}
-        if "env" in event:
-            about["env"] = list(event["env"])  # what they are set to is nobody's business
+        if isinstance(env := event.get("env"), Mapping):
+            about["env"] = list(env)  # what they are set to is nobody's business
         ids = {"sessionId": event.get("session"), "toolCallId": event.get("tool_call")}
         self._tell("decision", **ids, **self._redactor.value({**about, **more}))
 
@@ -85,7 +85,7 @@ class Events:
             error=outcome.error,
         )
 
-    def _tell(self, type: str, **fields: Any) -> None:
+    def _tell(self, type: str, **fields: object) -> None:
         known = {name: value for name, value in fields.items() if value is not None}
         self._out.write(msgspec.json.encode({"type": type, **known}).decode() + "\n")
         self._out.flush()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -93,7 +92,7 @@ class Reception(Host):
         for update in self.shown.backlog() if self.shown else ():
             self._view.show(update)
 
-    def decided(self, event: Mapping[str, Any]) -> None:
+    def decided(self, event: Mapping[str, object]) -> None:
         self.unasked_acts.asked()
         is_missed = event["operation"] != "claim" or event["tool_call"] not in self._optional
         self.denied += event.get("decision") == "deny" and is_missed

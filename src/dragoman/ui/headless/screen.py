@@ -6,7 +6,7 @@ that run are live lines below them; the plan is written down once, when it is do
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from ... import schema as s
 from ...client.client import Client
@@ -172,17 +172,17 @@ class Screen(Page):
         """A question comes up; who can answer it is shown it by `question`."""
         self.make_room()
 
-    def decided(self, event: Mapping[str, Any]) -> None:
+    def decided(self, event: Mapping[str, object]) -> None:
         """Something was decided; what the user was not asked about and may not have expected is shown."""
         if event["decision"] == "deny" and event["operation"] == "claim":
-            self._calls.denied(event["tool_call"])
+            self._calls.denied(str(event["tool_call"]))
         if event["decision"] == "deny" and not event.get("asked"):
             words = f"✗ denied: {doing(event)} ({event['why']})"
             first, *further = wrapped(words, self.columns - len(INDENT))
             self.line("denied", self.style("✗", "red") + first[1:])
             self.lines(f"{INDENT}{part}" for part in further)
         elif event["operation"] == "claim" and event["decision"] == "allow" and not event.get("asked"):
-            self._calls.allowed(event["tool_call"])
+            self._calls.allowed(str(event["tool_call"]))
 
     def terminal(self, id: str, command: str) -> None:
         self._calls.terminal(id, command)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import Any
 
 from ... import schema as s
 from ...dialects.engine.shapes import CARRIED
+from ...foundation.documents import document
 from ...host.display import shown_command
 from ...host.processes import Launch
 from ..legible import one_line
@@ -25,15 +25,15 @@ def is_worth_a_line(seconds: int) -> bool:
     return seconds == 5 or (seconds > 0 and seconds % 30 == 0)
 
 
-def doing(event: Mapping[str, Any]) -> str:
+def doing(event: Mapping[str, object]) -> str:
     """What was decided on, in a few words."""
     operation = event.get("operation")
     if operation == "terminal_execute":
-        argv = event["argv"]
+        argv = [str(word) for word in words] if isinstance(words := event["argv"], Sequence) else []
         return one_line(f"run {argv[-1] if event['shell'] else ' '.join(argv)}", 200)
     if operation == "claim":
-        claims = event["claims"]
-        title, command = str(claims["title"] or "what the agent asked for"), claims.get("command")
+        claims = document(event["claims"])
+        title, command = str(claims["title"] or "what the agent asked for"), str(claims.get("command") or "")
         return one_line(f"{title} (runs: {command})" if command and command not in title else title, 200)
     return one_line(DOINGS[str(operation)].format_map(event), 200)
 

@@ -25,7 +25,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from msgspec import Struct
 
@@ -222,7 +222,7 @@ def _meant(word: str, known: Sequence[str]) -> str:
 class _Table:
     """One rule as it stands in a file, read with complaints that say what to write."""
 
-    def __init__(self, effect: Effect, where: str, table: Mapping[str, Any]) -> None:
+    def __init__(self, effect: Effect, where: str, table: Mapping[str, object]) -> None:
         self.effect: Effect = effect
         self.where = where
         self.table = table
@@ -290,12 +290,12 @@ class _Table:
         """A string, or a list of strings, as a list."""
         value = self.table.get(key, [])
         values = [value] if isinstance(value, str) else value
-        is_texts = isinstance(values, list) and all(isinstance(text, str) and text for text in values)
-        if not is_texts or (key in self.table and not values):
+        texts = [text for text in values if isinstance(text, str) and text] if isinstance(values, list) else None
+        if texts is None or texts != values or (key in self.table and not texts):
             self._fail(f'"{key}" is a string or a list of strings')
-        for text in values:
+        for text in texts:
             self._check_name(key, text)
-        return list(values)
+        return texts
 
     def _text(self, key: str) -> str | None:
         value = self.table.get(key)

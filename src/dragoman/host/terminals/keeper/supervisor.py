@@ -211,6 +211,6 @@ class Supervisor:
                 return
             self._woken.wait(0.05)
 
-    def _tell(self, **news: Any) -> None:
+    def _tell(self, **news: object) -> None:
         with contextlib.suppress(OSError):  # the owner is gone, which `_watch` sees by itself
             self._link.sendall(json.dumps(news).encode() + b"\n")

@@ -27,7 +27,7 @@ FAMILIES = {"packet": 17, "tipc": 30, "alg": 38, "vsock": 40}
 NETLINK, AUDIT = 16, 9
 SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
 
-Attempt = tuple[str, Callable[[], Any]]
+Attempt = tuple[str, Callable[[], object]]
 
 
 def attempts(told: dict[str, Any]) -> Iterator[Attempt]:
@@ -98,7 +98,7 @@ def agrees(result: int) -> bool:
     return result >= 0 or ctypes.get_errno() not in REFUSED
 
 
-def works(attempt: Callable[[], Any]) -> bool:
+def works(attempt: Callable[[], object]) -> bool:
     try:
         attempt()
     except OSError:
@@ -122,7 +122,7 @@ def changes(path: str) -> bool:
     """Whether anything can be done to a protected path, or to what it is in."""
     first = path.split("/")[0]
     os.makedirs("other", exist_ok=True)
-    tries: list[Callable[[], Any]] = [
+    tries: list[Callable[[], object]] = [
         lambda: os.open(f"{path}/new", os.O_CREAT | os.O_WRONLY),
         lambda: os.mkdir(f"{path}/new"),
         lambda: os.open(path, os.O_WRONLY),
@@ -154,7 +154,7 @@ def lends_rights() -> bool:
     """Whether a program can be made that others run with its owner's rights."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     plain = os.open("plain", os.O_CREAT | os.O_WRONLY, 0o755)
-    tries: list[Callable[[], Any]] = [
+    tries: list[Callable[[], object]] = [
         *(partial(os.chmod, "plain", mode) for mode in (0o4755, 0o2755)),
         lambda: os.fchmod(plain, 0o4755),
         lambda: os.open("lent", flags, 0o4755),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ....errors import AgentStartError, ConnectionClosed
+from ....foundation.documents import Document
 from ....framing import MAX_FRAME, Oversize, in_lines
 from ... import Hear
 from .. import libraries as libraries  # first: it says what to install
@@ -116,7 +117,7 @@ class HttpTransport(DialledTransport):
         if _is_answer(body):
             self.heard([body])
         elif message.is_request:
-            data = {"status": status, "body": body[:SHOWN].decode(errors="replace")}
+            data: Document = {"status": status, "body": body[:SHOWN].decode(errors="replace")}
             self.heard([failure(message.id, -32603, f"the server answered with status {status}", data)])
         else:
             log.warning("the server refused %s with status %d", message.method or "an answer", status)

@@ -7,10 +7,11 @@ answer may stay open as long as the turn it is about; the next message waits onl
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from ....foundation.owning import Work
 from ....framing import Oversize
 from ..addresses import SILENCE, why_unreachable
 from ..limits import SLOWEST
@@ -238,7 +239,7 @@ class Posts:
             self.unsettled += size
             until.add_done_callback(uncount)
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def begin(self, work: Work[None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work, name="post")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

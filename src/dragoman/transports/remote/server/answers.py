@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from ....errors import Error
+from ....foundation.owning import Work
 from ..replay import read_number, write_numbered
 from ..routing import BINARY, failure, glance
 from ..sse import KEEP_ALIVE, in_ascii, write_end, write_events
@@ -17,13 +18,16 @@ from .stream import StreamClaim
 KEEP_ALIVE_EVERY = 15.0  # seconds
 # Some clients of HTTP/2 (httpx, so the official SDK) notice what came for one stream only when something comes
 # after it, because another of their streams waits at the socket.  They get a comment once it has become quiet.
+T = TypeVar("T")
+
 QUIET = 0.05  # seconds
 EVENTS = "text/event-stream"
 DROPPED = 4409  # the code a WebSocket is closed with that has a newer one, or lost a frame
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Scope: TypeAlias = MutableMapping[str, Any]  # what ASGI says of a connection
+Event: TypeAlias = MutableMapping[str, Any]  # and what happens on it
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
 
 
 class RequestRefused(Error):
@@ -101,7 +105,7 @@ async def converse(
 
 
 @contextlib.asynccontextmanager
-async def _beside(coroutine: Coroutine[Any, Any, Any]) -> Any:
+async def _beside(coroutine: Work[T]) -> AsyncIterator["asyncio.Task[T]"]:
     """Something done meanwhile; it ends with the block."""
     task = asyncio.ensure_future(coroutine)
     async with _ending(task):
@@ -109,7 +113,7 @@ async def _beside(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def _ending(task: "asyncio.Future[Any]") -> Any:
+async def _ending(task: "asyncio.Future[T]") -> AsyncIterator[None]:
     try:
         yield
     finally:

@@ -1,13 +1,12 @@
 """The server's side of HTTP/1.1: one request after the other on a socket, until one of them becomes a WebSocket."""
 
 import asyncio
-from collections.abc import MutableMapping
-from typing import Any
 
 import h11
 
 from ... import HIGH_WATER, LOW_WATER
 from ..limits import SMALL, Allowance
+from .answers import Event, Scope
 from .heads import is_ambiguous, is_chunked, is_faulty
 from .serving import BODY_ROOM, HEAD_TIMEOUT, InPortions, Pairs, RequestBody, ServedApplication, http_scope, run
 from .websocket import WebSocketServer
@@ -124,7 +123,7 @@ class Http1Server(InPortions):
             self.write(h11.InformationalResponse(status_code=100, headers=[]))
         self._host.start(self._run(self._answer, scope))
 
-    async def _run(self, answer: "_Answer", scope: dict[str, Any]) -> None:
+    async def _run(self, answer: "_Answer", scope: Scope) -> None:
         is_answered = await run(self._host.app, scope, answer.body.receive, answer.send)
         if self.transport.is_closing():
             return
@@ -199,7 +198,7 @@ class _Answer:
         self._is_last = is_last  # the socket is closed behind it
         self._head: h11.Response | None = None
 
-    async def send(self, event: MutableMapping[str, Any]) -> None:
+    async def send(self, event: Event) -> None:
         if self._socket.transport.is_closing():
             raise ConnectionResetError("the client is gone")
         if event["type"] == "http.response.start":

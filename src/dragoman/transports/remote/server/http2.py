@@ -1,7 +1,6 @@
 """The server's side of HTTP/2: any number of requests at a time on one socket."""
 
 import asyncio
-from collections.abc import MutableMapping
 from typing import Any
 
 import h2.events
@@ -9,6 +8,7 @@ import h2.exceptions
 
 from ..http2 import Http2
 from ..limits import SMALL
+from .answers import Event, Scope
 from .serving import HEAD_TIMEOUT, InPortions, Pairs, RequestBody, ServedApplication, http_scope, run
 
 IDLE = 75.0  # seconds a socket may rest without a request
@@ -81,7 +81,7 @@ class Http2Server(Http2, InPortions):
         answer = self._answers[stream] = _Answer(self, stream)
         self._host.start(self._run(answer, scope))
 
-    async def _run(self, answer: "_Answer", scope: dict[str, Any]) -> None:
+    async def _run(self, answer: "_Answer", scope: Scope) -> None:
         await run(self._host.app, scope, answer.body.receive, answer.send)
         if answer.is_over and answer.body.is_whole:
             self._answers.pop(answer.stream, None)
@@ -135,7 +135,7 @@ class _Answer:
         self._socket.acknowledge(self.stream, size)
         self._socket.nudge_soon()
 
-    async def send(self, event: MutableMapping[str, Any]) -> None:
+    async def send(self, event: Event) -> None:
         if self._socket.is_gone:
             raise ConnectionResetError("the client is gone")
         if event["type"] == "http.response.start":

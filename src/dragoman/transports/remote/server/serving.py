@@ -7,10 +7,10 @@ what costs the client less than it costs us is counted (`limits`); what is begun
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-from .answers import Receive, Scope, Send
+from ....foundation.owning import Work
+from .answers import Event, Receive, Scope, Send
 
 log = logging.getLogger("dragoman")
 
@@ -35,7 +35,7 @@ class ServedApplication:
         self.sockets: set[asyncio.Transport] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, answering: Work[None]) -> asyncio.Task[None]:
         task = asyncio.create_task(answering, name="request")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -70,9 +70,7 @@ class InPortions(asyncio.BufferedProtocol):
         raise NotImplementedError
 
 
-def http_scope(
-    transport: asyncio.Transport, version: str, method: str, target: bytes, headers: Pairs
-) -> dict[str, Any]:
+def http_scope(transport: asyncio.Transport, version: str, method: str, target: bytes, headers: Pairs) -> Scope:
     """A request as ASGI describes it."""
     path, _, query = target.partition(b"?")
     peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -145,7 +143,7 @@ class RequestBody:
     def is_whole(self) -> bool:
         return self._is_whole
 
-    async def receive(self) -> MutableMapping[str, Any]:
+    async def receive(self) -> Event:
         while True:
             if self._parts or (self._is_whole and not self._told):  # what came whole counts, whoever left since
                 data = b"".join(self._parts)
@@ -177,7 +175,7 @@ async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> b
 def _head_alone(send: Send) -> Send:
     """An answer to HEAD: whatever the application says, no body goes out."""
 
-    async def sending(event: MutableMapping[str, Any]) -> None:
+    async def sending(event: Event) -> None:
         await send({**event, "body": b""} if event["type"] == "http.response.body" else event)
 
     return sending

@@ -6,7 +6,6 @@ before takes nothing, hears nothing and says nothing, however long its socket li
 
 import asyncio
 from collections import deque
-from typing import Any
 
 from ..replay import Log
 
@@ -41,7 +40,7 @@ class Stream:
         self.size += sum(map(len, frames))
         self._more.set()
 
-    def attach(self, task: asyncio.Task[Any], generation: int) -> "StreamClaim":
+    def attach(self, task: asyncio.Task[object], generation: int) -> "StreamClaim":
         """A task becomes the newest reader; the one before is cancelled."""
         if self.reader is not None:
             self.reader.task.cancel()
@@ -114,7 +113,7 @@ class Stream:
 class StreamClaim:
     """A claim on a stream by the task that serves one socket; it holds until a newer reader comes."""
 
-    def __init__(self, stream: Stream, task: asyncio.Task[Any]) -> None:
+    def __init__(self, stream: Stream, task: asyncio.Task[object]) -> None:
         self.stream, self.task = stream, task
 
     @property

@@ -5,9 +5,7 @@ import contextlib
 import logging
 from base64 import b64decode
 from collections import deque
-from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol, Side, State
@@ -18,6 +16,7 @@ from ... import HIGH_WATER, LOW_WATER
 from ..addresses import PING_EVERY
 from ..limits import SMALL, Allowance
 from ..websocket_messages import Messages, write_out
+from .answers import Event, Scope
 from .serving import MAX_HELD, PORTION, InPortions, ServedApplication, run
 
 log = logging.getLogger("dragoman.websocket")
@@ -33,7 +32,7 @@ _STATUSES = set(HTTPStatus)
 class WebSocketServer(InPortions):
     transport: asyncio.Transport
 
-    def __init__(self, host: ServedApplication, scope: dict[str, Any]) -> None:
+    def __init__(self, host: ServedApplication, scope: Scope) -> None:
         super().__init__(host)
         self._loop = asyncio.get_running_loop()
         headers = dict(scope["headers"])
@@ -41,7 +40,8 @@ class WebSocketServer(InPortions):
         self._version = headers.get(b"sec-websocket-version", b"")
         self._connection = headers.get(b"connection", b"").lower()
         asked = headers.get(b"sec-websocket-protocol", b"").decode("latin-1")
-        self._scope = scope | {
+        self._scope = {
+            **scope,
             "type": "websocket",
             "scheme": "wss" if scope["scheme"] == "https" else "ws",
             "subprotocols": [name.strip() for name in asked.split(",") if name.strip()],
@@ -54,7 +54,7 @@ class WebSocketServer(InPortions):
         self._held = 0  # bytes of messages that are not whole yet
         self._is_open = self._is_refused = self._takes_batches = False
         self._early = b""
-        self._events: deque[tuple[dict[str, Any], int]] = deque([({"type": "websocket.connect"}, 0)])
+        self._events: deque[tuple[Event, int]] = deque([({"type": "websocket.connect"}, 0)])
         self._size = 0  # what those weigh
         self._changed = asyncio.Event()
         self._writable = asyncio.Event()
@@ -130,7 +130,7 @@ class WebSocketServer(InPortions):
     def _tell_binary(self, data: bytes) -> None:
         self._tell({"type": "websocket.receive", "bytes": data}, len(data) + WEIGHT)
 
-    def _tell(self, event: dict[str, Any], weight: int) -> None:
+    def _tell(self, event: Event, weight: int) -> None:
         self._events.append((event, weight))
         self._size += weight
         self._changed.set()
@@ -144,7 +144,7 @@ class WebSocketServer(InPortions):
             self._heard_at = self._loop.time()
             (self.transport.pause_reading if waits else self.transport.resume_reading)()
 
-    async def _receive(self) -> MutableMapping[str, Any]:
+    async def _receive(self) -> Event:
         while not self._events:
             self._changed.clear()
             await self._changed.wait()
@@ -157,7 +157,7 @@ class WebSocketServer(InPortions):
 
     # What the application sends
 
-    async def _send(self, event: MutableMapping[str, Any]) -> None:
+    async def _send(self, event: Event) -> None:
         if self.transport.is_closing() or (self._is_open and self._protocol.state is not State.OPEN):
             raise ConnectionResetError("the client is gone")
         match event["type"]:
@@ -178,7 +178,7 @@ class WebSocketServer(InPortions):
                 self._send_message(event)
                 await self._writable.wait()
 
-    def _send_message(self, event: MutableMapping[str, Any]) -> None:
+    def _send_message(self, event: Event) -> None:
         if (frames := event.get("frames")) is not None:
             for frame in frames:
                 self._protocol.send_text(frame)
@@ -188,7 +188,7 @@ class WebSocketServer(InPortions):
             self._protocol.send_binary(event["bytes"])
         self._flush()
 
-    def _accept(self, event: MutableMapping[str, Any]) -> None:
+    def _accept(self, event: Event) -> None:
         headers = [
             (b"upgrade", b"websocket"),
             (b"connection", b"Upgrade"),
