@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import resource
 import sys
@@ -454,6 +455,43 @@ async def test_a_question_that_comes_after_a_cancel_is_not_put_to_anybody_until_
         assert [(await one).stop_reason for one in (turn, next_turn)] == ["cancelled", "end_turn"]
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+async def test_a_session_is_cancelled_until_the_last_of_its_cancelled_turns_is_answered(
+    order: tuple[int, ...],
+) -> None:
+    asking = Asking()
+    async with facing_client(asking) as (client, hand):
+        session = await opened(client, hand)
+        turns = [session.prompt(text) for text in ("one", "two", "three")]
+        ids = [(await hand.receive())["id"] for _ in turns]
+        session.cancel()
+        assert (await hand.receive())["method"] == "session/cancel"
+        for at in order:
+            hand.send(permission(f"before {at}"))
+            assert (await hand.receive())["result"] == CANCELLED
+            hand.send(result(ids[at], {"stopReason": "cancelled"}))
+        hand.send(permission("afterwards"))
+        assert (await hand.receive())["result"] != CANCELLED
+        assert [(await turn).stop_reason for turn in turns] == ["cancelled"] * 3
+
+
+async def test_a_session_that_is_closed_here_stays_cancelled_until_its_turn_is_answered() -> None:
+    asking = Asking()
+    async with facing_client(asking) as (client, hand):
+        session = await opened(client, hand)
+        turn = session.prompt("go")
+        id = (await hand.receive())["id"]
+        with pytest.raises(NotOffered):
+            await session.close()
+        client.session("s1").cancel()  # whoever finds it again cancels what is under way, too
+        assert (await hand.receive())["method"] == "session/cancel"
+        hand.send(permission("a"))
+        assert (await hand.receive())["result"] == CANCELLED
+        hand.send(result(id, {"stopReason": "cancelled"}), permission("b"))
+        assert (await hand.receive())["result"] != CANCELLED
+        assert (await turn).stop_reason == "cancelled"
+
+
 async def test_a_question_in_the_same_read_as_what_led_to_the_cancel_is_not_asked() -> None:
     class Strict(Asking):
         def update(self, params: s.SessionNotification) -> None:
@@ -557,6 +595,24 @@ async def test_a_cancelled_await_of_one_prompt_leaves_the_others_alone() -> None
         assert (await turns[0]).stop_reason == "end_turn"
 
 
+async def test_a_cancelled_await_of_one_prompt_leaves_those_of_the_session_loaded_again_alone() -> None:
+    async with facing_client() as (client, hand):
+        before = await opened(client, hand)
+        turn = before.prompt("before")
+        id = (await hand.receive())["id"]
+        with pytest.raises(NotOffered):
+            await before.close()
+        again = client.session("s1").prompt("again")
+        again_id = (await hand.receive())["id"]
+        waiting = asyncio.ensure_future(turn)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        told = await hand.receive()
+        assert (told["method"], told["params"]) == ("$/cancel_request", {"requestId": id})
+        hand.send(*[result(each, {"stopReason": "end_turn"}) for each in (id, again_id)])
+        assert (await again).stop_reason == "end_turn"
+
+
 # A prompt owns its updates
 
 
@@ -593,6 +649,16 @@ async def test_a_prompt_does_not_show_what_an_abandoned_one_said() -> None:
             pass
         assert texts([event async for event in session.prompt("echo fourth")]) == ["fourth"]
         assert texts([event async for event in kept]) == ["rest"]
+
+
+async def test_nothing_is_kept_of_a_prompt_that_was_let_go_once_the_next_is_sent() -> None:
+    async with pair(Testy) as client:
+        session = await client.new_session("/")
+        async for event in session.prompt("echo first\necho unread"):
+            if texts([event]):
+                break
+        await session.prompt("echo second")
+        assert texts(list(session.backlog())) == []
 
 
 async def test_whoever_reads_a_whole_session_gets_every_prompt_in_order() -> None:

@@ -8,9 +8,7 @@ update belongs to the oldest one that is not answered.  Each prompt has a `Part`
 """
 
 import asyncio
-import weakref
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -29,6 +27,13 @@ class _Frame(Struct):
     params: SessionNotification
 
 
+class Holdable(Protocol):
+    """What brings updates, and can be made to wait; mostly a connection."""
+
+    def hold(self) -> None: ...
+    def resume(self) -> None: ...
+
+
 _NONE: list[Any] = []  # never added to
 
 
@@ -36,7 +41,8 @@ class Part:
     """The updates of one prompt, and those that came between it and the one before."""
 
     # Most have none of these, and there is one a prompt.
-    prompt: "weakref.ref[Any] | None" = None  # whose it is
+    is_due = False  # it is a prompt's that is not answered yet
+    is_abandoned = False  # it is a prompt's that nobody has any more
     spool: Spool | None = None
     failure: Error | None = None  # why there is a gap behind what is here
     is_dropped = False  # nobody wants it any more
@@ -61,40 +67,26 @@ class Part:
         self.taken_size, self.taken_count = other.taken_size, other.taken_count
 
     @property
-    def is_abandoned(self) -> bool:
-        """Whether it is a prompt's that nobody has any more."""
-        return self.prompt is not None and self.prompt() is None
-
-    @property
     def is_read(self) -> bool:
         return not (self.ready or self.arrived or self.spool or self.failure)
 
 
 class Inbox:
-    """All that waits of one session; `hold` is called when there is no room left, `resume` when there is.
+    """All that waits of one session; its wire is held when there is no room left.
 
     Updates are made ready a batch at a time; a batch takes up room until all of it has been read.
     """
 
     __slots__ = (
-        *("_home", "_hold", "_resume", "_memory", "_disk", "_current", "_parts", "_unanswered", "_size", "_count"),
+        *("_home", "_wire", "_memory", "_disk", "_current", "_parts", "_size", "_count"),
         *("spooled", "is_holding", "is_closed", "readers", "_waiters"),
     )
 
-    def __init__(
-        self,
-        home: Home,
-        hold: Callable[[], None],
-        resume: Callable[[], None],
-        *,
-        memory: int = MEMORY,
-        disk: int = DISK,
-    ) -> None:
+    def __init__(self, home: Home, wire: Holdable, *, memory: int = MEMORY, disk: int = DISK) -> None:
         self._home = home
-        self.resize(hold, resume, memory=memory, disk=disk)
+        self.resize(wire, memory=memory, disk=disk)
         self._current: Part | None = None  # where the next update goes; made when there is one
         self._parts: list[Part] = []  # in the order they are to be read; a deque takes ten times the memory
-        self._unanswered: list[Part] = []
         self._size = self._count = 0  # bytes of the frames in memory, and how many there are
         self.spooled = 0  # bytes on disk, or on their way to it
         self.is_holding = False
@@ -102,35 +94,38 @@ class Inbox:
         self.readers = 0  # how many read all of it, whosever it is
         self._waiters: list[asyncio.Future[None]] = []
 
-    def resize(
-        self, hold: Callable[[], None], resume: Callable[[], None], *, memory: int = MEMORY, disk: int = DISK
-    ) -> None:
+    def resize(self, wire: Holdable, *, memory: int = MEMORY, disk: int = DISK) -> None:
         """Give it another room, as it turns out whether its session is somebody's."""
-        self._hold, self._resume, self._memory, self._disk = hold, resume, memory, disk
+        self._wire, self._memory, self._disk = wire, memory, disk
 
     # Prompts
 
-    def begin(self, part: Part, prompt: object) -> None:
+    def begin(self, part: Part) -> None:
         """A prompt was sent, and this is its part.  Updates that nobody has read since the last one go with it."""
         if self._parts and not self.readers:
             for abandoned in [other for other in self._parts if other.is_abandoned]:
                 self._drop(abandoned)
             self._tidy()
-        part.prompt = weakref.ref(prompt)
-        if not self._unanswered:
-            if self._current is not None:
-                part.adopt(self._current)
-                self._parts.remove(self._current)
+        part.is_due = True
+        between = self._current
+        if between is None:
+            self._current = part
+        elif not between.is_due:
+            part.adopt(between)
+            self._parts.remove(between)
             self._current = part
         self._parts.append(part)
-        self._unanswered.append(part)
 
     def end(self, part: Part) -> None:
         """A prompt was answered: its part is whole."""
-        self._unanswered.remove(part)
+        part.is_due = False
         if part.is_dropped:
             self._parts.remove(part)
-        self._current = self._unanswered[0] if self._unanswered else None
+        self._current = None
+        for other in self._parts:
+            if other.is_due:
+                self._current = other
+                break
         if self._waiters:
             self.wake()
 
@@ -238,7 +233,7 @@ class Inbox:
         self.spooled += part.spool.size - before
         if self.spooled > self._disk and not self.is_holding:
             self.is_holding = True
-            self._hold()
+            self._wire.hold()
 
     def _refill(self, part: Part) -> None:
         assert part.spool is not None
@@ -270,7 +265,7 @@ class Inbox:
         """Nobody will read a part any more."""
         self._empty(part)
         part.is_dropped, part.takes_items = True, False
-        if part not in self._unanswered:
+        if not part.is_due:
             self._parts.remove(part)
 
     def _empty(self, part: Part) -> None:
@@ -290,7 +285,7 @@ class Inbox:
     def _tidy(self) -> None:
         """Forget the parts at the front that have been read."""
         parts = self._parts
-        while parts and parts[0].is_read and parts[0] not in self._unanswered:
+        while parts and parts[0].is_read and not parts[0].is_due:
             self._forget_taken(parts[0])
             if parts[0] is self._current:
                 self._current = None
@@ -299,7 +294,7 @@ class Inbox:
     def _release(self) -> None:
         if self.is_holding:
             self.is_holding = False
-            self._resume()
+            self._wire.resume()
 
 
 def _read_update(frame: bytes) -> Any:

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..connection.connection import Connection
 from ..errors import Error, ResourceNotFound
@@ -33,7 +33,7 @@ class Inboxes(dict[str, Inbox]):
         self._has_warned = False  # that updates of strangers are dropped
 
     def __missing__(self, session_id: str) -> Inbox:
-        self[session_id] = inbox = Inbox(self._connection.home, self._connection.hold, self._connection.resume)
+        self[session_id] = inbox = Inbox(self._connection.home, self._connection)
         if session_id not in self._known:
             if len(self._strangers) >= MAX_STRANGERS:
                 self._drop(next(iter(self._strangers)))
@@ -49,7 +49,7 @@ class Inboxes(dict[str, Inbox]):
         self._known[session_id] = None
         self._strangers.pop(session_id, None)
         if inbox := self.get(session_id):
-            inbox.resize(self._connection.hold, self._connection.resume)
+            inbox.resize(self._connection)
         return self[session_id]
 
     def forget(self, session_id: str) -> None:
@@ -103,7 +103,7 @@ class Inboxes(dict[str, Inbox]):
             self.forget(session_id)
 
     def _drop_when_full(self, session_id: str) -> None:
-        self[session_id].resize(lambda: self._drop(session_id), _nothing, memory=STRANGER_MEMORY, disk=0)
+        self[session_id].resize(_Instead(lambda: self._drop(session_id)), memory=STRANGER_MEMORY, disk=0)
 
     def _drop(self, session_id: str) -> None:
         level = logging.INFO if self._has_warned else logging.WARNING
@@ -117,8 +117,14 @@ class Inboxes(dict[str, Inbox]):
         def fail() -> None:
             inbox.fail(Error(f"more updates than can be kept came before session {session_id!r} was open"))
 
-        inbox.resize(fail, _nothing, **room)
+        inbox.resize(_Instead(fail), **room)
 
 
-def _nothing() -> None:
-    """Nothing waits for room."""
+class _Instead:
+    """Stands for a wire that is not to be held: when there is no room left, something else is done."""
+
+    def __init__(self, hold: Callable[[], None]) -> None:
+        self.hold = hold
+
+    def resume(self) -> None:
+        """Nothing waits for room."""

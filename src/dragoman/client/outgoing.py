@@ -1,77 +1,82 @@
 """The prompts a client has sent: which are not answered yet, and which of those are cancelled."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .. import schema as s
 from ..events import Reply
 from ..roles import AgentRole, methods
-from .inbox import Inbox, Part
+from .inbox import Part
 
 if TYPE_CHECKING:
-    from ..connection.connection import Connection
+    from .session import Session
 
 PROMPT = methods(AgentRole)["prompt"]
 
 
 class SentTurn(Part):
-    """One prompt that was sent, and its part of the inbox; the connection knows it until it is answered."""
+    """One prompt that was sent, and its part of the inbox; the connection calls it with the answer."""
 
     reply: Reply | None = None
+    is_cancelled = False
+    earlier: "SentTurn | None" = None  # the prompt of its session before it that is not answered either
 
-    def __init__(
-        self, turns: "SentTurns", connection: "Connection", request: s.PromptRequest, inbox: Inbox
-    ) -> None:
+    def __init__(self, session: "Session", request: s.PromptRequest) -> None:
         Part.__init__(self)  # half of what super() costs
-        self.session_id = request.session_id
-        self._turns, self._connection, self._inbox = turns, connection, inbox
-        self._id = connection.submit(PROMPT, request, self._settle)
+        self.session = session
+        self._id = session.client.connection.submit(PROMPT, request, self)
+        session.client.turns.begin(self)
+        session._inbox.begin(self)
 
     def request_cancel(self) -> None:
         """Ask the agent to cancel this prompt alone."""
-        self._connection.request_cancel(self._id)
+        self.session.client.connection.request_cancel(self._id)
 
-    def _settle(self, reply: Reply) -> None:
+    def __call__(self, reply: Reply) -> None:
         self.reply = reply
-        self._turns.end(self)
-        self._inbox.end(self)
+        self.session.client.turns.end(self)
+        self.session._inbox.end(self)
 
 
 class SentTurns:
-    """The prompts of a client that are not answered.
+    """The prompts of a client that are not answered: the newest of each session, and from there back.
 
     To be cancelled is a state of a session: it lasts until every turn that was under way then is answered.
     """
 
     def __init__(self) -> None:
-        self._unanswered: dict[str, list[SentTurn]] = {}
-        self._cancelled: dict[str, list[SentTurn]] = {}
+        self._newest: dict[str, SentTurn] = {}  # no lists: mostly there is one, and a thousand sessions at once
 
-    def begin(self, connection: "Connection", request: s.PromptRequest, inbox: Inbox) -> SentTurn:
-        turn = SentTurn(self, connection, request, inbox)
-        if turns := self._unanswered.get(turn.session_id):
-            turns.append(turn)
+    def begin(self, turn: SentTurn) -> None:
+        session_id = turn.session.id
+        if session_id in self._newest:
+            turn.earlier = self._newest[session_id]
+        self._newest[session_id] = turn
+
+    def end(self, turn: SentTurn) -> None:
+        session_id = turn.session.id
+        if self._newest[session_id] is not turn:
+            later = next(other for other in self._of(session_id) if other.earlier is turn)
+            later.earlier = turn.earlier
+        elif turn.earlier is not None:
+            self._newest[session_id] = turn.earlier
         else:
-            self._unanswered[turn.session_id] = [turn]
-        return turn
+            del self._newest[session_id]
 
     def cancel(self, session_id: str) -> None:
-        if turns := self._unanswered.get(session_id):
-            self._cancelled[session_id] = list(turns)  # those that were cancelled before are among them
+        for turn in self._of(session_id):
+            turn.is_cancelled = True
 
     def is_cancelled(self, session_id: str) -> bool:
-        return session_id in self._cancelled
+        return any(turn.is_cancelled for turn in self._of(session_id))
 
     def is_alone(self, turn: SentTurn) -> bool:
         """Whether no other prompt of its session is under way."""
-        return self._unanswered.get(turn.session_id) == [turn]
+        return list(self._of(turn.session.id)) == [turn]
 
-    def end(self, turn: SentTurn) -> None:
-        turns = self._unanswered[turn.session_id]
-        if len(turns) == 1:
-            del self._unanswered[turn.session_id]
-        else:
-            turns.remove(turn)
-        if self._cancelled and turn in self._cancelled.get(turn.session_id, ()):
-            self._cancelled[turn.session_id].remove(turn)
-            if not self._cancelled[turn.session_id]:
-                del self._cancelled[turn.session_id]
+    def _of(self, session_id: str) -> Iterator[SentTurn]:
+        """Those of a session, the newest first."""
+        turn = self._newest.get(session_id)
+        while turn is not None:
+            yield turn
+            turn = turn.earlier

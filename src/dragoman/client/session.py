@@ -14,6 +14,7 @@ from .. import schema as s
 from ..dialects.older import SET_BY, SET_MODEL
 from ..errors import Error, again, brief
 from .inbox import Inbox
+from .outgoing import SentTurn
 
 if TYPE_CHECKING:
     from .client import Client, SessionOptions
@@ -58,7 +59,8 @@ class Session:
         blocks = [s.TextContent(text=prompt)] if isinstance(prompt, str) else _blocks(prompt)
         if meta is not None:
             _check_meta(meta)
-        return Prompt(self, s.PromptRequest(session_id=self.id, prompt=blocks, meta=meta))
+        turn = SentTurn(self, s.PromptRequest(session_id=self.id, prompt=blocks, meta=meta))
+        return Prompt(turn, self._inbox)
 
     def cancel(self) -> None:
         """End the running turn: it answers `cancelled` when it has wound up.
@@ -141,11 +143,11 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
 
     _told = False  # the response has been handed out
 
-    def __init__(self, session: Session, request: s.PromptRequest) -> None:
-        self._session = session
-        self._inbox = session._inbox
-        self._turn = session.client.turns.begin(session.client.connection, request, self._inbox)
-        self._inbox.begin(self._turn, self)
+    def __init__(self, turn: SentTurn, inbox: Inbox) -> None:
+        self._turn, self._inbox = turn, inbox
+
+    def __del__(self) -> None:
+        self._turn.is_abandoned = True
 
     @property
     def response(self) -> s.PromptResponse:
@@ -172,11 +174,13 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
 
     async def __anext__(self) -> "s.SessionUpdate | s.PromptResponse":
         turn = self._turn
-        while not turn.ready and not self._inbox.fetch(turn):
+        while not turn.ready:
+            if self._told:
+                raise StopAsyncIteration
+            if self._inbox.fetch(turn):
+                break
             if turn.reply is None:
                 await self._inbox.wait()
-            elif self._told:
-                raise StopAsyncIteration
             else:
                 self._told = True
                 self._inbox.finish(turn)
@@ -228,12 +232,13 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
 
     def _cancel(self) -> None:
         """End this turn if it is still under way, and no other."""
-        if self._turn.reply is not None or self._session.client.closed:
+        turn, session = self._turn, self._turn.session
+        if turn.reply is not None or session.client.closed:
             return
-        if self._session.client.turns.is_alone(self._turn):
-            self._session.cancel()
+        if session.client.turns.is_alone(turn):
+            session.cancel()
         else:
-            self._turn.request_cancel()
+            turn.request_cancel()
 
 
 def _blocks(prompt: "s.ContentBlock | Sequence[s.ContentBlock]") -> Sequence[s.ContentBlock]:
