@@ -63,7 +63,7 @@ class EventsForm:
         if status != 200:
             form._stream.close()
             raise ConnectionClosed(f"{shown} is no agent: it answered with status {status}")
-        form._stream.ended.add_done_callback(lambda _: wire.end("the agent's server has ended the connection"))
+        form._stream.ended.add_done_callback(lambda _: wire.end(form._stream.goodbye))
         await asyncio.wait({form._target}, timeout=FIRST_EVENT)
         if not form._target.done():
             form._target.set_result(wire.link.address.target)  # it does not say, so it is the same

@@ -27,7 +27,7 @@ from ..addresses import (
 from ..replay import OutOfOrder, Receipt, read_number
 from ..routing import Glance, failure, glance
 from ..sse import END, Event
-from .event_stream import EventStream
+from .event_stream import ENDED, EventStream
 from .exchange import ACCEPTS, JSON, Headers, can_be_named
 from .numbered import NumberedPosts
 from .post import Posts
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-ENDED = "the agent's server has ended the connection"
 GONE = {401, 403, 404, 410}
 SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
 MAX_STREAMS = 64  # event streams opened because the server names a session; more when we ask in one
@@ -239,7 +238,7 @@ class StreamsForm:
             return
         del self._streams[session]
         if session is None:
-            self._wire.end(ENDED)
+            self._wire.end(stream.goodbye)
         else:  # perhaps the whole server is gone, and its other streams just have not said so yet
             self._loop.call_later(SETTLING, self._fail_requests, session)
 

@@ -226,7 +226,7 @@ def _goodbye(code: int, reason: str) -> str:
     if code in (1000, 1005):
         return "the agent hung up"
     if code == 1006:
-        return "the connection dropped"
+        return f"the connection dropped{reason and ': ' + reason}"
     if code == 1009:
         return f"a message was too large for the other side{reason and ': ' + reason}"
     return f"the connection was closed with code {code}{reason and ': ' + reason}"
