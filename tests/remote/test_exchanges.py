@@ -34,7 +34,7 @@ SLOW = 20  # pieces of a long prompt that a slow server reads, a twentieth of a 
 
 async def test_a_cancel_does_not_overtake_a_long_prompt():
     """They go over different sockets, and the server ends the turn only if it has heard of it before."""
-    heard, ends = [], asyncio.Event()
+    heard, begun, ends = [], asyncio.Event(), asyncio.Event()
 
     async def serve(reader, writer):
         if not (head := await reader.read(1000)):
@@ -42,6 +42,7 @@ async def test_a_cancel_does_not_overtake_a_long_prompt():
         prefix = asyncio.StreamReader(limit=2**24)
         prefix.feed_data(head)
         if b"x" * 100 in head:
+            begun.set()
             for _ in range(SLOW):
                 prefix.feed_data(await reader.read(65536))
                 await asyncio.sleep(0.05)
@@ -74,7 +75,7 @@ async def test_a_cancel_does_not_overtake_a_long_prompt():
     async with asyncio.timeout(LIMIT), listening(serve) as url, connect(url) as client:
         session = await client.new_session("/")
         turn = asyncio.ensure_future(finished(session.prompt("x" * 12_000_000)))
-        await asyncio.sleep(0)
+        await begun.wait()
         session.cancel()
         assert await turn == "cancelled"
     assert heard[-2:] == ["session/prompt", "session/cancel"]

@@ -328,7 +328,11 @@ def reluctant(server, more):
 @pytest.mark.parametrize("form", WITHOUT_LOG)
 async def test_a_prompt_that_does_not_arrive_holds_up_its_own_cancel_and_no_other_session(form):
     """The server reads the long prompt of one session only after the other session's cancel."""
-    heard, other = [], asyncio.Event()
+    heard, begun, other = [], asyncio.Event(), asyncio.Event()
+
+    async def more():
+        begun.set()
+        await other.wait()
 
     class Noting(form):
         def __init__(self, odd):
@@ -353,10 +357,10 @@ async def test_a_prompt_that_does_not_arrive_holds_up_its_own_cancel_and_no_othe
         writer.write(response(cancelled(request)))
 
     with skipped_time():
-        async with asyncio.timeout(LIMIT), reluctant(Noting(odd), other.wait) as url, connect(url) as client:
+        async with asyncio.timeout(LIMIT), reluctant(Noting(odd), more) as url, connect(url) as client:
             first, second = await client.new_session("/"), await client.new_session("/")
             turn = asyncio.ensure_future(finished(first.prompt("x" * 300_000)))
-            await asyncio.sleep(0)
+            await begun.wait()
             first.cancel()
             client.agent.notify("session/cancel", {"sessionId": second.id})
             assert await turn == "cancelled"

@@ -11,6 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ....errors import ConnectionClosed
 from ....framing import Oversize
+from ..routing import Withdrawal
 from ..sse import Event
 from .event_stream import EventStream
 from .exchange import ACCEPTS, JSON
@@ -38,6 +39,9 @@ class PostsForm:
     @property
     def unsettled(self) -> int:
         return self._posts.unsettled
+
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        return self._posts.withdraw(wanted)
 
     def hold(self, held: bool) -> None:
         self._posts.hold(held)
@@ -100,6 +104,9 @@ class EventsForm:
     @property
     def unsettled(self) -> int:
         return self._posts.unsettled
+
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        return self._posts.withdraw(wanted)
 
     def hold(self, held: bool) -> None:
         self._posts.hold(held)
