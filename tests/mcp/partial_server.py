@@ -21,6 +21,7 @@ NAMES = [
     "late",
     "released",
     "greet",
+    "\uff44elete",  # in full-width letters
 ]
 RELEASED = threading.Event()  # what waits for a cancel may go on
 OBJECT = {"type": "object"}
