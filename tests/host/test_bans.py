@@ -439,7 +439,7 @@ def test_names_of_mcp_servers_and_tools_are_banned_in_every_spelling(tmp_path: P
     [
         "\uff44elete", "\uff24\uff25\uff2c\uff25\uff34\uff25",  # full-width letters
         "d\u200belete", "\ufeffdelete", "delet\u00ade", "\u202edelete", "d\ufe0felete", "delete\u3164",  # unseen
-        "\U0001d41delete", "de\u2113ete", "\u24d3elete",  # mathematical, script and circled letters
+        "\U0001d41delete", "de\u2113ete", "\u24d3elete", "d\u2130lete",  # mathematical, script, circled letters
     ],
 )  # fmt: skip
 def test_a_tool_whose_name_looks_like_a_banned_one_is_banned(tool: str, tmp_path: Path) -> None:
