@@ -24,7 +24,7 @@ def test_the_readme_renders_on_a_package_index() -> None:
     rendered = markdown.render(README)
     assert rendered
     assert rendered.count("<pre") == README.count("```") // 2
-    assert rendered.count("<table>") == 3
+    assert rendered.count("<table>") == 2
 
 
 def test_the_readme_of_the_package_links_to_nothing_that_only_the_repository_has() -> None:

@@ -145,6 +145,24 @@ async def test_what_a_server_says_of_a_failure_reaches_the_model_cut(tmp_path: P
     assert all(len(words) < 2100 for _, _, words in results(model))
 
 
+async def test_a_tool_whose_name_looks_like_one_that_a_rule_forbids_is_forbidden(tmp_path: Path) -> None:
+    (tmp_path / ".dragoman").mkdir()
+    rules = tmp_path / ".dragoman" / "permissions.toml"
+    rules.write_text('[[deny]]\noperation = "mcp_tool"\nserver = "x"\ntool = "delete"\n')
+    server = s.McpServerStdio(
+        name="x", command=sys.executable, args=[str(PEN.with_name("partial_server.py"))], env=[]
+    )
+    options = {"mcp_servers": [server]}
+    async with desk(tmp_path, call("mcp__x___elete"), "Done.", mode="code", options=options) as (
+        session,
+        client,
+        model,
+    ):
+        await session.prompt("Go")
+    assert [outcome for _, outcome, _ in results(model)] == ["denied"]
+    assert "forbids this" in results(model)[0][2] and asked(client) == []
+
+
 # What a server asks the user
 
 

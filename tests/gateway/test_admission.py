@@ -101,7 +101,7 @@ async def disguised(port: int, seed: int, count: int) -> list[tuple[str, str]]:
 async def test_no_name_but_ours_and_no_page_at_all_is_answered(tmp_path: Path) -> None:
     async with hosting(tmp_path) as house:
         port = house.server.port
-        house.web.origins.add("https://ui.example")
+        house.web.guard.origins.add("https://ui.example")
         own = f"Host: localhost:{port}"
         assert await ask(port, own) == 200
         assert await ask(port, own, "Origin: https://ui.example") == 200
@@ -205,7 +205,7 @@ async def test_a_browser_brings_its_token_as_a_subprotocol(tmp_path: Path) -> No
     from websockets.asyncio.client import connect as dial
 
     async with hosting(tmp_path) as house:
-        house.web.origins.add("https://ui.example")
+        house.web.guard.origins.add("https://ui.example")
         names = ["acp", f"dragoman.bearer.{house.tokens['ann']}"]
         async with dial(house.url(), subprotocols=names, origin="https://ui.example") as socket:  # type: ignore[arg-type]
             assert socket.subprotocol == "acp"

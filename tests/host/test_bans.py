@@ -434,6 +434,36 @@ def test_names_of_mcp_servers_and_tools_are_banned_in_every_spelling(tmp_path: P
     assert effect(ban(tmp_path, operation="mcp_tool", server="git*"), McpTool(server="GitLab", tool="x")) == "deny"
 
 
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "\uff44elete", "\uff24\uff25\uff2c\uff25\uff34\uff25",  # full-width letters
+        "d\u200belete", "\ufeffdelete", "delet\u00ade", "\u202edelete", "d\ufe0felete", "delete\u3164",  # unseen
+        "\U0001d41delete", "de\u2113ete", "\u24d3elete", "d\u2130lete",  # mathematical, script, circled letters
+    ],
+)  # fmt: skip
+def test_a_tool_whose_name_looks_like_a_banned_one_is_banned(tool: str, tmp_path: Path) -> None:
+    found = ban(tmp_path, operation="mcp_tool", server="x", tool="delete")
+    for server in ("x", "\uff58", "x\u200d"):
+        assert effect(found, McpTool(server=server, tool=tool)) == "deny", (server, tool)
+        assert effect(found, McpTool(server=server, tool=f"{tool}d")) is None
+    assert (
+        effect(ban(tmp_path, "allow", "mcp_tool", server="x", tool="delete"), McpTool(server="x", tool=tool))
+        is None
+    )
+    written_so = ban(tmp_path, operation="mcp_tool", server="x", tool="\uff44elete")
+    assert effect(written_so, McpTool(server="x", tool="delete")) == "deny"
+
+
+def test_a_name_of_several_characters_in_one_is_compared_as_they_are(tmp_path: Path) -> None:
+    found = ban(tmp_path, operation="mcp_tool", server="x", tool="office_*")
+    assert effect(found, McpTool(server="x", tool="o\ufb03ce_close")) == "deny"  # a ligature of three letters
+    assert (
+        effect(ban(tmp_path, operation="mcp_tool", tool="caf\u00e9"), McpTool(server="x", tool="cafe\u0301"))
+        == "deny"
+    )
+
+
 def test_a_banned_host_is_asked_about_with_its_children_ports_and_schemes(tmp_path: Path) -> None:
     for host, url, expected in (
         ("evil.com", "https://evil.com/", "deny"), ("evil.com", "https://www.evil.com/", "ask"),

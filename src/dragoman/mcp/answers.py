@@ -14,6 +14,33 @@ UNREADABLE = -32700
 MAX_MESSAGE = 32 * 1024 * 1024  # bytes of one message of a server
 
 
+class OpenRequests:
+    """The requests that a server has not answered, and whether it answered anything else."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._stray: int | str | None = None
+
+    def asked(self, message: Any) -> None:
+        """A message of ours: note the id of a request."""
+        if (id := getattr(message, "id", None)) is not None and hasattr(message, "method"):
+            self._ids.add(str(id))
+
+    def heard(self, message: Any) -> None:
+        """A message of the server's: note what it answers."""
+        if (id := getattr(message, "id", None)) is None or hasattr(message, "method"):
+            return
+        if str(id) in self._ids:
+            self._ids.discard(str(id))
+        else:
+            self._stray = id
+
+    def told(self) -> str:
+        """What is to be said of an answer to nothing that was asked, once."""
+        stray, self._stray = self._stray, None
+        return "" if stray is None else f"; the server answered what nobody asked, with the id {str(stray)[:40]!r}"
+
+
 @contextlib.asynccontextmanager
 async def settled(incoming: Any, ended: Callable[[], None]) -> AsyncIterator[Any]:
     """A server's messages as the library reads them, with an error for each answer that is none."""

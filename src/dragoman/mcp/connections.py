@@ -71,6 +71,10 @@ class ServerConnection:
         """Whether the server knew nothing of this connection any more, so that it did nothing it was asked."""
         return self._loss.refused
 
+    def told_besides(self) -> str:
+        """What else is to be said of a call that failed."""
+        return self._loss.requests.told()
+
     async def use(self, request: Callable[[Any], Any]) -> Any:
         """What the library answers to a request; raises what it raises, and Failure when the connection ends."""
         assert self._owner
@@ -84,7 +88,8 @@ class ServerConnection:
                 raise McpFailure(f"the MCP server {self._name!r} hung up")
             return asking.result()
         except Exception as exc:
-            if getattr(exc, "code", None) == CLOSED:
+            # Over HTTP the same error says that one answer broke off.
+            if getattr(exc, "code", None) == CLOSED and not isinstance(self._config, s.McpServerHttp):
                 self._loss.set()
             raise
         finally:

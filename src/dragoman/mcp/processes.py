@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..envelope import outline
 from ..framing import Oversize
 from ..transports.process import ProcessTransport, spawn
-from .answers import MAX_MESSAGE, Streams, failure, readable_id
+from .answers import MAX_MESSAGE, OpenRequests, Streams, failure, readable_id
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -55,7 +55,13 @@ class Incoming:
 
 @contextlib.asynccontextmanager
 async def process_streams(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], ended: Callable[[], None], last_words: list[str]
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    *,
+    ended: Callable[[], None],
+    last_words: list[str],
+    requests: OpenRequests,
 ) -> AsyncIterator[Streams]:
     """Start a server; `ended` is called when it is gone, and the end of its stderr is added to `last_words`."""
     import anyio
@@ -70,12 +76,14 @@ async def process_streams(
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async with contextlib.aclosing(Incoming(wire).frames()) as frames:
                     async for frame in frames:
-                        if (message := _read(frame)) is not None:
-                            await to_library.send(message)
+                        if (read := _read(frame)) is not None:
+                            requests.heard(read.message)
+                            await to_library.send(read)
         ended()
 
     async def say() -> None:
         async for item in from_library:
+            requests.asked(item.message)
             wire.send([item.message.model_dump_json(by_alias=True, exclude_unset=True).encode(errors="replace")])
             await wire.drain()
 

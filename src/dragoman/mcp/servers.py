@@ -111,7 +111,8 @@ class SessionServer:
                     continue
                 if isinstance(exc, McpFailure):
                     raise
-                raise McpFailure(f"{self.name}/{tool} failed: {one_line(exc)}") from exc
+                why = f"{one_line(exc)}{connection.told_besides()}"
+                raise McpFailure(f"{self.name}/{tool} failed: {why}") from exc
         self._losses = 0
         content = [_content(block) for block in answer.content]
         if answer.is_error:

@@ -11,7 +11,7 @@ from ..agent.turn import AgentSession
 from ..foundation.destinations import PUBLIC_ONLY
 from ..foundation.places import open_place
 from ..foundation.programs import search_path
-from .answers import MAX_MESSAGE, Streams, settled
+from .answers import MAX_MESSAGE, OpenRequests, Streams, settled
 from .over_acp import relayed
 from .processes import process_streams
 
@@ -25,6 +25,7 @@ class Loss:
     def __init__(self) -> None:
         self.event = asyncio.Event()
         self.last_words: list[str] = []  # of a process
+        self.requests = OpenRequests()  # to a process
         self.refused = False  # the server knew nothing of it, so that it did nothing it was asked
 
     def set(self) -> None:
@@ -48,7 +49,12 @@ async def streams(config: s.McpServer, session: AgentSession, loss: Loss) -> Asy
             variables = {"PATH": search_path(), **{variable.name: variable.value for variable in env}}
             with open_place(session.cwd, os.O_DIRECTORY) as place:
                 async with process_streams(
-                    [command, *args], place.working_directory, variables, loss.set, loss.last_words
+                    [command, *args],
+                    place.working_directory,
+                    variables,
+                    ended=loss.set,
+                    last_words=loss.last_words,
+                    requests=loss.requests,
                 ) as pair:
                     yield pair
         case s.McpServerHttp(url=url, headers=headers):
@@ -58,8 +64,9 @@ async def streams(config: s.McpServer, session: AgentSession, loss: Loss) -> Asy
 
             async with _client_factory()(headers={"accept-encoding": "identity", **_headers(headers)}) as http:
                 http.event_hooks = {"response": [*http.event_hooks["response"], loss.heed, bound]}
-                async with streamable_http_client(url, http_client=http, max_sse_event_size=MAX_MESSAGE) as pair:
-                    yield pair
+                opened = streamable_http_client(url, http_client=http, max_sse_event_size=MAX_MESSAGE)
+                async with opened as (incoming, outgoing), settled(incoming, loss.set) as read:
+                    yield read, outgoing
         case s.McpServerSse(url=url, headers=headers):
             from mcp.client.sse import sse_client
 

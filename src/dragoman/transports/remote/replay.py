@@ -52,6 +52,11 @@ class Log:
         for _ in range(min(number, self.last) - self.forgotten):
             self.size -= len(self._frames.popleft())
 
+    def replace(self, frame: bytes, other: bytes) -> None:
+        """Have another frame under the number of one that was never sent."""
+        self._frames[self._frames.index(frame)] = other
+        self.size += len(other) - len(frame)
+
     def trim(self, size: int) -> None:
         """Forget the oldest frames until no more than so many bytes are kept."""
         while self.size > size:

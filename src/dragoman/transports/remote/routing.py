@@ -39,6 +39,14 @@ class _Named(Struct, rename="camel"):
     session_id: Any = None
 
 
+class _CancelParams(Struct, rename="camel"):
+    request_id: Raw = Raw()
+
+
+class _CancelRequest(Struct):
+    params: _CancelParams
+
+
 class _Greeting(Struct, rename="camel"):
     protocol_version: Any = None
 
@@ -50,6 +58,8 @@ class _GreetingRequest(Struct):
 _read_members = msgspec.json.Decoder(_Members).decode
 _read_greeting = msgspec.json.Decoder(_GreetingRequest).decode
 _read_named = msgspec.json.Decoder(_Named).decode
+_read_cancel = msgspec.json.Decoder(_CancelRequest).decode
+PROMPT, CANCEL, CANCEL_REQUEST = "session/prompt", "session/cancel", "$/cancel_request"
 NOTHING = Glance()
 BINARY = "came in a binary frame, and messages are text frames"
 
@@ -100,6 +110,44 @@ def asked_version(frame: bytes) -> object:
         return _read_greeting(frame).params.protocol_version
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
         return None
+
+
+class Withdrawal(Struct, frozen=True):
+    """What a cancel takes back where the server has not got it: one request, or the prompts of a session."""
+
+    request: bytes = b""  # its id, in one spelling
+    session: str | None = None
+
+    def covers(self, message: Glance) -> bool:
+        if self.request:
+            return message.is_request and message.id == self.request
+        return message.method == PROMPT and message.is_request and message.session == self.session
+
+
+def withdrawal(frame: bytes) -> Withdrawal | None:
+    """What a frame takes back if it is a cancel."""
+    if b"cancel" not in frame:
+        return None
+    message = glance(frame)
+    if message.method == CANCEL:
+        return Withdrawal(session=message.session)
+    request = named_request(frame) if message.method == CANCEL_REQUEST else b""
+    return Withdrawal(request) if request else None
+
+
+def named_request(frame: bytes) -> bytes:
+    """The id of the request that `$/cancel_request` names, in one spelling."""
+    try:
+        return _one_spelling(bytes(_read_cancel(frame).params.request_id))
+    except (codec.Malformed, UnicodeDecodeError, RecursionError):
+        return b""
+
+
+def withdrawn(message: Glance, *, is_version_2: bool) -> bytes:
+    """The answer to a request that was cancelled before it was sent: a prompt ends as a cancelled turn does."""
+    if message.method != PROMPT or is_version_2:  # where the answer to a prompt does not end the turn
+        return failure(message.id, -32800, "Request cancelled")
+    return b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"cancelled"}}' % message.id
 
 
 def failure(id: bytes, code: int, message: str, data: Json = None) -> bytes:

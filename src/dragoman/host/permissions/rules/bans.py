@@ -6,6 +6,7 @@ their letter or by their name, another program in between, a shell's quotes.  Sp
 
 import functools
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from ...addresses import Origin
@@ -21,6 +22,8 @@ MAX_WORDS = 1000
 _WILD = re.compile(r"[*?\[]")
 _GIVING = re.compile(r"(?<![\w-])(?:g?xargs|parallel|fd|fdfind)(?![\w-])")  # they add arguments that they read
 _QUOTES = str.maketrans("", "", "'\"\\")
+# Characters that nobody sees, besides those of the category Cf: fillers and selectors of variants.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
 _BLANKS = str.maketrans("'\"\\", "   ")
 
 
@@ -198,4 +201,10 @@ def host_might_fit(wanted: Origin, found: Origin) -> bool:
 
 def loosely(name: str) -> str:
     """A name without what people write differently: case, and what separates its words."""
-    return re.sub(r"[-_. :/]+", "", folded(name))
+    return re.sub(r"[-_. :/]+", "", looking_alike(name))
+
+
+def looking_alike(name: str) -> str:
+    """A name as it is seen: without invisible characters, in one form of each letter (NFKC), in one case."""
+    seen = "".join(char for char in _UNSEEN.sub("", name) if unicodedata.category(char) not in ("Cf", "Cc"))
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())

@@ -10,7 +10,7 @@ from ...addresses import Origin, origin
 from ...operations import Execute, FileOperation, McpTool, NetworkAccess, Operation
 from ...protected import folded
 from ...variables import is_harmless
-from .bans import ReadCommand, host_might_fit, loosely, program_fits, word_fits
+from .bans import ReadCommand, host_might_fit, looking_alike, loosely, program_fits, word_fits
 from .patterns import Budget, name_fits, path_fits, text_fits
 from .programs import covers
 
@@ -192,4 +192,6 @@ class Rule(Struct, frozen=True, kw_only=True):
         )
 
     def _fits_name(self, wanted: str, name: str) -> bool:
-        return name_fits(wanted, name) or (self.is_ban and name_fits(folded(wanted), folded(name), classes=True))
+        if name_fits(wanted, name):
+            return True
+        return self.is_ban and name_fits(looking_alike(wanted), looking_alike(name), classes=True)

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from ....errors import ConnectionClosed
+from ....framing import Oversize
 from ... import LOW_WATER, Hear
+from ..routing import Glance, withdrawn
 
 
 class DialledTransport:
@@ -15,6 +17,7 @@ class DialledTransport:
         self._ended: Callable[[], None] | None = None
         self._taken = asyncio.Event()  # something that waited was taken, or the wire is gone
         self._why: str | None = None  # the wire is gone, once it says so
+        self._is_version_2 = False  # of the protocol
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._hear, self._ended = hear, ended
@@ -42,6 +45,15 @@ class DialledTransport:
         while self._why is None and self.queued > self._room:
             self._taken.clear()
             await self._taken.wait()
+
+    def withdraw(self, message: Glance) -> None:
+        """Answer a request that was cancelled before the server had it; not while its caller is still sending."""
+        answer: list[bytes | Oversize] = [withdrawn(message, is_version_2=self._is_version_2)]
+        asyncio.get_running_loop().call_soon(self._tell, answer)
+
+    def _tell(self, frames: list[bytes | Oversize]) -> None:
+        if self._hear and self._why is None:
+            self._hear(frames)
 
     async def why_ended(self) -> Exception:
         return ConnectionClosed(self._why or "the connection is closed")

@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ..addresses import SILENCE
+from ..addresses import SILENCE, why_unreachable
 from ..sse import Event
 from .body import EVENTS, ResponseBody, UnreadableBody
 from .exchange import Exchange, Headers
 from .link import ServerLink
 
 log = logging.getLogger("dragoman")
+
+ENDED = "the agent's server has ended the connection"
 
 
 class EventStream:
@@ -27,6 +29,7 @@ class EventStream:
         self._paused = False
         self._watch: asyncio.TimerHandle | None = None
         self._early: list[Event] | None = []  # until the answer's head has been looked at
+        self.goodbye = ENDED  # once it has ended: what is to be said of it
 
     async def open(self, link: ServerLink, headers: Headers) -> int:
         """Ask for it; gives the status of the answer."""
@@ -72,6 +75,8 @@ class EventStream:
             self._watch.cancel()
         if self._body:
             self._body.close()
+        if isinstance(exc, OSError) and not isinstance(exc, ConnectionAbortedError):  # which is our own doing
+            self.goodbye = f"{ENDED}: {why_unreachable(exc)}"
         if not self.ended.done():
             self.ended.set_result(None)
 

@@ -19,7 +19,7 @@ from ....framing import MAX_FRAME, Oversize, in_lines
 from ... import Hear
 from .. import libraries as libraries  # first: it says what to install
 from ..addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
-from ..routing import Glance, asked_version, failure, glance
+from ..routing import Glance, Withdrawal, asked_version, failure, glance, withdrawal
 from ..sse import Event
 from .dialled import DialledTransport
 from .exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, ResponseHead
@@ -41,6 +41,9 @@ class Form(Protocol):
     async def post(self, frame: bytes) -> None:
         """Send a message, and return when the next may follow; raises ConnectionClosed when the wire is gone."""
 
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        """Do not send what the server has not got of what is cancelled, and answer it; true if there was any."""
+
     def hold(self, held: bool) -> None: ...
 
     async def close(self) -> None: ...
@@ -56,7 +59,6 @@ class HttpTransport(DialledTransport):
         self._size = 0
         self._more = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
-        self._is_version_2 = False  # of the protocol
         self._first: Post | None = None  # the one that opened the connection; its answer may go on
 
     # The wire, as its user sees it
@@ -73,9 +75,26 @@ class HttpTransport(DialledTransport):
 
     def send(self, frames: list[bytes]) -> None:
         if self._why is None:
-            self._outbox.extend(frames)
-            self._size += sum(map(len, frames))
+            for frame in frames:
+                if not self._takes_back(frame):
+                    self._outbox.append(frame)
+                    self._size += len(frame)
             self._more.set()
+
+    def _takes_back(self, frame: bytes) -> bool:
+        """Whether a frame is the cancel of a request that the server has not got, which then never hears of either.
+
+        The cancel of a session is always sent: a turn of it may be under way.
+        """
+        if (wanted := withdrawal(frame)) is None:
+            return False
+        waiting = [found for found in self._outbox if wanted.covers(glance(found))]
+        for found in waiting:
+            self._outbox.remove(found)
+            self._size -= len(found)
+            self.withdraw(glance(found))
+        has_more = self._form is not None and self._form.withdraw(wanted)
+        return bool(wanted.request) and (bool(waiting) or has_more)
 
     @property
     def queued(self) -> int:
@@ -122,13 +141,6 @@ class HttpTransport(DialledTransport):
         else:
             log.warning("the server refused %s with status %d", message.method or "an answer", status)
 
-    def withdraw(self, prompt: Glance) -> None:
-        """A prompt was cancelled before the server had it: it is not sent, and ends as a cancelled turn does."""
-        if self._is_version_2:  # where the answer to a prompt does not end the turn
-            self.heard([failure(prompt.id, -32800, "Request cancelled")])
-        else:
-            self.heard([b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"cancelled"}}' % prompt.id])
-
     def took(self) -> None:
         """The server has taken something."""
         self._taken.set()
@@ -149,9 +161,8 @@ class HttpTransport(DialledTransport):
         try:
             while self._why is None:
                 while self._outbox:
-                    frame = self._outbox[0]
+                    frame = self._outbox.popleft()
                     await (self._form.post(frame) if self._form else self._open(frame))
-                    self._outbox.popleft()
                     self._size -= len(frame)
                     self._taken.set()
                 self._more.clear()

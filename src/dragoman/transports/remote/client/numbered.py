@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from ..addresses import LAST_EVENT, NUMBER, TEMPORARY, Persistence, why_unreachable
 from ..replay import Receipt
-from ..routing import glance
+from ..routing import Withdrawal, glance
 from ..sse import Event
 from .exchange import Headers, ResponseHead
-from .post import BUSY, CANCEL, FIRST_PAUSE, PROMPT, Post, Posts, Refused, retry_after
+from .post import BUSY, FIRST_PAUSE, Post, Posts, Refused, retry_after
 
 TOO_MANY = 429  # not taken, and the server says so itself
 TOO_EARLY = 409  # a message before this one is missing
@@ -37,6 +37,7 @@ class NumberedMessage:
         self.post: Post | None = None
         self.is_taken = False
         self.may_be_taken = False  # it was sent, and the server did not say that it has no room for it
+        self.is_unwanted = False  # it was cancelled
         self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # taken or refused
 
@@ -66,11 +67,8 @@ class NumberedPosts:
 
     async def deliver(self, frame: bytes, headers: Headers, refused: Refused) -> None:
         """Send a message, and return when the next one may follow."""
-        seen = glance(frame)
-        if not self._posts.has_room(seen):
+        if not self._posts.has_room(glance(frame)):
             return
-        if seen.method == CANCEL:
-            self._withdraw_prompts(seen.session)
         message = NumberedMessage(frame, headers, self._next)
         self._next += 1
         self._unsettled.append(message)
@@ -78,19 +76,27 @@ class NumberedPosts:
         await self._posts.turn_of_the_next(task, message.arrived)
         self._posts.count(len(frame), message.settled)
 
-    def _withdraw_prompts(self, session: str | None) -> None:
-        """Settle the prompts of a session that is cancelled, as far as the server has not got them."""
-        for message in self._unsettled:
-            prompt = glance(message.frame)
-            if not message.may_be_taken and prompt.method == PROMPT and prompt.session == session:
-                self._posts.wire.withdraw(prompt)
-                message.empty()
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        """Answer what is cancelled, as far as the server has not got it; true if there was any."""
+        found = [message for message in self._unsettled if wanted.covers(glance(message.frame))]
+        for message in found:
+            message.is_unwanted = True
+        return sum(map(self._withdraw_unsent, found)) > 0
+
+    def _withdraw_unsent(self, message: NumberedMessage) -> bool:
+        """Answer a message that is cancelled, and have nothing in its place, unless the server may have it."""
+        if message.may_be_taken or not message.is_unwanted or not message.frame:
+            return False
+        self._posts.wire.withdraw(glance(message.frame))
+        message.empty()
+        return True
 
     async def _see_through(self, message: NumberedMessage, refused: Refused) -> None:
         try:
             if refusal := await self._outcome(message):
                 post, reply = refusal
-                refused(post.message, reply.status, post.text)
+                if message.frame:  # and nobody has answered it meanwhile
+                    refused(post.message, reply.status, post.text)
                 if not message.is_taken and not self._posts.wire.is_over:
                     message.empty()
                     if refusal := await self._outcome(message):
@@ -134,6 +140,7 @@ class NumberedPosts:
                 raise
             if reply.status in BUSY or reply.status == TOO_EARLY:
                 message.may_be_taken = doubted
+                self._withdraw_unsent(message)
             if reply.status == TOO_EARLY and before:
                 message.set_back()
                 await asyncio.wait({before.settled}, timeout=pause)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ....errors import ConnectionClosed
 from ....framing import Oversize
+from ..routing import Withdrawal
 from ..sse import Event
 from .event_stream import EventStream
 from .exchange import ACCEPTS, JSON
@@ -39,6 +40,9 @@ class PostsForm:
     def unsettled(self) -> int:
         return self._posts.unsettled
 
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        return self._posts.withdraw(wanted)
+
     def hold(self, held: bool) -> None:
         self._posts.hold(held)
 
@@ -63,7 +67,7 @@ class EventsForm:
         if status != 200:
             form._stream.close()
             raise ConnectionClosed(f"{shown} is no agent: it answered with status {status}")
-        form._stream.ended.add_done_callback(lambda _: wire.end("the agent's server has ended the connection"))
+        form._stream.ended.add_done_callback(lambda _: wire.end(form._stream.goodbye))
         await asyncio.wait({form._target}, timeout=FIRST_EVENT)
         if not form._target.done():
             form._target.set_result(wire.link.address.target)  # it does not say, so it is the same
@@ -100,6 +104,9 @@ class EventsForm:
     @property
     def unsettled(self) -> int:
         return self._posts.unsettled
+
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        return self._posts.withdraw(wanted)
 
     def hold(self, held: bool) -> None:
         self._posts.hold(held)

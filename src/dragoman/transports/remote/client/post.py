@@ -7,7 +7,7 @@ answer may stay open as long as the turn it is about; the next message waits onl
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from ....foundation.owning import Work
 from ....framing import Oversize
 from ..addresses import SILENCE, why_unreachable
 from ..limits import SLOWEST
-from ..routing import Glance, failure, glance
+from ..routing import CANCEL, CANCEL_REQUEST, Glance, Withdrawal, failure, glance, named_request
 from ..sse import Event
 from .body import ResponseBody, UnreadableBody
 from .exchange import Exchange, Headers, ResponseHead
@@ -31,8 +31,7 @@ LATE = 2.0  # seconds that it waits for this one to arrive, unless both are of o
 BUSY = {429, 503}  # not taken: the same may be sent again
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds before a message is sent again
 ACCEPTED = 202
-PROMPT, CANCEL = "session/prompt", "session/cancel"
-REPEATABLE = (CANCEL, "$/cancel_request")  # notifications that mean no more when they come twice
+REPEATABLE = (CANCEL, CANCEL_REQUEST)  # notifications that mean no more when they come twice
 
 Refused = Callable[[Glance, int, bytes], None]
 
@@ -150,16 +149,30 @@ class Post:
             self.settled.set_result(None)
 
 
+class Delivery:
+    """A request on its way, from the moment it is handed over until it is settled."""
+
+    def __init__(self, message: Glance) -> None:
+        self.message = message
+        self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
+        self.is_sent = False  # the server may have it
+        self.is_unwanted = False  # it was cancelled since
+        self.task: asyncio.Task[None] | None = None
+
+
 class Posts:
     """The POSTs under way: each is seen through to its end, in a task of its own."""
 
-    def __init__(self, wire: "HttpTransport", *, promises: bool) -> None:
+    def __init__(
+        self, wire: "HttpTransport", *, promises: bool, forget: Callable[[bytes], object] = lambda id: None
+    ) -> None:
         self.wire = wire
+        self._forget = forget  # told the id of a request that no answer of the server's will settle
         self._promises = promises  # whether answers also come in another way
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: set[Post] = set()
         self._newest: dict[str | None, asyncio.Event] = {}  # by session: whether its newest message has arrived
-        self._unsent: dict[asyncio.Task[None], Glance] = {}  # prompts that the server has not got
+        self._requests: dict[bytes, Delivery] = {}  # by id
         self.unsettled = 0  # bytes that the server may not have taken
 
     def hold(self, held: bool) -> None:
@@ -175,17 +188,17 @@ class Posts:
         *,
         target: str | None = None,
         refused: Refused | None = None,
+        ready: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """Send a message, and return when the next one may follow: when this one is settled, or has arrived.
 
         What unblocks an agent never waits behind what blocks it, such as a POST that is answered at a turn's end.
+        `ready` is waited for before it is sent; false when it was settled there.
         """
         message = glance(frame)
         if not self.has_room(message):
             return
-        if message.method == CANCEL:
-            self._withdraw_prompts(message.session)
-        before, arrived = self._newest.get(message.session), asyncio.Event()
+        before, delivery = self._before(message, frame), Delivery(message)
 
         def attempt() -> Post:
             return Post(self.wire, frame, hear)
@@ -194,30 +207,52 @@ class Posts:
             try:
                 if before:
                     await before.wait()
-                await self._see_through(attempt, headers, target, refused or self.wire.refused, arrived)
+                if ready is None or await ready():
+                    await self._see_through(delivery, attempt, headers, target, refused or self.wire.refused)
             finally:
-                arrived.set()
-                if self._newest.get(message.session) is arrived:
-                    del self._newest[message.session]
+                self._settle(delivery)
 
         if message.session is not None:
-            self._newest[message.session] = arrived
-        task = self.begin(see_through())
-        self._keep_unsent(task, message)
-        await self.turn_of_the_next(task, arrived)
+            self._newest[message.session] = delivery.arrived
+        if message.is_request:
+            self._requests[message.id] = delivery
+        delivery.task = task = self.begin(see_through())
+        await self.turn_of_the_next(task, delivery.arrived)
         if not message.is_request:  # a request's answer may take as long as a turn
             self.count(len(frame), task)
 
-    def _keep_unsent(self, task: "asyncio.Task[None]", message: Glance) -> None:
-        if message.method == PROMPT:
-            self._unsent[task] = message
-            task.add_done_callback(lambda task: self._unsent.pop(task, None))
+    def _before(self, message: Glance, frame: bytes) -> asyncio.Event | None:
+        """When a message may go: behind the one before it in its session, or behind the request that it cancels."""
+        if message.method == CANCEL_REQUEST:
+            cancelled = self._requests.get(named_request(frame))
+            return cancelled.arrived if cancelled else None
+        return self._newest.get(message.session)
 
-    def _withdraw_prompts(self, session: str | None) -> None:
-        """Settle the prompts of a session that is cancelled, as far as the server has not got them."""
-        for task in [task for task, prompt in self._unsent.items() if prompt.session == session]:
-            self.wire.withdraw(self._unsent.pop(task))
-            task.cancel()
+    def _settle(self, delivery: Delivery) -> None:
+        message = delivery.message
+        delivery.arrived.set()
+        if self._newest.get(message.session) is delivery.arrived:
+            del self._newest[message.session]
+        if self._requests.get(message.id) is delivery:
+            del self._requests[message.id]
+
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        """Answer what is cancelled, as far as the server has not got it; true if there was any.
+
+        A request that is under way is not sent again should the server refuse it.
+        """
+        found = [delivery for delivery in self._requests.values() if wanted.covers(delivery.message)]
+        for delivery in found:
+            delivery.is_unwanted = True
+            if not delivery.is_sent and delivery.task:
+                self._withdraw(delivery)
+                delivery.task.cancel()
+        return any(not delivery.is_sent for delivery in found)
+
+    def _withdraw(self, delivery: Delivery) -> None:
+        self._settle(delivery)
+        self._forget(delivery.message.id)
+        self.wire.withdraw(delivery.message)
 
     async def turn_of_the_next(self, task: "asyncio.Task[None]", arrived: asyncio.Event) -> None:
         """Wait until the message that a task sees through is settled, or has arrived a moment ago, or is late."""
@@ -285,21 +320,23 @@ class Posts:
 
     async def _see_through(
         self,
+        delivery: Delivery,
         attempt: Callable[[], Post],
         headers: Headers,
         target: str | None,
         refused: Refused,
-        arrived: asyncio.Event,
     ) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task
+        def begun(post: Post) -> None:
+            delivery.is_sent = True
+            self._take(post)
+
+        loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self.wire.patience, FIRST_PAUSE
         while True:
             post = attempt()
-            self._unsent.pop(task, None)
             try:
-                await post.send(headers, target, begun=self._take)
-                arrived.set()
+                await post.send(headers, target, begun)
+                delivery.arrived.set()
                 reply = await post.reply()
                 await post.over()
             except OSError as exc:
@@ -317,8 +354,11 @@ class Posts:
                     break
             finally:
                 self.drop(post)
-            arrived.clear()  # those behind it wait
-            self._keep_unsent(task, post.message)
+            if delivery.is_unwanted:
+                self._withdraw(delivery)
+                return
+            delivery.is_sent = False
+            delivery.arrived.clear()  # those behind it wait
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         if not reply.is_good:
@@ -338,6 +378,7 @@ class Posts:
         """Answer a request that the server will not."""
         if post.message.is_request and not post.is_answered:
             post.is_answered = True
+            self._forget(post.message.id)
             self.wire.heard([failure(post.message.id, -32603, why)])
         elif not post.message.is_request:
             log.warning("%s may be lost: %s", post.message.method or "an answer", why)

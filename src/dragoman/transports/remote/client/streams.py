@@ -25,9 +25,9 @@ from ..addresses import (
     why_unreachable,
 )
 from ..replay import OutOfOrder, Receipt, read_number
-from ..routing import Glance, failure, glance
+from ..routing import Glance, Withdrawal, failure, glance
 from ..sse import END, Event
-from .event_stream import EventStream
+from .event_stream import ENDED, EventStream
 from .exchange import ACCEPTS, JSON, Headers, can_be_named
 from .numbered import NumberedPosts
 from .post import Posts
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-ENDED = "the agent's server has ended the connection"
 GONE = {401, 403, 404, 410}
 SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
 MAX_STREAMS = 64  # event streams opened because the server names a session; more when we ask in one
@@ -53,7 +52,7 @@ class StreamsForm:
         self._streams: dict[str | None, EventStream] = {}
         self._following: asyncio.Task[None] | None = None
         self._opening: set[asyncio.Task[None]] = set()
-        self._posts = Posts(wire, promises=True)
+        self._posts = Posts(wire, promises=True, forget=lambda id: self._ours.pop(id, None))
         self._heard = Receipt()
         self._numbered = NumberedPosts(self._posts, self._heard, self._hear_answer, wire.patience)
         self._generation = 0  # the number of the newest try to read the connection's stream
@@ -72,6 +71,9 @@ class StreamsForm:
     @property
     def unsettled(self) -> int:
         return self._posts.unsettled
+
+    def withdraw(self, wanted: Withdrawal) -> bool:
+        return (self._numbered if self._resumes else self._posts).withdraw(wanted)
 
     def hold(self, held: bool) -> None:
         self._posts.hold(held)
@@ -96,10 +98,6 @@ class StreamsForm:
     async def post(self, frame: bytes) -> None:
         message = glance(frame)
         session = message.session or (self._theirs.pop(message.id, None) if message.is_answer else None)
-        if session and not self._resumes and not await self._has_stream(session, message):
-            return
-        if session and message.is_request and len(self._ours) < MAX_ASKED:
-            self._ours[message.id] = session
         headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *_naming(session)]
         if not self._resumes:
             await self._deliver(frame, headers, session)
@@ -125,7 +123,15 @@ class StreamsForm:
                 return
             self._refused(session, message, status, body)
 
-        await self._posts.deliver(frame, headers, self._hear_answer, refused=refused)
+        async def ready() -> bool:
+            message = glance(frame)
+            if session and not await self._has_stream(session, message):
+                return False
+            if session and message.is_request and len(self._ours) < MAX_ASKED:
+                self._ours[message.id] = session
+            return True
+
+        await self._posts.deliver(frame, headers, self._hear_answer, refused=refused, ready=ready)
 
     def _refused(self, session: str | None, message: Glance, status: int, body: bytes) -> None:
         unknown_session = status == 404 and session is not None and b"session" in body.lower()
@@ -239,7 +245,7 @@ class StreamsForm:
             return
         del self._streams[session]
         if session is None:
-            self._wire.end(ENDED)
+            self._wire.end(stream.goodbye)
         else:  # perhaps the whole server is gone, and its other streams just have not said so yet
             self._loop.call_later(SETTLING, self._fail_requests, session)
 

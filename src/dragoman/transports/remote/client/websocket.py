@@ -29,7 +29,7 @@ from ..addresses import (
 )
 from ..cookies import CookieJar
 from ..replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number, write_numbered
-from ..routing import BINARY, failure, glance
+from ..routing import BINARY, asked_version, failure, glance, withdrawal
 from .dialled import DialledTransport
 from .websocket_socket import WebSocketSocket
 
@@ -61,6 +61,7 @@ class WebSocketTransport(DialledTransport):
         self._generation = 0  # the number of the newest try to open a socket
         self._sent = Log()
         self._heard = Receipt()
+        self._written = 0  # the number of the last frame that any socket was given
         self._early: list[bytes] = []  # arrived before anybody listened
         self._returning: asyncio.Task[None] | None = None
 
@@ -87,10 +88,32 @@ class WebSocketTransport(DialledTransport):
         if self._why is not None:
             return
         first = self._sent.last + 1
-        if self._resumes:
+        if not self._resumes:
+            if self._socket:
+                self._socket.send_texts(frames)
+        elif self._socket:
+            if first == 1:
+                self._is_version_2 = asked_version(frames[0]) == 2
             self._sent.append(frames)
-        if self._socket:
-            self._socket.send_texts(write_numbered(frames, first) if self._resumes else frames)
+            self._socket.send_texts(write_numbered(frames, first))
+            self._written = self._sent.last
+        else:
+            for frame in frames:
+                if not self._takes_back(frame):
+                    self._sent.append([frame])
+
+    def _takes_back(self, frame: bytes) -> bool:
+        """Whether a frame cancels requests that no socket was given, and takes their places: the server hears of a
+        cancel that concerns nothing, and those behind it keep their numbers.
+        """
+        if (wanted := withdrawal(frame)) is None:
+            return False
+        waiting = self._sent.frames()[max(self._written - self._sent.forgotten, 0) :]
+        found = [sent for sent in waiting if wanted.covers(glance(sent))]
+        for sent in found:
+            self._sent.replace(sent, frame)
+            self.withdraw(glance(sent))
+        return bool(found)
 
     @property
     def queued(self) -> int:
@@ -184,6 +207,7 @@ class WebSocketTransport(DialledTransport):
             self._sent.forget(heard)
         self._socket = socket
         socket.send_texts(write_numbered(self._sent.frames(), self._sent.forgotten + 1))
+        self._written = self._sent.last
         socket.pause(self.is_held or self._hear is None)
         socket.deliver()
         self._taken.set()
@@ -226,7 +250,7 @@ def _goodbye(code: int, reason: str) -> str:
     if code in (1000, 1005):
         return "the agent hung up"
     if code == 1006:
-        return "the connection dropped"
+        return f"the connection dropped{reason and ': ' + reason}"
     if code == 1009:
         return f"a message was too large for the other side{reason and ': ' + reason}"
     return f"the connection was closed with code {code}{reason and ': ' + reason}"

@@ -13,7 +13,7 @@ from websockets.uri import WebSocketURI
 
 from ....errors import ConnectionClosed
 from ... import HIGH_WATER, LOW_WATER
-from ..addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address
+from ..addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address, why_unreachable
 from ..limits import EARNED, FLOODED, SMALL, Allowance, PeerPace
 from ..websocket_messages import Messages, write_out
 
@@ -188,7 +188,10 @@ class WebSocketSocket(asyncio.Protocol):
             self._opened.exception()  # whoever wanted to know may have been cancelled
             return
         close = self._protocol.close_rcvd or self._protocol.close_sent  # ours, where the server broke a rule
-        self._wire.dropped(self, close.code if close else 1006, close.reason if close else "")
+        if close:
+            self._wire.dropped(self, close.code, close.reason)
+        else:
+            self._wire.dropped(self, CloseCode.ABNORMAL_CLOSURE, why_unreachable(exc) if exc else "")
 
     async def close(self) -> None:
         """Send what is queued and a goodbye if the peer still takes them, then let go."""
