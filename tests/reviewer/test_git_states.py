@@ -171,6 +171,7 @@ SETTINGS = (
     *("diff.mnemonicPrefix=true", "diff.noprefix=true", "diff.srcPrefix=x/", "diff.renames=copies"),
     *("core.quotePath=false", "color.ui=always", "diff.relative=true", "diff.context=5", "core.autocrlf=true"),
     *("diff.algorithm=patience", "status.showUntrackedFiles=no", "diff.orderFile=order", "diff.submodule=log"),
+    HEEDED := "core.bigFileThreshold=1",  # which plumbing heeds: every file would be binary
 )
 
 
@@ -181,6 +182,7 @@ async def test_no_setting_of_the_user_changes_which_files_are_found(
     cwd = plain(tmp_path / "project")
     (cwd / "nämé.py").write_text(BAD)
     git(cwd, "add", "nämé.py")
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", f"'{HEEDED}'")  # as `git -c` hands it on to a hook
     async with connect(REVIEWER) as client:
         for setting in SETTINGS:
             section, key, value = setting.replace("=", ".").split(".")

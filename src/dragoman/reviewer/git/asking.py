@@ -56,7 +56,6 @@ ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
@@ -148,8 +147,7 @@ async def asking(commands: Commands, cwd: str) -> AsyncIterator[Asking]:
             raise RepositoryError("unreadable_repository", words) from exc
         environ = {
             **ENVIRONMENT,
-            "HOME": directory,
-            "XDG_CONFIG_HOME": directory,
+            "HOME": directory,  # where the user's own settings would be
             "GIT_DIR": directory,
             "GIT_WORK_TREE": found.top,
         }

@@ -15,13 +15,13 @@ LINK, SUBMODULE = "120000", "160000"  # modes of entries that are no files
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
 EMPTY_TREE[64] = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 AT_ONCE = 16 * 1024 * 1024  # bytes of files read by one command
-# The same whatever the user or the repository has set: which lines, named how, without starting anything.
+# Plumbing takes none of the settings that say how a diff is shown, so these words are about what is in it alone.
 _ALL = ("--relative", "--ita-invisible-in-index")
 _RENAMES = "--find-renames=50%"  # what has only got another name has no new lines
 _RAW = (*_ALL, _RENAMES, "--raw", "-z", "--ignore-submodules=dirty")
 _PATCH = (
-    *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--no-color", "--no-ext-diff"),
-    *("--no-textconv", "--ignore-cr-at-eol", "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers"),
+    *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--ignore-cr-at-eol"),
+    *("--no-ext-diff", "--no-textconv"),
 )
 _NUMBERS = (*_ALL, "--no-renames", "--numstat", "-z", "--ignore-submodules=all", "--no-textconv")
 
