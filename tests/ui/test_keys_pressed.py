@@ -116,8 +116,10 @@ def test_a_signal_at_a_question_leaves_the_terminal_as_it_was(number: int, tmp_p
     assert "Traceback" not in run.screen
 
 
-def test_a_terminal_that_is_gone_ends_the_run(tmp_path: Path) -> None:
-    with AtTerminal(*ASK, cwd=tmp_path) as run:
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "deaf"])
+def test_a_terminal_that_is_gone_ends_the_run(is_told: bool, tmp_path: Path) -> None:
+    deaf = ["sh", "-c", 'trap "" HUP; "$@"; exit $?', "sh", *DRAGOMAN]  # as under nohup: no signal tells it
+    with AtTerminal(*ASK, cwd=tmp_path, program=DRAGOMAN if is_told else deaf) as run:
         run.see("Press a key:")
         os.close(run.fd)  # as when its window is closed
         run.fd = os.open(os.devnull, os.O_RDWR)
@@ -160,17 +162,34 @@ def test_a_run_ends_where_nobody_reads_what_it_shows(prompt: str, tmp_path: Path
     assert ended.returncode == 0  # as programs do whose reader has had enough
 
 
-def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
-    code = """
+INTERRUPTED_BY_AN_IMPORT = """
 import builtins, os, signal, sys
 from dragoman.__main__ import main
-load = builtins.__import__
+load, module = builtins.__import__, sys.argv.pop()
 def interrupted(name, *args):
-    if name == "argparse":
+    if name == module:
         os.kill(os.getpid(), signal.SIGINT)
     return load(name, *args)
 builtins.__import__ = interrupted
 sys.exit(main())
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE)
-    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [("argparse", -signal.SIGINT), ("tomllib", 130)],
+    ids=["while modules are imported", "while a command runs"],
+)
+def test_ctrl_c_before_there_is_a_run_is_no_traceback(module: str, code: int) -> None:
+    words = [sys.executable, "-c", INTERRUPTED_BY_AN_IMPORT, "agents", "list", module]
+    ended = subprocess.run(words, capture_output=True, timeout=PATIENCE)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, b"", b"")
+
+
+def test_next_to_nothing_is_loaded_before_ctrl_c_is_no_traceback() -> None:
+    """Python itself has the first ten milliseconds, in which nobody can help it."""
+    code = "import sys; had = {*sys.modules}; from dragoman.__main__ import main; print(*{*sys.modules} - had)"
+    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True, timeout=PATIENCE).split())
+    ours = {name for name in loaded if name.startswith("dragoman")}
+    assert ours == {"dragoman", "dragoman.__main__", "dragoman.foundation", "dragoman.foundation.names"}
+    assert loaded.isdisjoint({"typing", "json", "msgspec", "asyncio", "argparse"})
