@@ -1,8 +1,8 @@
 """What is asked of Git: which files there are, and what has changed, each kind of entry by itself."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,14 +80,21 @@ class _Listed(Struct, frozen=True):
 
 
 class Repository:
-    """A directory under Git, which is asked and never told."""
+    """A directory under Git, which is asked and never told; what it has set is looked up once."""
 
     def __init__(self, commands: Commands, cwd: str) -> None:
         self._commands, self._cwd = commands, cwd
+        self._settings: Mapping[str, str] | None = None
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[Asking]:
+        async with asking(self._commands, self._cwd, self._settings) as git:
+            self._settings = git.settings
+            yield git
 
     async def files(self) -> Listing:
         """Every file that is not ignored; raises RepositoryError."""
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             listed = await _listed(git)
         # What was a link or a file may be something else by now: whoever reads it finds out.
         files = {entry.path for entry in listed if not entry.is_nested}
@@ -95,7 +102,7 @@ class Repository:
 
     async def staged(self) -> ChangedFiles:
         """What the next commit would add; raises RepositoryError."""
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             changes = await _changes(git, "--cached", await _commit(git, "HEAD"))
         in_conflict = set(changes.unmerged)
         files = [change for change in changes.files if change.path not in in_conflict]
@@ -103,7 +110,7 @@ class Repository:
 
     async def changed(self, since: str = "HEAD") -> ChangedFiles:
         """What has changed since a commit, and every file Git does not know yet (no line named: all of them)."""
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             with suppress(GitFailed):  # that is how it says that something has changed
                 await git.ask("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh")
             changes = await _changes(git, await _commit(git, since))
@@ -128,7 +135,7 @@ class Repository:
     async def contents(self, blobs: Sequence[str], largest: int) -> dict[str, bytes | int]:
         """What blobs hold, or the size alone of those that are larger; raises RepositoryError."""
         found: dict[str, bytes | int] = {}
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             checked = await git.told("cat-file", "--batch-check", stdin=_lines(blobs))
             sizes = {name: int(size) for name, _, size in map(str.split, _whole(checked.decode().splitlines()))}
             found.update({name: size for name, size in sizes.items() if size > largest})
