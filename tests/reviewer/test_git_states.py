@@ -1,4 +1,4 @@
-"""What a review asks of Git: no setting changes the answers, and where there are none, a sentence and a kind say why.
+"""What a review asks of Git: no setting changes the answers; where there are none, a sentence and a kind say why.
 
 `test_git_table` has the states of repositories, and what must be named in each.
 """

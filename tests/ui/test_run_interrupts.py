@@ -107,7 +107,7 @@ STOPPING = "run sh -c 'kill -STOP $PPID $(ps -o ppid= -p $PPID); echo $$; exec s
 
 @pytest.mark.parametrize("way", ["--timeout", "Ctrl-C", "SIGTERM"])
 def test_a_command_that_stops_those_who_watch_it_ends_with_the_run(way: str, tmp_path: Path) -> None:
-    limit = ["--timeout", "3"] if way == "--timeout" else []
+    limit = ["--timeout", "6"] if way == "--timeout" else []
     command = ["run", "--agent", TESTY, "--permissions", "allow-all", *limit, STOPPING]
     with AtTerminal(*command, cwd=tmp_path) as run:
         run.see("│ ")
