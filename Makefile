@@ -8,7 +8,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 run: .venv/run
 	$(BIN)/dragoman demo
 
+# Tests start thousands of processes.  Without bytecode, which some machines tell Python not to write, each compiles all.
 test: .venv/dev .venv-v2/ready programs
+	@$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n 2
 
 programs:

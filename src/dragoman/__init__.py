@@ -1,39 +1,12 @@
 """Dragoman: the complete Agent Client Protocol for Python.
 
-All but the errors is loaded when it is first used: `import dragoman` alone costs nothing, and the command line
-answers `--help` without having loaded an event loop.
+Every name is loaded when it is first used: `import dragoman` alone costs nothing, and the command line answers
+`--help` without having loaded an event loop.
 """
 
-from typing import TYPE_CHECKING
-
-from .errors import (
-    AgentExited,
-    AgentStartError,
-    AuthRequired,
-    ConnectionClosed,
-    Error,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    McpBackendFailed,
-    McpLimitExceeded,
-    McpServerUnavailable,
-    MethodNotFound,
-    MissingExtra,
-    NotOffered,
-    Overloaded,
-    ParseError,
-    ProtocolError,
-    RemoteProtocolError,
-    RequestCancelled,
-    RequestTimeout,
-    ResourceNotFound,
-    RpcError,
-    UnsupportedVersion,
-)
 from .foundation.names import loading as _loading
 
+TYPE_CHECKING = False  # as type checkers read it; `typing` takes longer to load than all of this
 if TYPE_CHECKING:
     from .agent.agent import Agent
     from .agent.runs import Permission, TerminalRun, ToolRun
@@ -42,6 +15,32 @@ if TYPE_CHECKING:
     from .client.client import Client
     from .client.connecting import connect
     from .client.session import Prompt, Session
+    from .errors import (
+        AgentExited,
+        AgentStartError,
+        AuthRequired,
+        ConnectionClosed,
+        Error,
+        InternalError,
+        InvalidParams,
+        InvalidRequest,
+        LocalProtocolError,
+        McpBackendFailed,
+        McpLimitExceeded,
+        McpServerUnavailable,
+        MethodNotFound,
+        MissingExtra,
+        NotOffered,
+        Overloaded,
+        ParseError,
+        ProtocolError,
+        RemoteProtocolError,
+        RequestCancelled,
+        RequestTimeout,
+        ResourceNotFound,
+        RpcError,
+        UnsupportedVersion,
+    )
     from .proxy.proxy import Proxy, compose
     from .roles import AgentRole, ClientRole, extension
     from .transcript import Transcript
@@ -95,22 +94,21 @@ __all__ = [
     "streams",
 ]
 
-__getattr__ = _loading(
-    __name__,
-    {
-        "agent.agent": ("Agent",),
-        "agent.serving": ("serve", "serve_on"),
-        "client.client": ("Client",),
-        "client.connecting": ("connect",),
-        "proxy.proxy": ("Proxy", "compose"),
-        "roles": ("AgentRole", "ClientRole", "extension"),
-        "agent.runs": ("Permission", "TerminalRun", "ToolRun"),
-        "client.session": ("Prompt", "Session"),
-        "transcript": ("Transcript",),
-        "transports.streams": ("streams",),
-        "agent.turn": ("AgentSession", "Turn"),
-    },
-)
+_HOMES = {
+    "agent.agent": ("Agent",),
+    "agent.serving": ("serve", "serve_on"),
+    "client.client": ("Client",),
+    "client.connecting": ("connect",),
+    "proxy.proxy": ("Proxy", "compose"),
+    "roles": ("AgentRole", "ClientRole", "extension"),
+    "agent.runs": ("Permission", "TerminalRun", "ToolRun"),
+    "client.session": ("Prompt", "Session"),
+    "transcript": ("Transcript",),
+    "transports.streams": ("streams",),
+    "agent.turn": ("AgentSession", "Turn"),
+}
+_HOMES["errors"] = tuple(set(__all__).difference(*_HOMES.values()))  # all others
+__getattr__ = _loading(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

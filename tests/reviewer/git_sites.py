@@ -13,10 +13,11 @@ PATIENCE = 60.0
 class Site:
     """A directory in which a state is made by somebody with settings of their own."""
 
-    def __init__(self, at: Path, settings: str = "") -> None:
-        self.at, self.cwd, self.home = at, at / "project", at / "home"
+    def __init__(self, at: Path, settings: str = "", earlier: "Site | None" = None) -> None:
+        """`earlier`: where the same person has worked before; they have the same home and environment."""
+        self.at, self.cwd, self.home = at, at / "project", earlier.home if earlier else at / "home"
         self.cwd.mkdir(parents=True)
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         self.ran = at / "ran"  # a program that the settings name tells here that it was run
         program = at / "program"
         program.write_text(f"#!/bin/sh\necho $0 >> '{self.ran}'\nexit 1\n")
@@ -27,7 +28,7 @@ class Site:
             name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "XDG_CONFIG"))
         }
         places = {"HOME": str(self.home), "XDG_STATE_HOME": str(at.with_name(f"{at.name}-state"))}
-        self.env = {**inherited, **places, "GIT_CONFIG_NOSYSTEM": "1"}
+        self.env = earlier.env if earlier else {**inherited, **places, "GIT_CONFIG_NOSYSTEM": "1"}
         self.left = ExitStack()  # what ends with the state
 
     def git(self, *words: str, at: Path | None = None) -> str:

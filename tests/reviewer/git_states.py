@@ -238,9 +238,9 @@ CONFIGURATIONS = {
 
 
 @contextmanager
-def made(state: State, at: Path, configuration: str = "none") -> Iterator[Site]:
+def made(state: State, at: Path, configuration: str, earlier: Site) -> Iterator[Site]:
     """A state of a repository, made by somebody with these settings."""
-    site = Site(at, CONFIGURATIONS[configuration])
+    site = Site(at, CONFIGURATIONS[configuration], earlier)
     with site.left:
         state.make(site)
         site.ran.unlink(missing_ok=True)

@@ -1,26 +1,48 @@
 """What the reviewer names in a state of a repository, compared with what it must name."""
 
+import itertools
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
-from dragoman import InvalidParams, connect
+from dragoman import Client, InvalidParams, connect
 
 from .conftest import REVIEWER, Reviewing, User
 from .git_states import Failure, Site, State, made
 
 
-async def compare(state: State, at: Path, configuration: str = "none") -> None:
+class SharedReviewer(NamedTuple):
+    """A reviewer that many states are shown to, and where it was started."""
+
+    client: Client
+    site: Site
+
+
+@asynccontextmanager
+async def shared_reviewer(at: Path) -> AsyncIterator[SharedReviewer]:
+    site = Site(at)
+    async with started(site) as client:
+        yield SharedReviewer(client, site)
+
+
+def started(site: Site) -> AbstractAsyncContextManager[Client]:
+    return connect(REVIEWER, User("apply-all"), env=site.env, inherit_env=False)
+
+
+async def compare(state: State, at: Path, shared: SharedReviewer, configuration: str = "none") -> None:
     """Say everything to the reviewer that the table has, and raise AssertionError where its answers differ."""
-    with made(state, at, configuration) as site:
-        async with connect(REVIEWER, User("apply-all"), env=site.env, inherit_env=False) as client:
+    with made(state, at, configuration, shared.site) as site:
+        is_usual = site.env is shared.site.env
+        async with nullcontext(shared.client) if is_usual else started(site) as client:
             session = Reviewing(await client.new_session(cwd=site.cwd))
-            before = _content(site.at)
+            before = _content(site)
             for prompt, expected in state.prompts.items():
                 where = f"{state.name}, {configuration}, {prompt}"
                 named, text = await _named(session, prompt)
-                after = _content(site.at)
+                after = _content(site)
                 if prompt.startswith("/fix"):
                     if not isinstance(named, Failure):
                         named = sorted(
@@ -60,10 +82,10 @@ def _notes(text: str) -> list[str]:
     return [note for note in notes if not note.startswith(("nobody here knows", "only the syntax"))]
 
 
-def _content(at: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below a directory, Git's own files included."""
+def _content(site: Site) -> dict[str, tuple[int, bytes]]:
+    """Everything in a state and in its maker's home, Git's own files included."""
     found = {}
-    for top, directories, files in os.walk(at):
+    for top, directories, files in itertools.chain(os.walk(site.at), os.walk(site.home)):
         for name in (*directories, *files):
             path = os.path.join(top, name)
             status = os.lstat(path)

@@ -220,20 +220,21 @@ async def test_what_cannot_be_repaired_is_not_promised_afterwards(project: Path,
     assert "nothing I can repair safely" in turn.text and "can repair 1" not in turn.text
 
 
-@pytest.mark.parametrize(
-    "words", ["modles.py", "docs/", "my file.py", "f401", "a.py modles.py", "nowhere/a.py", "please"]
-)
+NOT_UNDERSTOOD = ("modles.py", "docs/", "my file.py", "f401", "a.py modles.py", "nowhere/a.py", "please")
+
+
 @pytest.mark.parametrize("verb", ["review", "fix", "todo"])
 async def test_a_word_that_is_not_understood_refuses_and_never_widens(
-    project: Path, write: Callable[[str, str], Path], verb: str, words: str
+    project: Path, write: Callable[[str, str], Path], verb: str
 ) -> None:
     path = write("a.py", "import os\nprint(1)  # TODO: more\n")
     user = User("apply-all")
     async with reviewing(project, user) as reviewer:
-        with pytest.raises(InvalidParams, match=words.split()[-1]) as caught:
-            await reviewer.say(f"/{verb} {words}")
-    assert caught.value.data == {"kind": "not_understood"}
-    assert user.questions == [] and path.read_text().startswith("import os")
+        for words in NOT_UNDERSTOOD:
+            with pytest.raises(InvalidParams, match=words.split()[-1]) as caught:
+                await reviewer.say(f"/{verb} {words}")
+            assert (caught.value.data, words) == ({"kind": "not_understood"}, words)
+            assert user.questions == [] and path.read_text().startswith("import os")
 
 
 # A file that is committed, then changed, then repaired.

@@ -28,6 +28,7 @@ def test_a_repaired_package_is_imported_and_tested_as_before(fetched: Path, tmp_
     after = copied(fetched, package, tmp_path / "after")
     repaired = fix(after, tmp_path / "state")
     assert changed_elsewhere(before, after, repaired) == []
+    assert fix(after, tmp_path / "state").findings == {}, "what was repaired once needs no second repair"
     had, has = imports(fetched, before), imports(fetched, after)
     broken = {name: wrong for name, told in has.items() if (wrong := sorted(set(told) - set(had[name])))}
     assert broken == {}

@@ -16,7 +16,7 @@ from ..foundation.suggesting import choices, nearest
 from ..foundation.unix import MODULES, missing
 from ..ui.output import OutputFailed, install
 from . import agent, agents, audit, completion, demo, new, permissions, run, sessions, setup, translate
-from .complaint import INTERRUPTED, UNSUPPORTED, UNWRITABLE, USAGE, complain
+from .complaint import UNSUPPORTED, UNWRITABLE, USAGE, complain
 from .hosting import connect, cursor, gateway, mcp, serve
 
 # In the order of the help text.
@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; gives its exit code."""
+    """Run a command; gives its exit code.  Ctrl-C is left to `dragoman.__main__`, which heeds it from the start."""
     _open_closed_streams()
     install()
     try:
@@ -114,8 +114,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if exc.name not in MODULES:
             raise
         return complain(str(missing(exc.name)), UNSUPPORTED)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has had enough
         return 0
     except OSError as exc:

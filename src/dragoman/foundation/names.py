@@ -3,17 +3,16 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
 
 
 def loading(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
     """A package's `__getattr__`: `homes` has the names of each module."""
     home_of = {name: module for module, names in homes.items() for name in names}
 
-    def load(name: str) -> Any:
+    def load(name: str) -> object:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{home_of[name]}", package), name)
+        value: object = getattr(import_module(f".{home_of[name]}", package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -56,7 +56,6 @@ ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
@@ -83,10 +82,16 @@ class Asking:
     """One repository, as long as its directory of ours is there."""
 
     def __init__(
-        self, commands: Commands, cwd: str, git: str, found: GitDirectory, environ: Mapping[str, str]
+        self,
+        commands: Commands,
+        cwd: str,
+        git: str,
+        found: GitDirectory,
+        settings: Mapping[str, str],
+        environ: Mapping[str, str],
     ) -> None:
         self._commands, self._cwd, self._git, self._environ = commands, cwd, git, environ
-        self.found = found
+        self.found, self.settings = found, settings
 
     @property
     def is_sparse(self) -> bool:
@@ -127,8 +132,11 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(commands: Commands, cwd: str) -> AsyncIterator[Asking]:
-    """A way to ask the repository of a directory; raises RepositoryError when there is none to ask."""
+async def asking(commands: Commands, cwd: str, settings: Mapping[str, str] | None = None) -> AsyncIterator[Asking]:
+    """A way to ask the repository of a directory; raises RepositoryError when there is none to ask.
+
+    `settings` are those of another `Asking`, where there was one: they are not looked up again.
+    """
     git = program_named("git", cwd)
     if git is None:
         raise RepositoryError("git_missing", "Git is not installed")
@@ -141,19 +149,18 @@ async def asking(commands: Commands, cwd: str) -> AsyncIterator[Asking]:
         raise RepositoryError("bare_repository", words)
     with tempfile.TemporaryDirectory(prefix="dragoman-git-") as directory:
         try:
-            settings = await _settings(commands, git, found)
+            settings = await _settings(commands, git, found) if settings is None else settings
             await asyncio.to_thread(_furnish, directory, found, settings)
         except OSError as exc:
             words = f"the repository {found.top} cannot be read: {exc.strerror or exc}"
             raise RepositoryError("unreadable_repository", words) from exc
         environ = {
             **ENVIRONMENT,
-            "HOME": directory,
-            "XDG_CONFIG_HOME": directory,
+            "HOME": directory,  # where the user's own settings would be
             "GIT_DIR": directory,
             "GIT_WORK_TREE": found.top,
         }
-        yield Asking(commands, cwd, git, found, environ)
+        yield Asking(commands, cwd, git, found, settings, environ)
 
 
 def _furnish(directory: str, found: GitDirectory, settings: Mapping[str, str]) -> None:

@@ -1,8 +1,8 @@
 """What is asked of Git: which files there are, and what has changed, each kind of entry by itself."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,13 +15,13 @@ LINK, SUBMODULE = "120000", "160000"  # modes of entries that are no files
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
 EMPTY_TREE[64] = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 AT_ONCE = 16 * 1024 * 1024  # bytes of files read by one command
-# The same whatever the user or the repository has set: which lines, named how, without starting anything.
+# Plumbing takes none of the settings that say how a diff is shown, so these words are about what is in it alone.
 _ALL = ("--relative", "--ita-invisible-in-index")
 _RENAMES = "--find-renames=50%"  # what has only got another name has no new lines
 _RAW = (*_ALL, _RENAMES, "--raw", "-z", "--ignore-submodules=dirty")
 _PATCH = (
-    *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--no-color", "--no-ext-diff"),
-    *("--no-textconv", "--ignore-cr-at-eol", "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers"),
+    *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--ignore-cr-at-eol"),
+    *("--no-ext-diff", "--no-textconv"),
 )
 _NUMBERS = (*_ALL, "--no-renames", "--numstat", "-z", "--ignore-submodules=all", "--no-textconv")
 
@@ -80,14 +80,21 @@ class _Listed(Struct, frozen=True):
 
 
 class Repository:
-    """A directory under Git, which is asked and never told."""
+    """A directory under Git, which is asked and never told; what it has set is looked up once."""
 
     def __init__(self, commands: Commands, cwd: str) -> None:
         self._commands, self._cwd = commands, cwd
+        self._settings: Mapping[str, str] | None = None
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[Asking]:
+        async with asking(self._commands, self._cwd, self._settings) as git:
+            self._settings = git.settings
+            yield git
 
     async def files(self) -> Listing:
         """Every file that is not ignored; raises RepositoryError."""
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             listed = await _listed(git)
         # What was a link or a file may be something else by now: whoever reads it finds out.
         files = {entry.path for entry in listed if not entry.is_nested}
@@ -95,7 +102,7 @@ class Repository:
 
     async def staged(self) -> ChangedFiles:
         """What the next commit would add; raises RepositoryError."""
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             changes = await _changes(git, "--cached", await _commit(git, "HEAD"))
         in_conflict = set(changes.unmerged)
         files = [change for change in changes.files if change.path not in in_conflict]
@@ -103,7 +110,7 @@ class Repository:
 
     async def changed(self, since: str = "HEAD") -> ChangedFiles:
         """What has changed since a commit, and every file Git does not know yet (no line named: all of them)."""
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             with suppress(GitFailed):  # that is how it says that something has changed
                 await git.ask("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh")
             changes = await _changes(git, await _commit(git, since))
@@ -128,7 +135,7 @@ class Repository:
     async def contents(self, blobs: Sequence[str], largest: int) -> dict[str, bytes | int]:
         """What blobs hold, or the size alone of those that are larger; raises RepositoryError."""
         found: dict[str, bytes | int] = {}
-        async with asking(self._commands, self._cwd) as git:
+        async with self._asking() as git:
             checked = await git.told("cat-file", "--batch-check", stdin=_lines(blobs))
             sizes = {name: int(size) for name, _, size in map(str.split, _whole(checked.decode().splitlines()))}
             found.update({name: size for name, size in sizes.items() if size > largest})

@@ -137,9 +137,9 @@ async def _ruff_fixed(
     lines = None if source.lines is None else source.lines | {finding.line for finding in mended}
     offered = await _offered(source.path, draft.text, ruff, commands)
     for _ in range(MOST_PASSES):  # edits of one statement exclude each other
-        meant = [edits for found, edits in offered if edits and _key(found) in wanted]
         others = {edits for found, edits in offered if _key(found) not in wanted}
-        after, done = _edited(draft, [edits for edits in dict.fromkeys(meant) if edits not in others], lines)
+        meant = dict.fromkeys(edits for _, edits in offered if edits and edits not in others)
+        after, done = _edited(draft, meant, lines)
         if not done:
             break
         # Lines have moved: what is left is known by its words, if it alone has these.
@@ -172,7 +172,7 @@ async def _offered(
 
 
 def _edited(
-    draft: RepairDraft, repairs: Sequence[tuple[LinterEdit, ...]], wanted: frozenset[int] | None
+    draft: RepairDraft, repairs: Iterable[tuple[LinterEdit, ...]], wanted: frozenset[int] | None
 ) -> tuple[RepairDraft, set[tuple[LinterEdit, ...]]]:
     """The draft after as many repairs as touch neither each other nor other lines, and which these are."""
     places, lines = Places(draft.text), LineRange(draft.original)

@@ -133,8 +133,7 @@ class Keyboard:
 
     def _take(self) -> None:
         with contextlib.suppress(termios.error, OSError):  # the terminal is gone, which `_next` finds out
-            tty.setcbreak(self._fd)
-            termios.tcflush(self._fd, termios.TCIFLUSH)
+            tty.setcbreak(self._fd)  # which throws away what was typed ahead
             if os.environ.get("TERM") != "dumb":
                 os.write(self._fd, PASTING)
 
