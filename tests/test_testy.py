@@ -10,6 +10,7 @@ import pytest
 from dragoman import InvalidParams, connect
 from dragoman import schema as s
 from dragoman.testing import Exhibition, RecordingClient, Testy, pair
+from dragoman.testing.script import LAST_WORDS
 
 
 class Server(RecordingClient):
@@ -67,6 +68,23 @@ async def test_any_prompt_shows_a_tool_a_plan_a_terminal_a_question_and_a_form()
         asked = {type(request).__name__ for request in client.requests}
         assert {"RequestPermissionRequest", "CreateTerminalRequest", "FormElicitation", "UrlElicitation"} <= asked
         assert await said(session, "echo a command is still one") == "a command is still one"
+
+
+async def test_the_exhibition_takes_its_time_so_that_it_can_be_cancelled():
+    async with asyncio.timeout(60), pair(Exhibition, RecordingClient()) as client:
+        session = await client.new_session("/")
+        prompt = session.prompt("What a lovely day it is.")
+        events = [event async for event in _cancelled_at(prompt, session, s.Plan)]
+        assert events[-1].stop_reason == "cancelled"
+        assert events[-2].content.text == LAST_WORDS
+
+
+async def _cancelled_at(prompt: Any, session: Any, kind: type) -> Any:
+    """What comes of a turn that is cancelled when something of this kind is seen."""
+    async for event in prompt:
+        if isinstance(event, kind):
+            session.cancel()
+        yield event
 
 
 async def test_the_exhibition_is_served_by_the_command_line():
