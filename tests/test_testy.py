@@ -51,6 +51,19 @@ async def test_testy_has_providers_that_can_be_pointed_elsewhere():
         assert [provider.current for provider in listed if provider.provider_id == "spare"] == [None]
 
 
+class Silent(RecordingClient):
+    """Says that a command has ended, and neither its exit code nor a signal."""
+
+    async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        printed = await super().terminal_output(params)
+        return s.TerminalOutputResponse(output=printed.output, truncated=False, exit_status=s.TerminalExitStatus())
+
+
+async def test_testy_says_no_exit_code_where_it_is_told_none():
+    async with pair(Testy, Silent()) as client:
+        assert await said(await client.new_session("/"), "run echo hi") == "hi\n[exit]"
+
+
 @pytest.mark.parametrize("mode", ["append", "override"])
 async def test_testy_knows_its_system_prompt(mode):
     prompt = s.SystemPrompt(mode=mode, content=[s.TextContent(text="Be brief.")])
