@@ -121,13 +121,26 @@ async def test_very_many_random_turns_end_and_leave_a_valid_history(tmp_path: Pa
     assert set(ends) >= {"end_turn", "cancelled", "refusal", "max_tokens"}
 
 
-async def test_an_agent_that_needs_what_its_client_lacks_fails_with_the_capabilitys_name(tmp_path: Path) -> None:
-    class Reads(Agent):
-        async def answer(self, turn: Turn) -> None:
-            await turn.read("a.txt")
+NEEDS: dict[str, Any] = {
+    "fs.read_text_file": lambda turn: turn.read("a.txt"),
+    "fs.write_text_file": lambda turn: turn.write("a.txt", ""),
+    "terminal": lambda turn: turn.terminal("true").__aenter__(),
+    "elicitation.form": lambda turn: turn.elicit("Who?", {"name": str}),
+    "elicitation.url": lambda turn: turn.elicit_url("Log in", "https://example.com"),
+}
 
-    async with pair(Reads, BareClient()) as client:
+
+@pytest.mark.parametrize("capability", NEEDS)
+async def test_an_agent_that_needs_what_its_client_lacks_fails_with_the_capabilitys_name(
+    capability: str, tmp_path: Path
+) -> None:
+    class Needy(Agent):
+        async def answer(self, turn: Turn) -> None:
+            await NEEDS[capability](turn)
+
+    async with pair(Needy, BareClient()) as client:
         session = await client.new_session(tmp_path)
-        with pytest.raises(InternalError, match=r"fs\.read_text_file") as caught:
+        with pytest.raises(InternalError) as caught:
             await session.prompt("Go")
+    assert capability in caught.value.message.replace(",", "").split(), caught.value.message
     assert caught.value.data["errorId"]

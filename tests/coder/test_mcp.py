@@ -77,6 +77,7 @@ async def test_a_server_that_cannot_be_used_is_told_of_and_done_without(tmp_path
     assert results(model)[0][1] == "success"
     notices = [update for update in updates(client) if isinstance(update, s.Notice)]
     assert len(notices) == 1 and "'broken' cannot be used" in (notices[0].description or "")
+    assert "An MCP server cannot be used" not in said(updates(client))  # once is enough
     assert "- my pen: `write`, `greet`" in said(updates(client))
     assert "- broken: cannot be used" in said(updates(client))
 

@@ -1,13 +1,16 @@
 """The same conversation over every provider's wire, with real HTTP on loopback."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from dragoman import schema as s
 from dragoman.coder import Coder
+from dragoman.coder.model import models
+from dragoman.coder.model.choice import Choice, opened
+from dragoman.coder.model.port import Model
 from dragoman.errors import AuthRequired, InternalError
 from dragoman.testing import pair
 
@@ -54,6 +57,25 @@ async def test_words_are_streamed_and_counted(
     assert response.usage is not None
     assert (response.usage.input_tokens, response.usage.output_tokens) == (100, 20)
     assert "You are a coding agent" in server.told()[0]
+
+
+async def test_a_model_is_opened_once_and_before_the_first_prompt(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider's library takes seconds to load, in which the user types."""
+    names: list[str] = []
+
+    async def noted(choice: Choice, keys: Mapping[str, str]) -> Model:
+        names.append(choice.name)
+        return await opened(choice, keys)
+
+    monkeypatch.setattr(models, "opened", noted)
+    async with talking(Anthropic, project, monkeypatch, answer("Hello."), answer("Hello.")) as (session, _, server):
+        await session.set_mode("ask")  # anything but a prompt
+        assert names == [server.name]
+        for _ in range(2):
+            await session.prompt("Hi")
+    assert names == [server.name]
 
 
 @every_wire

@@ -1,4 +1,4 @@
-"""The coder before a host of ours, and before clients that answer for a missing file with an empty text."""
+"""The coder before a host of ours, and before clients that answer with less than the protocol has words for."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from dragoman.host import Host
 from dragoman.host.permissions import Question
 from dragoman.testing import pair
 
-from .desk import DiskClient, desk, results
+from .desk import DiskClient, calls, desk, results
 
 
 class Person:
@@ -71,3 +71,28 @@ async def test_an_empty_answer_for_a_file_that_is_not_there_is_a_new_file(tmp_pa
     assert (replaced[1], replaced[2]) == ("success", "Replaced empty.")
     assert "exists and you have not read it" in refused[2]
     assert (tmp_path / "full").read_text() == "words\n"
+
+
+class SilentClient(DiskClient):
+    """Says that a command has ended, and neither its exit code nor a signal: the protocol requires neither."""
+
+    async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
+        await super().wait_for_terminal_exit(params)
+        return s.WaitForTerminalExitResponse()
+
+    async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
+        printed = await super().terminal_output(params)
+        ended = None if printed.exit_status is None else s.TerminalExitStatus()
+        return s.TerminalOutputResponse(output=printed.output, truncated=printed.truncated, exit_status=ended)
+
+
+async def test_a_command_of_which_nobody_says_how_it_ended_is_no_success_and_has_no_exit_code(
+    tmp_path: Path,
+) -> None:
+    step = call("run_command", command="echo done")
+    async with desk(tmp_path, step, "Done.", client=SilentClient(), mode="code") as (session, client, model):
+        await session.prompt("Go")
+    ((_, outcome, told),) = results(model)
+    assert (outcome, told) == ("failed", "It ended, and the client does not say how.\ndone")
+    (shown,) = calls(client).values()
+    assert shown["content"][-1].content.text == "It ended, and the client does not say how."

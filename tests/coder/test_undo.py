@@ -485,14 +485,16 @@ async def test_a_redo_over_somebody_elses_text_asks_first(tmp_path: Path, choice
 
 @CLIENTS
 async def test_undo_removes_the_directories_it_made_and_no_other(tmp_path: Path, client: Any) -> None:
-    (tmp_path / "old").mkdir()
-    steps = [call("write_file", path=f"{path}/f", content="x\n") for path in ("old", "new/a/b", "kept/a")]
+    for mine in ("old", "outer"):
+        (tmp_path / mine).mkdir()
+    made = ("old", "outer/inner", "new/a/b", "kept/a")
+    steps = [call("write_file", path=f"{path}/f", content="x\n") for path in made]
     async with desk(tmp_path, *steps, "Done.", client=client(), mode="code") as (session, _, _m):
         await session.prompt("Write")
         (tmp_path / "kept" / "mine").write_text("the user's\n")
         await session.prompt("/undo")
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
-    assert left == ["kept", "kept/mine", "old"]
+    assert left == ["kept", "kept/mine", "old", "outer"]
 
 
 async def test_the_files_of_a_turn_are_brought_back_side_by_side(tmp_path: Path) -> None:

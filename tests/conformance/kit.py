@@ -26,13 +26,14 @@ class NotShown(Exception):
 
 
 class Shown(NamedTuple):
-    """One turn as it was heard: how its session was opened, what came until its end, and how it ended."""
+    """One turn as it was heard: how its session began, what came until its end, how it ended, and what followed."""
 
     opened: Message
     session: str
     messages: list[Message]
     updates: list[Message]
     stop_reason: str
+    afterwards: list[Message]
 
     def of_kind(self, *kinds: str) -> list[Message]:
         found = [update for update in self.updates if update["sessionUpdate"] in kinds]
@@ -60,6 +61,7 @@ class Kit:
         self.wire, self.cwd, self.dial, self.client = wire, cwd, dial, client
         self.heard: list[Message] = []
         self.quick = TEXT  # the prompt of turns of which nothing but their end matters
+        self.slow = TEXT  # the prompt of turns that are to be cancelled
         self.welcome: Message = {}
         self.services = Services(wire)
         self._shown: Shown | None = None
@@ -110,7 +112,8 @@ class Kit:
             opened = await self.good("session/new", {"cwd": self.cwd, "mcpServers": []})
             id, start = opened["sessionId"], len(self.heard)
             reason = await self.turn(id, [TEXT])
-            self._shown = Shown(opened, id, self.heard[start:], self.updates(id, start), reason)
+            heard, updates = self.heard[start:], self.updates(id, start)
+            self._shown = Shown(opened, id, heard, updates, reason, await self.silence())
         return self._shown
 
     async def call(self, method: str, params: Any = None, *, id: Any = None) -> Message:

@@ -34,8 +34,16 @@ LENDER = {"gateway": "client", "gateway with files": "host"}  # who lends an age
 LENT_BY_THE_HOST = {
     row.id for row in REQUIREMENTS if row.section in (asking.FILES, asking.TERMINALS) and 1 in row.versions
 }
+
+
+class Brisk(Exhibition):
+    """Shows everything without a pause: what is cancelled here is a command that waits for that."""
+
+    pause = 0.0
+
+
 AGENTS: dict[str, Any] = {
-    "testy": lambda home: Exhibition,
+    "testy": lambda home: Brisk,
     "echo": lambda home: Echo,
     "reviewer": lambda home: durable(Reviewer, home),
     "coder": lambda home: partial(durable(Coder, home), model=ScriptedModel(*["Hello."] * 200)),
@@ -87,6 +95,7 @@ async def test_an_agent_meets_every_requirement(
             kit = kind(await dialled(), str(tmp_path / "work"), dialled, client)
             if name == "testy":
                 kit.quick = {"type": "text", "text": "echo hello"}
+                kit.slow = {"type": "text", "text": "wait"}
             await kit.greet()
             fails, lacks = await verdicts(kit)
             failed |= fails

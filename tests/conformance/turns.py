@@ -43,8 +43,8 @@ async def turns_follow_each_other(kit: Kit) -> None:
 @requirement(TURN, PROMPT)
 async def nothing_follows_a_turn(kit: Kit) -> None:
     """Nothing more of a turn is told when it is over."""
-    await kit.turn(await kit.session(), [TEXT])
-    assert [message for message in await kit.silence() if message.get("method") == "session/update"] == []
+    followed = (await kit.shown()).afterwards
+    assert [message for message in followed if message.get("method") == "session/update"] == []
 
 
 @requirement(TURN, CONTENT)
@@ -105,7 +105,8 @@ async def malformed_content_is_refused(kit: Kit) -> None:
 async def long_and_foreign_texts_are_taken(kit: Kit) -> None:
     """A prompt may be long, in any script, and have what JSON must escape."""
     for text in ("\u0449" * 100_000, '🦜 \u0000 \u2028 "\\ \x1b[0m', "e\u0301\u202e"):
-        assert await kit.turn(await kit.session(), [{"type": "text", "text": text}]) in ("end_turn", "refusal")
+        prompt = [kit.quick, {"type": "text", "text": text}]
+        assert await kit.turn(await kit.session(), prompt) in ("end_turn", "refusal")
 
 
 @requirement(TURN, CANCELLATION)

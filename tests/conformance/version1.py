@@ -2,7 +2,7 @@
 
 from dragoman import schema as s
 
-from .kit import LIFECYCLE, OPTIONAL, SERVICES, TEXT, TURN, Kit, Message, NotShown, requirement
+from .kit import LIFECYCLE, OPTIONAL, SERVICES, TURN, Kit, Message, NotShown, requirement
 
 STOP_REASONS = {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 SPOKEN = {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"}
@@ -73,7 +73,7 @@ async def offers_are_truth_values_where_they_were(kit: KitOfVersion1) -> None:
 async def a_turn_is_told_before_it_is_answered(kit: KitOfVersion1) -> None:
     """Updates come before the answer, which has a stop reason that there is."""
     id, start = await kit.session(), len(kit.heard)
-    assert await kit.turn(id, [TEXT]) in STOP_REASONS
+    assert await kit.turn(id, [kit.quick]) in STOP_REASONS
     assert kit.updates(id, start)
 
 
@@ -81,7 +81,7 @@ async def a_turn_is_told_before_it_is_answered(kit: KitOfVersion1) -> None:
 async def a_turn_is_cancelled(kit: KitOfVersion1) -> None:
     """A cancelled turn is answered `cancelled`, and not with an error."""
     id = await kit.session()
-    asked = kit.prompt(id, [TEXT])
+    asked = kit.prompt(id, [kit.slow])
     await kit.hear("session/update")
     kit.wire.tell("session/cancel", {"sessionId": id})
     if (reason := await kit.end(asked, id)) == "end_turn":
@@ -94,7 +94,7 @@ async def a_turn_is_cancelled(kit: KitOfVersion1) -> None:
 async def a_cancelled_request_is_answered(kit: KitOfVersion1) -> None:
     """A prompt that is cancelled as a request is answered -32800, or `cancelled`, or as if nothing were."""
     id = await kit.session()
-    asked = kit.prompt(id, [TEXT])
+    asked = kit.prompt(id, [kit.slow])
     await kit.hear("session/update")
     kit.wire.tell("$/cancel_request", {"requestId": asked[0]})
     answer = await kit.until(*asked)
@@ -225,7 +225,7 @@ async def a_history_is_told_before_the_answer(kit: KitOfVersion1) -> None:
     if not kit.offers.get("loadSession"):
         raise NotShown
     id = await kit.session()
-    await kit.turn(id, [{"type": "text", "text": "remember me"}])
+    await kit.turn(id, [kit.quick, {"type": "text", "text": "remember me"}])
     start = len(kit.heard)
     await kit.good("session/load", {"sessionId": id, "cwd": kit.cwd, "mcpServers": []})
     told = kit.updates(id, start)
@@ -249,8 +249,7 @@ async def unknown_sessions_are_not_loaded(kit: KitOfVersion1) -> None:
 async def a_resumed_session_tells_no_history(kit: KitOfVersion1) -> None:
     """A resumed session repeats nothing, and its commands come before the answer."""
     kit.offered("resume")
-    id = await kit.session()
-    await kit.turn(id, [TEXT])
+    id = (await kit.shown()).session
     start = len(kit.heard)
     await kit.good("session/resume", {"sessionId": id, "cwd": kit.cwd})
     assert not {update["sessionUpdate"] for update in kit.updates(id, start)} & SPOKEN

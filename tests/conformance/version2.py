@@ -102,11 +102,11 @@ async def batches_are_taken(kit: KitOfVersion2) -> None:
 async def a_prompt_is_echoed(kit: KitOfVersion2) -> None:
     """A prompt is answered with the id of its message, and the message is told under this id, as it was written."""
     id, start = await kit.session(), len(kit.heard)
-    answer = await kit.good("session/prompt", {"sessionId": id, "prompt": [TEXT]})
+    answer = await kit.good("session/prompt", {"sessionId": id, "prompt": [kit.quick]})
     await kit.idle(id, start)
     told = [u for u in kit.updates(id, start) if u["sessionUpdate"].startswith("user_message")]
     echo = [u["content"] for u in told if u["messageId"] == answer["messageId"]]
-    assert echo[0] in ([TEXT], TEXT)
+    assert echo[0] in ([kit.quick], kit.quick)
 
 
 @requirement(TURN, PROMPT, 2)
@@ -115,7 +115,7 @@ async def prompts_have_ids_of_their_own(kit: KitOfVersion2) -> None:
     id, ids = await kit.session(), []
     for _ in range(2):
         start = len(kit.heard)
-        ids.append((await kit.good("session/prompt", {"sessionId": id, "prompt": [TEXT]}))["messageId"])
+        ids.append((await kit.good("session/prompt", {"sessionId": id, "prompt": [kit.quick]}))["messageId"])
         await kit.idle(id, start)
     assert len(set(ids)) == 2
 
@@ -166,7 +166,7 @@ async def a_turn_is_cancelled(kit: KitOfVersion2) -> None:
     """After a cancel the session becomes idle as `cancelled`, once, and the prompt is no error."""
     id = await kit.session()
     start = len(kit.heard)
-    await kit.good("session/prompt", {"sessionId": id, "prompt": [TEXT]})
+    await kit.good("session/prompt", {"sessionId": id, "prompt": [kit.slow]})
     kit.wire.tell("session/cancel", {"sessionId": id, "_meta": {}})
     if (end := await kit.idle(id, start))["stopReason"] == "end_turn":
         raise NotShown  # it was over before
@@ -180,7 +180,7 @@ async def closing_cancels(kit: KitOfVersion2) -> None:
     """To close a session ends its turn as `cancelled`."""
     id = await kit.session()
     start = len(kit.heard)
-    await kit.good("session/prompt", {"sessionId": id, "prompt": [TEXT]})
+    await kit.good("session/prompt", {"sessionId": id, "prompt": [kit.slow]})
     assert await kit.good("session/close", {"sessionId": id}) == {}
     assert (await kit.idle(id, start))["stopReason"] in ("cancelled", "end_turn")
 
@@ -201,7 +201,7 @@ async def a_prompt_during_a_turn_has_an_end(kit: KitOfVersion2) -> None:
 @requirement(OPTIONAL, OPENED, 2)
 async def a_resumed_session_tells_no_history(kit: KitOfVersion2) -> None:
     """A session that is resumed without a place to replay from tells its state and no message."""
-    id = await _spoken(kit)
+    id = (await kit.shown()).session
     since = len(kit.heard)
     await kit.good("session/resume", {"sessionId": id, "cwd": kit.cwd, "replayFrom": None})
     assert not [u for u in kit.updates(id, since) if u["sessionUpdate"] in SPOKEN | CHUNKS]
@@ -211,7 +211,7 @@ async def a_resumed_session_tells_no_history(kit: KitOfVersion2) -> None:
 @requirement(OPTIONAL, OPENED, 2)
 async def a_history_begins_anew_under_the_same_ids(kit: KitOfVersion2) -> None:
     """What is replayed has its live ids, and empties each message before it fills it."""
-    id = await _spoken(kit)
+    id = (await kit.shown()).session
     live = {update["messageId"] for update in kit.updates(id) if "messageId" in update}
     since = len(kit.heard)
     await kit.good("session/resume", {"sessionId": id, "cwd": kit.cwd, "replayFrom": {"type": "start"}})
@@ -226,7 +226,7 @@ async def a_history_begins_anew_under_the_same_ids(kit: KitOfVersion2) -> None:
 @requirement(OPTIONAL, OPENED, 2)
 async def a_replay_is_over_before_its_answer(kit: KitOfVersion2) -> None:
     """A replay ends with the session's state, and nothing of it follows the answer."""
-    id = await _spoken(kit)
+    id = (await kit.shown()).session
     since = len(kit.heard)
     await kit.good("session/resume", {"sessionId": id, "cwd": kit.cwd, "replayFrom": {"type": "start"}})
     assert kit.states(id, since) == ["idle"]
@@ -236,7 +236,7 @@ async def a_replay_is_over_before_its_answer(kit: KitOfVersion2) -> None:
 @requirement(OPTIONAL, OPENED, 2)
 async def unknown_places_to_replay_from_are_refused(kit: KitOfVersion2) -> None:
     """A replay from a place that the agent does not know is -32602."""
-    id = await _spoken(kit)
+    id = (await kit.shown()).session
     params = {"sessionId": id, "cwd": kit.cwd, "replayFrom": {"type": "_nowhere"}}
     await kit.bad("session/resume", params, code=-32602)
 
@@ -245,9 +245,3 @@ async def unknown_places_to_replay_from_are_refused(kit: KitOfVersion2) -> None:
 async def unknown_sessions_are_not_resumed(kit: KitOfVersion2) -> None:
     """A session that nobody opened cannot be resumed."""
     await kit.bad("session/resume", {"sessionId": "nobody's", "cwd": kit.cwd}, code=-32002)
-
-
-async def _spoken(kit: KitOfVersion2) -> str:
-    id = await kit.session()
-    await kit.turn(id, [TEXT])
-    return id

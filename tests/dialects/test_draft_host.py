@@ -2,8 +2,11 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from dragoman.dialects import translator
 
 from .test_draft import host, hosted, project  # noqa: F401 - a fixture
 
@@ -73,7 +76,7 @@ async def test_a_command_has_its_pid_its_streams_and_the_signal_it_is_sent(proje
         script = f"{SCRIPT}print('oops', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
         made = (await agent.ask_for("terminal/create", {"command": "python3", "args": ["-c", script]}))["result"]
         assert made["pid"] > 1
-        while {"stdout", "stderr"} - {stream for stream, _ in pushed}:
+        while {"up", "oops"} - set("".join(data for _, data in pushed).split()):
             take_push(await agent.receive())
         assert sorted(pushed) == [("stderr", "oops\n"), ("stdout", "up\n")]
         about = {"terminalId": made["terminalId"]}
@@ -81,6 +84,43 @@ async def test_a_command_has_its_pid_its_streams_and_the_signal_it_is_sent(proje
         ended = (await agent.ask_for("terminal/wait_for_exit", {**about, "timeout": 30_000}))["result"]
         assert ended == {"exitCode": 7, "timedOut": False}
         assert (await agent.ask_for("terminal/release", about))["result"] == {"released": True}
+
+
+def lending(*methods: str) -> tuple[Any, dict[str, Any]]:
+    """The edge of an agent of the draft whose client lends these, with a session; and how the agent was greeted."""
+    edge = translator("draft", "agent")
+    offers = {"terminal": True, "_meta": {"dragoman": {"methods": [f"_dragoman/{name}" for name in methods]}}}
+    said = {"protocolVersion": 1, "clientCapabilities": offers}
+    greeting = edge.outward({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": said}).onward[0]
+    edge.inward({"id": greeting["id"], "result": {"protocolVersion": 1, "capabilities": {}}})
+    opening = {"cwd": "/", "mcpServers": []}
+    (opened,) = edge.outward({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": opening}).onward
+    edge.inward({"id": opened["id"], "result": {"sessionId": "s"}})
+    return edge, greeting["params"]["capabilities"]
+
+
+def test_watches_are_offered_where_they_are_lent() -> None:
+    assert lending("fs/watch")[1]["fs"]["watch"] is True
+    assert lending("fs/read_text_file")[1]["fs"]["watch"] is False
+
+
+def test_an_agent_is_told_of_no_output_before_it_knows_the_terminal() -> None:
+    edge, _ = lending("terminal/create")
+    create = {
+        "jsonrpc": "2.0",
+        "id": "c",
+        "method": "terminal/create",
+        "params": {"command": "ls", "sessionId": "s"},
+    }
+    (asked,) = edge.inward(create).onward
+    output = {"sessionId": "s", "terminalId": "t", "stream": "stdout", "text": "early"}
+    pushed = edge.outward({"jsonrpc": "2.0", "method": "_dragoman/terminal/output", "params": output})
+    assert (pushed.onward, pushed.back) == ([], [])
+    made = edge.outward({"id": asked["id"], "result": {"terminalId": "t", "pid": 7}})
+    assert [(message.get("id"), message.get("method")) for message in made.onward] == [("c", None)]
+    ((_, key),) = made.wakes
+    (told,) = edge.woken(key).back
+    assert (told["method"], told["params"]["data"]) == ("terminal/output", "early")
 
 
 async def test_why_a_permission_is_asked_for_is_shown(project: Path) -> None:  # noqa: F811

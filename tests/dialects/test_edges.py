@@ -50,11 +50,13 @@ def conversation(frames, wanted, *options, agent=("agent", "testy"), directory=N
 
 
 @pytest.mark.timeout(LIMIT)
-@pytest.mark.parametrize("version", [65536, "2", -1, None, [], True])
-def test_a_version_that_is_none_is_answered(version):
-    (answer,) = conversation([greeting(version, clientCapabilities={})], 1)
-    assert answer["id"] == 1
-    assert answer["error"]["code"] == -32602
+def test_a_version_that_is_none_is_answered():
+    versions = [65536, "2", -1, None, [], True]  # one after the other, for none of them greets
+    greetings = [{**greeting(version, clientCapabilities={}), "id": id} for id, version in enumerate(versions)]
+    answers = conversation(greetings, len(versions))
+    assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [
+        (id, -32602) for id in range(len(versions))
+    ]
 
 
 @pytest.mark.timeout(LIMIT)

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from dragoman import connect
+from dragoman import InternalError, connect
 from dragoman import schema as s
 from dragoman.agent.serving import serve_on
 from dragoman.testing import RawWire, RecordingClient, Testy
@@ -182,12 +182,21 @@ async def test_our_client_takes_what_an_agent_of_the_document_says(dialect, plac
 
 
 async def check_turn(dialect, said):
-    async with client_spoken_to(dialect) as (session, agent, _):
-        prompt = asyncio.ensure_future(session.prompt("go").__aiter__().__anext__())
+    async with client_spoken_to(dialect) as (session, agent, client):
+        prompt = asyncio.ensure_future(_ended(session.prompt("go")))
         request = await agent.receive(LIMIT)
         agent.send({"id": request["id"], "result": said})
-        with contextlib.suppress(Exception if said["stopReason"] == "error" else ()):
-            assert await prompt
+        if said["stopReason"] == "error":
+            with pytest.raises(InternalError):
+                await prompt
+        else:
+            assert (await prompt).stop_reason == said["stopReason"]
+        told = [note.update.content.text for note in client.updates]
+        assert told == [block["text"] for block in said.get("content") or ()]
+
+
+async def _ended(prompt):
+    return await prompt
 
 
 async def check_update(dialect, said):

@@ -84,10 +84,17 @@ async def test_an_agent_that_lists_models_and_gives_choices_no_ids_is_understood
         assert mode.current_mode_id == "plan"
 
 
-async def test_a_client_that_calls_itself_pharo_and_has_no_terminals_is_spoken_to_as_one():
-    info, offers = {"name": "Pharo IDE", "version": "14.0"}, {"fs": {"readTextFile": True}}
-    for more, is_pharo in (({}, True), ({"terminal": True}, False)):
-        async with raw(Testy) as wire:
-            hello = {"protocolVersion": 1, "clientInfo": info, "clientCapabilities": {**offers, **more}}
-            result = (await wire.request("initialize", hello))["result"]
-            assert ("authenticationMethods" in result, "authMethods" in result) == (is_pharo, not is_pharo)
+@pytest.mark.parametrize(
+    ("offers", "info", "is_pharo"),
+    [({}, {}, True), ({"terminal": True}, {}, False), ({}, {"title": "Pharo"}, False), ({}, {"name": "Ph"}, False)],
+    ids=["as the specification has it", "terminals", "a title, which only version 1 has", "another name"],
+)
+async def test_a_client_that_calls_itself_pharo_and_has_no_terminals_is_spoken_to_as_one(offers, info, is_pharo):
+    async with raw(Testy) as wire:
+        hello = {
+            "protocolVersion": 1,
+            "clientInfo": {"name": "Pharo IDE", "version": "14.0", **info},
+            "clientCapabilities": {"fs": {"readTextFile": True}, **offers},
+        }
+        result = (await wire.request("initialize", hello))["result"]
+        assert ("authenticationMethods" in result, "authMethods" in result) == (is_pharo, not is_pharo)

@@ -84,3 +84,12 @@ async def test_who_fails_too_often_is_sent_away(tmp_path: Path) -> None:
             with pytest.raises(AuthRequired):
                 await ann.agent.request("authenticate", credentials("api_key", "wrong"))
         await ann.until(lambda: ann.closed)
+
+
+async def test_a_login_without_credentials_may_fail_as_often_as_it_likes(tmp_path: Path) -> None:
+    async with hosting(tmp_path, Guarded) as house, house.visit() as ann:
+        for _ in range(5):
+            with pytest.raises(AuthRequired):
+                await ann.agent.request("authenticate", {"methodId": "oauth2"})
+        await ann.agent.request("authenticate", credentials("oauth2", SECRET))
+        assert not ann.closed

@@ -1,6 +1,7 @@
 """What an agent and a client say to each other through a gateway is what they say without it."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from dragoman import Agent, connect, extension
 from dragoman import schema as s
-from dragoman.errors import AgentStartError
+from dragoman.errors import AgentStartError, InvalidRequest
 from dragoman.gateway.attachment import attached
 from dragoman.testing import RecordingClient, Testy
 
@@ -193,7 +194,12 @@ async def test_nobody_is_asked_for_files_that_no_client_was_said_to_have(tmp_pat
     ):
         session = await opened(poor, tmp_path)
         assert "error" in await prompted(poor, session, "read /file")
-        assert not [frame for frame in poor.frames if frame.get("method", "").startswith("fs/")]
+        there = house.gateway.live[session].facts.upstream
+        for method, about in (("fs/read_text_file", {"path": "/file"}), ("terminal/create", {"command": "true"})):
+            asked = json.dumps({"sessionId": there, **about})  # by an agent that asks all the same
+            error = (await prompted(poor, session, f"request {method} {asked}"))["error"]
+            assert "-32601" in error["message"], error
+        assert not [frame for frame in poor.frames if frame.get("method", "").startswith(("fs/", "terminal/"))]
 
 
 # What was dropped on the way
@@ -239,6 +245,66 @@ async def test_an_extension_about_a_session_reaches_the_agent_under_its_own_name
         assert (await bare.ask("_fleeting/which", which))["result"] == {"known": True, "more": [1]}
         assert (await bob.ask("_fleeting/which", which))["error"]["code"] == -32002
         assert (await bare.ask("_dragoman/nothing", {}))["error"]["code"] == -32601
+
+
+ABOUT = {  # what a client asks about a session, and the agent's answer to it
+    "session/set_title": ({"title": " A  title "}, {"title": "A title"}),
+    "session/status": ({}, {"status": "open"}),
+    "session/archive": ({}, {}),
+    "session/unarchive": ({}, {}),
+    "session/delete": ({}, {}),
+}
+
+
+async def test_what_is_asked_about_a_session_reaches_the_agent_that_has_it(tmp_path: Path) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def noting(method: str) -> Any:
+        name = {"session/set_title": "set_title", "session/status": "session_status"}.get(
+            method, f"{method.removeprefix('session/')}_session"
+        )
+
+        async def note(self: Any, params: Any) -> Any:
+            asked.append((method, params.session_id in self._kept))
+            return await getattr(Testy, name)(self, params)
+
+        return name, note
+
+    agent = type("Noting", (Testy,), dict(map(noting, ABOUT)))
+    async with hosting(tmp_path, agent) as house, house.bare() as bare:
+        session = await opened(bare, tmp_path)
+        for method, (params, result) in ABOUT.items():
+            assert (await bare.ask(method, {"sessionId": session, **params}))["result"] == result
+    assert asked == [(method, True) for method in ABOUT]
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
+async def test_a_session_that_is_deleted_is_deleted_at_its_agent_too(tmp_path: Path, is_open: bool) -> None:
+    deleted: list[str] = []
+
+    class Forgetful(Testy):
+        refuses = True
+
+        async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
+            if type(self).refuses:
+                raise InvalidRequest("not now")
+            deleted.append(params.session_id)
+            return await super().delete_session(params)
+
+    async with hosting(tmp_path, Forgetful) as house, house.bare() as bare, house.bare("bob") as bob:
+        session = {"sessionId": await opened(bare, tmp_path)}
+        there = house.gateway.live[session["sessionId"]].facts.upstream
+        if not is_open:
+            await bare.ask("session/close", session)
+        assert (await bob.ask("session/delete", session))["result"] == {}  # which is none of his
+        assert (await bare.ask("session/delete", session))["error"]["message"].endswith("not now")
+        listed = (await bare.ask("session/list", {}))["result"]["sessions"]
+        assert [each["sessionId"] for each in listed] == [session["sessionId"]]  # to be tried again
+        Forgetful.refuses = False
+        for _ in range(2):
+            assert (await bare.ask("session/delete", session))["result"] == {}
+        assert (await bare.ask("session/list", {}))["result"]["sessions"] == []
+    assert deleted == [there]
 
 
 class Doorkeeper(Agent):

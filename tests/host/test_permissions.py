@@ -344,7 +344,9 @@ async def test_what_the_host_calls_dangerous_is(root):
     assert await permissions.decide("s", operation, workspace=root)  # the rule names the variable with its value
     unnamed = Execute(argv=("ls",), cwd=str(root), dangerous_env=("Y",))
     assert not await permissions.decide("s", unnamed, workspace=root)
-    assert len(screen.seen) == 3
+    unset = Execute(argv=("ls",), cwd=str(root), dangerous_env=("X",))  # which nobody gives the value of the rule
+    assert not await permissions.decide("s", unset, workspace=root)
+    assert len(screen.seen) == 4
 
 
 async def test_an_address_with_several_readings_always_asks(root):

@@ -108,24 +108,37 @@ def test_a_preset_answers_as_far_as_it_reaches(
 
 def test_commands_with_harmless_variables_run_unattended(tmp_path: Path, project: Path) -> None:
     command = run_in_shell("cd '$CWD' && echo $GIT_TERMINAL_PROMPT")
-    assert answers(played(tmp_path, project, "allow-all", command).stdout)[1]["exitCode"] == 0
-    rules = tmp_path / "rules.toml"
+    assert_run(played(tmp_path, project, "allow-all", command))
     argv = json.dumps(["/bin/bash", "-c", f"cd '{project}' && echo $GIT_TERMINAL_PROMPT"])
-    rules.write_text(f'[[allow]]\noperation = "terminal_execute"\nargv = {argv}\n')
-    result = with_rules(rules, tmp_path, project, command)
+    assert_run(with_rule(f"argv = {argv}", tmp_path, project, command))
+
+
+def test_commands_with_dangerous_variables_run_where_a_rule_names_them_or_everything_is_allowed(
+    tmp_path: Path, project: Path
+) -> None:
+    command = run_in_shell("cd '$CWD' && echo $LD_PRELOAD", env={"LD_PRELOAD": "x.so"})
+    argv = json.dumps(["/bin/bash", "-c", f"cd '{project}' && echo $LD_PRELOAD"])
+    assert played(tmp_path, project, "ask", command).returncode == 4
+    assert_run(played(tmp_path, project, "allow-all", command))
+    for rule, code in {
+        f"argv = {argv}": 4,
+        f'argv = {argv}\nenv = {{ LD_PRELOAD = "y.so" }}': 4,
+        f'argv = {argv}\nenv = {{ LD_PRELOAD = "x.so" }}': 0,
+    }.items():
+        assert with_rule(rule, tmp_path, project, command).returncode == code, rule
+
+
+def assert_run(result: Any) -> None:
+    """The command was run, and nobody was asked."""
+    assert result.returncode == 0, result.stderr
     assert answers(result.stdout)[1]["exitCode"] == 0
-    dangerous = run_in_shell("cd '$CWD' && echo $GIT_TERMINAL_PROMPT", env={"LD_PRELOAD": "x.so"})
-    assert with_rules(rules, tmp_path, project, dangerous).returncode == 4
-    rules.write_text(f'[[allow]]\noperation = "terminal_execute"\nargv = {argv}\nenv = {{ LD_PRELOAD = "x.so" }}\n')
-    assert with_rules(rules, tmp_path, project, dangerous).returncode == 0
-    assert played(tmp_path, project, "allow-all", dangerous).returncode == 0
 
 
-def with_rules(rules: Path, tmp_path: Path, project: Path, *steps: dict[str, Any]) -> Any:
-    """A run under the user's rules alone."""
+def with_rule(rule: str, tmp_path: Path, project: Path, *steps: dict[str, Any]) -> Any:
+    """A run under this rule of the user's alone."""
     own = Path(os.environ["XDG_CONFIG_HOME"]) / "dragoman" / "permissions.toml"
     own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text(rules.read_text())
+    own.write_text(f'[[allow]]\noperation = "terminal_execute"\n{rule}\n')
     return played(tmp_path, project, "ask", *steps)
 
 
@@ -187,6 +200,9 @@ def test_what_happens_inside_questions_and_in_the_agents_own_terminals_is_shown(
                 _meta={"terminal_output_delta": {"terminal_id": "b", "data": "st\nsecond\n"},
                        "terminal_exit": {"terminal_id": "b", "exit_code": 3, "signal": None}}),
         told("q", title="Count things", kind="execute", status="completed", rawInput={"command": ["wc", "-l"]}),
+        told("n", title="Wait", kind="execute", status="completed", rawInput={"command": "sleep 1"},
+             _meta={"terminal_info": {"terminal_id": "n"},
+                    "terminal_exit": {"terminal_id": "n", "exit_code": None, "signal": None}}),
     ]  # fmt: skip
     steps += [
         told("p", title="Patch b.txt", kind="edit", status="pending", content=[diff("$CWD/b.txt", None, "new")]),
@@ -210,6 +226,8 @@ def test_what_happens_inside_questions_and_in_the_agents_own_terminals_is_shown(
         "✗ Look around",
         "✓ Count things",
         "  $ wc -l",
+        "✓ Wait",
+        "  $ sleep 1",
         "✗ denied: Delete a.txt (nobody answered)",
         "○ Patch b.txt",
         "  b.txt (new)",

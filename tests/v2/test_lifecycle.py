@@ -221,13 +221,14 @@ def test_a_form_or_a_page_requires_action_and_ends_with_the_turn() -> None:
     edge = our_agent()
     asked, _ = prompt(edge, 2)
     for id, about in enumerate((form | {"sessionId": "s"}, page | {"requestId": asked["id"]}), 10):
-        waiting, question = edge.outward(request(id, "elicitation/create", **about)).onward
-        assert states([waiting]) == ["requires_action"]
+        heard = edge.outward(request(id, "elicitation/create", **about)).onward
+        assert states(heard) == ["requires_action"]
+        question = heard[-1]
         assert (question["params"]["sessionId"], "requestId" in question["params"]) == ("s", False)
         done = edge.inward({"id": question["id"], "result": {"action": "accept", "content": {}}})
         assert done.onward[0] == {"jsonrpc": "2.0", "id": id, "result": {"action": "accept", "content": {}}}
         assert states(done.back) == ["running"]
-    _, question = edge.outward(request(20, "elicitation/create", **form, sessionId="s")).onward
+    question = edge.outward(request(20, "elicitation/create", **form, sessionId="s")).onward[-1]
     done = edge.inward({"method": "session/cancel", "params": {"sessionId": "s"}})
     assert {"jsonrpc": "2.0", "id": 20, "result": {"action": "cancel"}} in done.onward
     assert {"requestId": question["id"]} in [message.get("params") for message in done.back]

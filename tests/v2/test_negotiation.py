@@ -10,6 +10,7 @@ import pytest
 import dragoman
 from dragoman import RpcError
 from dragoman.agent.serving import serve_on
+from dragoman.dialects.v2.handshake import is_welcome
 from dragoman.testing import RawWire, RecordingClient, Testy
 from dragoman.transports.memory import pipe
 
@@ -136,6 +137,20 @@ async def test_an_agent_that_answers_with_version_2_is_greeted_again_in_it():
 async def test_an_agent_that_has_both_is_spoken_to_in_version_1():
     async with greeted(OLD) as (wire, task):
         assert wire.greeting["clientCapabilities"]["terminal"] is True
+    assert (await task).dialect == "v1"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"agentCapabilities": {}}, {"info": INFO, "agentCapabilities": {}}, {"info": "n"}, {"agentInfo": INFO}],
+)
+async def test_an_agent_that_repeats_version_2_and_answers_as_version_1_does_is_spoken_to_in_version_1(
+    answer: Any,
+):
+    echo = {"result": {"protocolVersion": 2, **answer}}
+    assert not is_welcome(echo["result"])  # or the client waits for what only version 2 says
+    async with greeted(echo, echo, dialect="v2") as (wire, task):
+        assert "clientCapabilities" in wire.greeting
     assert (await task).dialect == "v1"
 
 

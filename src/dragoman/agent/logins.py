@@ -18,30 +18,44 @@ MAX_FAILURES = 3  # of one connection, after which it is ended
 AUTHENTICATE = "authenticate"
 
 
+class LoginFailures:
+    """The logins of one connection that failed: the third with wrong credentials is answered, and ends it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._count = connection, 0
+
+    def add(self, meta: Any) -> None:
+        """A login failed; `meta` is its `_meta`, where credentials are."""
+        self._count += _has_credentials(meta)
+        if self._count >= MAX_FAILURES:
+            self._connection.after_answer(self._connection.hang_up)
+
+    def forget(self) -> None:
+        """A login succeeded."""
+        self._count = 0
+
+
 def limited_logins(requests: Mapping[str, Method], connection: Connection) -> Mapping[str, Method]:
     """The requests an agent answers; after three logins with wrong credentials it answers, and hangs up."""
-    method, failures = requests.get(AUTHENTICATE), 0
+    method, failures = requests.get(AUTHENTICATE), LoginFailures(connection)
     if method is None:
         return requests
 
     async def log_in(params: s.AuthenticateRequest) -> Any:
-        nonlocal failures
         assert method.handler
         try:
             result = await method.handler(params)
         except RpcError:
-            failures += _has_credentials(params.meta)
-            if failures >= MAX_FAILURES:
-                connection.after_answer(connection.hang_up)
+            failures.add(params.meta)
             raise
-        failures = 0
+        failures.forget()
         return result
 
     return {**requests, AUTHENTICATE: msgspec.structs.replace(method, handler=log_in)}
 
 
-def _has_credentials(meta: s.JsonObject | None) -> bool:
+def _has_credentials(meta: Any) -> bool:
     """Whether a request brings credentials: in `_meta`, where a dialect puts them as well."""
-    by_dialect = (meta or {}).get(CARRIED)
+    by_dialect = meta.get(CARRIED) if isinstance(meta, dict) else None
     places = [meta, *(by_dialect.values() if isinstance(by_dialect, dict) else ())]
     return any(isinstance(place, dict) and "credentials" in place for place in places)

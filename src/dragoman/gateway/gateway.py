@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -38,13 +38,13 @@ from .workers import DetachedWork, Locks, owned
 log = logging.getLogger("dragoman")
 
 T = TypeVar("T")
+ForgetAtAgent = Callable[[SessionFacts | None], Awaitable[None]]
 
 LEASE = 15.0  # seconds without a word after which a session is anybody's
 RENEW_EVERY = 5.0
 IDLE = 1800.0  # seconds a session without viewers stays open
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
-
 
 _read_listed = msgspec.json.Decoder(ListedSession).decode
 
@@ -220,14 +220,16 @@ class Gateway:
 
     async def known(self, id: str, principal: str) -> SessionFacts:
         """What is known of a session somebody has a part in, open or not."""
-        if session := self.live.get(id):
-            facts: SessionFacts | None = session.facts
-        else:
-            fact = await self.engine.fact("session", id)
-            facts = msgspec.json.decode(fact.value, type=SessionFacts) if fact else None
+        session = self.live.get(id)
+        facts = session.facts if session else await self._kept_facts(id)
         if facts is None or facts.role_of(principal) is None:
             raise unknown(id)
         return facts
+
+    async def _kept_facts(self, id: str) -> SessionFacts | None:
+        """What is kept of a session that is not open."""
+        fact = await self.engine.fact("session", id)
+        return msgspec.json.decode(fact.value, type=SessionFacts) if fact else None
 
     async def _mend(self, session: HostedSession) -> None:
         """Have a session go on whose log could not be written."""
@@ -330,11 +332,13 @@ class Gateway:
             await self.save_facts(session.id, msgspec.structs.replace(session.facts, roles=roles))
             session.share(principal, roles[principal])
 
-    async def delete(self, id: str) -> None:
-        """End a session and forget it for good."""
-        await self.finish(self._delete(id))
+    async def delete(self, id: str, at_agent: ForgetAtAgent | None = None) -> None:
+        """End a session and forget it for good, once its agent has; it is kept where the agent fails at that."""
+        await self.finish(self._delete(id, at_agent=at_agent))
 
-    async def _delete(self, id: str, unless_used_after: float | None = None) -> bool:
+    async def _delete(
+        self, id: str, unless_used_after: float | None = None, at_agent: ForgetAtAgent | None = None
+    ) -> bool:
         """Delete a session; false for one that was used since a moment, and is therefore kept."""
         async with self._locks.hold(id):
             if unless_used_after is not None and not await self._is_unused(id, unless_used_after):
@@ -342,6 +346,9 @@ class Gateway:
             if session := self.live.get(id):
                 self._begin_close(session)
             await self._closed(id)
+            if at_agent:
+                with contextlib.suppress(DamagedLog):  # of what cannot be read nobody knows what its agent calls it
+                    await at_agent(await self._kept_facts(id))
             await forget_session(self.engine, id)
             return True
 
@@ -349,8 +356,8 @@ class Gateway:
         """Whether a session is as it was at a moment; asked with its lock held."""
         if id in self.live or id in self._closing:
             return False
-        fact = await self.engine.fact("session", id)
-        return fact is not None and msgspec.json.decode(fact.value, type=SessionFacts).updated <= since
+        facts = await self._kept_facts(id)
+        return facts is not None and facts.updated <= since
 
     async def close(self, session: HostedSession, *, is_last: bool = False) -> None:
         """End a session for everybody; it can be loaded again.  `is_last` when its agents end, too."""

@@ -65,7 +65,8 @@ async def released(turn: Turn, rest: str) -> None:
 
 def _told(output: s.TerminalOutputResponse) -> str:
     status = output.exit_status or s.TerminalExitStatus()
-    end = f"signal {status.signal}" if status.signal else f"exit {status.exit_code}"
+    code = "" if status.exit_code is None else f" {status.exit_code}"
+    end = f"signal {status.signal}" if status.signal else f"exit{code}"
     return f"{output.output}[{'truncated, ' if output.truncated else ''}{end}]"
 
 

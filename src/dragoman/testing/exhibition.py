@@ -6,6 +6,7 @@ terminal, a question, a file and a form all the same, as far as it takes them, a
 
 import asyncio
 from collections.abc import Awaitable
+from typing import ClassVar
 
 from .. import schema as s
 from ..agent.turn import Turn
@@ -15,13 +16,12 @@ from .errands import FORM
 from .script import LAST_WORDS, VERBS, everything
 from .testy import Testy
 
-PAUSE = 0.2  # seconds between two things that are shown
-
 
 class Exhibition(Testy):
     """Shows something of everything, unless the prompt is a command to Testy."""
 
     __test__ = False
+    pause: ClassVar[float] = 0.2  # seconds between two things that are shown, in which somebody may cancel
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
         """Show everything the client can take, unless the prompt is a command of Testy."""
@@ -38,16 +38,16 @@ class Exhibition(Testy):
     async def _show(self, turn: Turn) -> None:
         offers = turn.client.offers
         await everything(turn, "")
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(self.pause)
         await _tried(turn, _grave(turn))
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(self.pause)
         if offered(offers, "fs.write_text_file") and offered(offers, "fs.read_text_file"):
             await _tried(turn, _noted(turn))
         if offered(offers, "elicitation.form"):
             await _tried(turn, turn.elicit("Who are you?", FORM))
         if offered(offers, "elicitation.url"):
             await _tried(turn, _visited(turn))
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(self.pause)
         await turn.say("That is all.")
 
 

@@ -93,4 +93,6 @@ def _how(ended: CommandEnd, timeout: int) -> str:
         return f"It took longer than {timeout} s and was killed.{cut}"
     if ended.signal:
         return f"It was killed by {ended.signal}.{cut}"
+    if ended.code is None:
+        return f"It ended, and the client does not say how.{cut}"
     return f"Exit code {ended.code}.{cut}"

@@ -142,6 +142,7 @@ class SessionState:
             Remembered()
         )  # the ids of user messages that the agent told of its own accord
         self.is_open = False  # somebody opened it here
+        self.is_closed = False  # its client closed it, and its agent has no such call
         self.is_busy = False  # the agent is at work
 
     def said_in(self, message_id: Json) -> MessageSoFar:

@@ -7,9 +7,9 @@ from .handshake import offered
 from .options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
 from .session_state import SessionState
 from .shapes import COMMANDS, MODE_OPTION, OPENING
-from .turns import PromptCalls
+from .turns import NOT_FOUND, PromptCalls
 
-INVALID_PARAMS, NOT_FOUND = -32602, -32002
+INVALID_PARAMS = -32602
 
 
 class SessionCalls(PromptCalls):
@@ -27,7 +27,8 @@ class SessionCalls(PromptCalls):
         result = document(self.told_by_us((yield Ask(method, OPENING.inward(params, self)))))
         id = result.get("sessionId", params.get("sessionId"))
         talk = self.talk(id)
-        talk.cwd, talk.is_open, talk.is_whole = params["cwd"], True, method == "session/new"
+        talk.cwd, talk.is_whole = params["cwd"], method == "session/new"
+        talk.is_open, talk.is_closed = True, False
         return opened_outward(talk, result, self)
 
     def resumed(self, params: Message) -> Flow:
@@ -51,7 +52,7 @@ class SessionCalls(PromptCalls):
             method = "session/resume" if not is_told and can_resume else "session/load"
             result = yield from self._bring_back(method, params, is_muted=not is_told and not can_resume)
         talk = self.talk(params["sessionId"])
-        talk.is_open = True
+        talk.is_open, talk.is_closed = True, False
         state: Message = {"state": "running" if talk.turns else "idle"}
         yield Tell(self._state(talk.session_id, state), to_peer=True)
         return opened_outward(talk, result, self)
@@ -83,19 +84,21 @@ class SessionCalls(PromptCalls):
 
     def closed(self, params: Message) -> Flow:
         """Close a session; one whose agent cannot close is cancelled and forgotten."""
-        if offered(self.agent_offers, "sessionCapabilities", "close"):
+        can_close = offered(self.agent_offers, "sessionCapabilities", "close")
+        if can_close:
             result = self.told_by_us((yield Ask("session/close", params)))
         else:
             result = {}
             yield Tell({"method": "session/cancel", "params": {"sessionId": params["sessionId"]}})
         talk = self.talk(params["sessionId"])
         talk.is_open = False  # so that no prompt is promised what our agent refuses
+        talk.is_closed = not can_close
         self._withdraw(talk)
         return result or {}
 
     def option_set(self, params: Message) -> Flow:
         """Set an option of our agent, or the mode if that is what the option stands for."""
-        talk = self.talk(params["sessionId"])
+        talk = self.not_closed(params["sessionId"])
         if params.get("configId") == MODE_OPTION:
             asked = {"sessionId": talk.session_id, "modeId": params["value"], **margin(params)}
             result = self.told_by_us((yield Ask("session/set_mode", asked)))

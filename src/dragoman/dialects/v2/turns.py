@@ -20,7 +20,7 @@ from .updates import (
     update_outward,
 )
 
-CANCELLED_CODE = -32800
+NOT_FOUND, CANCELLED_CODE = -32002, -32800
 
 
 class Await(Ask):
@@ -71,6 +71,13 @@ class PromptCalls(Translator):
             self.talks[session_id] = found = SessionState(str(session_id))
         return found
 
+    def not_closed(self, session_id: Json) -> SessionState:
+        """A session that its client has not closed; one that our agent goes on to know is closed all the same."""
+        talk = self.talk(session_id)
+        if talk.is_closed:
+            raise Fault(NOT_FOUND, "Session not found", {"sessionId": session_id})
+        return talk
+
     def new_id(self, kind: str) -> str:
         """An id that a later connection to the same session does not give again."""
         return f"{super().new_id(kind)}-{self._since}"
@@ -79,9 +86,9 @@ class PromptCalls(Translator):
 
     def prompted(self, params: Message) -> Flow:
         """Answer when the prompt has its place: at once, or when the turn before it is over."""
-        talk = self.talk(params["sessionId"])
         if fault := fault_of(params["prompt"]):
             raise Fault(-32602, f"Invalid params: {fault}")
+        talk = self.not_closed(params["sessionId"])
         turn = PromptTurn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
         talk.turns.append(turn)
         asked = _without_original(params) if original(params) else params

@@ -25,6 +25,7 @@ from ...errors import (
     Error,
     InternalError,
     RequestCancelled,
+    ResourceNotFound,
     RpcError,
 )
 from ...events import Method, Reply
@@ -262,6 +263,12 @@ class Upstream:
         """Ask to load or resume a session."""
         async with self._in_time(name, OPEN_TIMEOUT):
             return await self._submit(name, params, being_answered())[1]
+
+    async def delete(self, params: Raw) -> None:
+        """Have the agent forget a session for good; one that it does not know is forgotten already."""
+        with contextlib.suppress(ResourceNotFound):
+            async with self._in_time("session/delete", CLOSE_TIMEOUT):
+                await self._submit("session/delete", params, being_answered())[1]
 
     @contextlib.asynccontextmanager
     async def _in_time(self, name: str, seconds: float) -> AsyncIterator[None]:

@@ -194,9 +194,13 @@ class ClientConnection(AgentRole):
 
     async def _if_offered(self, name: str, handler: Handler, params: Raw) -> Raw:
         """Answer what an agent may be able to do with sessions, if this one is."""
-        if not offered(self._own.offers, GATES[name]):
+        if not self.is_offered(name):
             raise MethodNotFound(data={"method": name})
         return await handler(params)
+
+    def is_offered(self, name: str) -> bool:
+        """Whether the agent itself has said that it answers a method."""
+        return offered(self._own.offers, GATES[name])
 
     # Sessions
 

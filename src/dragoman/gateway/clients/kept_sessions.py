@@ -4,6 +4,7 @@ Each part asks the agent where it is the agent's to say, and keeps what that ans
 """
 
 import contextlib
+import functools
 import math
 from datetime import UTC, datetime
 from typing import Protocol
@@ -15,8 +16,8 @@ from ...errors import InvalidParams, InvalidRequest, ResourceNotFound
 from ..access.principals import PrincipalName
 from ..access.roles import Role
 from ..gateway import PAGE, Gateway
-from ..log.records import members, raw, session_of, text
-from ..log.session_facts import ListedSession
+from ..log.records import changed, members, raw, session_of, text
+from ..log.session_facts import ListedSession, SessionFacts
 from ..sessions.hosted_session import HostedSession
 from ..sessions.viewer import Visitor
 
@@ -31,6 +32,7 @@ class Requester(Visitor, Protocol):
 
     @property
     def name(self) -> PrincipalName: ...
+    def is_offered(self, name: str) -> bool: ...
     async def must_be(self, id: str, needed: Role) -> None: ...
     async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession: ...
     def forked(self, session: HostedSession, result: Raw) -> Raw: ...
@@ -58,12 +60,22 @@ class KeptSessions:
         return raw({"sessions": [_shown(id, facts) for id, facts in found[:PAGE]], **more})
 
     async def delete(self, params: Raw) -> Raw:
-        """Forget a session for good; one that is not there, or is not this client's, is forgotten already."""
-        id = session_of(members(params))
+        """Forget a session for good, as its agent does if it can.
+
+        One that is not there, or is not this client's, is forgotten already.
+        """
+        found = members(params)
+        id = session_of(found)
         with contextlib.suppress(ResourceNotFound):
             await self._client.must_be(id, "admin")
-            await self._gateway.delete(id)
+            is_told = self._client.is_offered("session/delete")
+            await self._gateway.delete(id, functools.partial(self._delete_at_agent, found) if is_told else None)
         return raw({})
+
+    async def _delete_at_agent(self, found: dict[str, Raw], facts: SessionFacts | None) -> None:
+        if facts and facts.upstream:
+            upstream = await self._gateway.processes.any(facts.agent, facts.principal, facts.introduction)
+            await upstream.delete(changed(found, sessionId=facts.upstream))
 
     async def status(self, params: Raw) -> Raw:
         """Whether a session is open, which the agent says of one that it has open."""

@@ -1,10 +1,11 @@
 """The agent's process that a connection has: told what its client said, and asked what is about no session."""
 
+import msgspec
 from msgspec import Raw
 
 from ... import __version__
 from ... import schema as s
-from ...agent.logins import MAX_FAILURES
+from ...agent.logins import LoginFailures
 from ...connection.connection import Connection
 from ...errors import RpcError
 from ...foundation.documents import Document
@@ -28,7 +29,7 @@ class OwnAgent:
         self._connection = connection
         self._introduction: Introduction = BARE
         self._upstream: Upstream | None = None
-        self._failures = 0  # to log in
+        self._failures = LoginFailures(connection)
         self._suggesting: dict[str, Upstream] = {}  # sessions of next edit suggestions, and where they are
 
     @property
@@ -75,16 +76,15 @@ class OwnAgent:
             upstream.note(name, params)
 
     async def log_in(self, params: Raw) -> Raw:
-        """Pass a login on; who fails too often is sent away."""
+        """Pass a login on; who fails too often with credentials is sent away, as by the agent itself."""
         try:
             result = await self.ask("authenticate", params)
         except RpcError:
-            self._failures += 1
-            if self._failures >= MAX_FAILURES:
-                self._connection.after_answer(self._connection.hang_up)
+            found = optional({"params": params}, "params")
+            self._failures.add(msgspec.json.decode(found.get("_meta", b"null")))
             raise
         self._gateway.logins.note(self._agent, self._principal, result)
-        self._failures = 0
+        self._failures.forget()
         return result
 
     async def log_out(self, params: Raw) -> Raw:
