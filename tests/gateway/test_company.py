@@ -42,6 +42,8 @@ async def test_a_viewer_may_watch_and_nothing_more(tmp_path: Path) -> None:
         watched = await bob.load_session(session.id, tmp_path)
         with pytest.raises(InvalidRequest, match="editor"):
             await watched.prompt("let me")
+        with pytest.raises(InvalidRequest, match="editor"):
+            await watched.set_mode("brief")
         with pytest.raises(InvalidRequest, match="admin"):
             await bob.delete_session(session.id)
         with pytest.raises(InvalidRequest, match="admin"):
