@@ -65,7 +65,7 @@ def _options(arguments: argparse.Namespace) -> Any:
 
     workspace = arguments.workspace or "."
     if not Path(workspace).is_dir():
-        raise Error(f"--workspace wants a directory, and {workspace!r} is none")
+        raise Error(f"--workspace: {workspace!r} is not a directory")
     return CursorOptions(
         agents=_agents(arguments.agent),
         state=Path(arguments.state) if arguments.state else cursor_directory(),

@@ -175,7 +175,7 @@ def _order(arguments: argparse.Namespace) -> "ServeOptions":
 
     host, _, port = arguments.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise Error(f"--listen wants HOST:PORT, not {arguments.listen!r}")
+        raise Error(f"--listen takes HOST:PORT, not {arguments.listen!r}")
     state = Path(arguments.state) if arguments.state else state_directory()
     signed = None
     if arguments.jwt:
@@ -184,7 +184,7 @@ def _order(arguments: argparse.Namespace) -> "ServeOptions":
         signed = SignedTokens(*arguments.jwt)
     workspace = arguments.workspace or "."
     if "{principal}" not in workspace and not Path(workspace).is_dir():
-        raise Error(f"--workspace wants a directory, and {workspace!r} is none")
+        raise Error(f"--workspace: {workspace!r} is not a directory")
     if arguments.isolate and "{principal}" not in workspace:
         raise Error("--isolate needs a directory for each person: --workspace '/srv/work/{principal}'")
     return ServeOptions(
