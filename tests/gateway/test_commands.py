@@ -115,7 +115,7 @@ async def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
         (("serve", "--agent", "testy", "--listen", "127.0.0.1:0", "--tls", "no", "such"), "certificate"),
         (("connect", "ftp://example.com"), "no transport"),
         (("gateway", "sessions"), "is `dragoman serve` running?"),
-        (("gateway", "tokens", "add", ""), "a token wants a name"),
+        (("gateway", "tokens", "add", ""), "a token needs a name"),
         (("gateway", "tokens", "revoke", "nobody"), "no token file"),
     ],
 )

@@ -1,12 +1,11 @@
 """Runs a server until it is told to stop, and gives the exit code of the command."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from ..complaint import UNREACHABLE, complain
 
 
-def run_server(work: Callable[[], Coroutine[Any, Any, object]]) -> int:
+def run_server(work: Callable[[], Coroutine[object, None, object]]) -> int:
     """Run what `work` gives; an error, also of `work` itself, is told in one line."""
     import asyncio
 
