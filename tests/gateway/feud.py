@@ -190,8 +190,8 @@ class Feud:
 
     async def greet(self, person: Person, watcher: Watcher, house: House) -> None:
         self.did["greet"] += 1
-        async with house.bare(person.name) as visitor:
-            person.heard.append(json.dumps(visitor.greeting))
+        async with house.bare(person.name) as client:
+            person.heard.append(json.dumps(client.greeting))
 
     async def load(self, person: Person, watcher: Watcher, house: House) -> None:
         self.did["load"] += 1

@@ -105,7 +105,7 @@ async def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
         (("serve", "--agent", "x=", "--listen", "127.0.0.1:0"), "NAME=CMD"),
         (("serve", "--agent", "nobody-knows-it"), "no program 'nobody-knows-it' for the agent 'nobody-knows-it'"),
         (("serve", "--listen", "nowhere"), "HOST:PORT"),
-        (("serve", "--workspace", "/no/such/place"), "'/no/such/place' is none"),
+        (("serve", "--workspace", "/no/such/place"), "'/no/such/place' is not a directory"),
         (("serve", "--host", ""), "'' is not a name"),
         (("serve", "--origin", "example.com"), "'example.com' is not an origin"),
         (("serve", "--mcp-command", "npx"), "'npx' is not a SHA-256"),
@@ -115,7 +115,7 @@ async def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
         (("serve", "--agent", "testy", "--listen", "127.0.0.1:0", "--tls", "no", "such"), "certificate"),
         (("connect", "ftp://example.com"), "no transport"),
         (("gateway", "sessions"), "is `dragoman serve` running?"),
-        (("gateway", "tokens", "add", ""), "a token wants a name"),
+        (("gateway", "tokens", "add", ""), "a token needs a name"),
         (("gateway", "tokens", "revoke", "nobody"), "no token file"),
     ],
 )

@@ -42,6 +42,8 @@ async def test_a_viewer_may_watch_and_nothing_more(tmp_path: Path) -> None:
         watched = await bob.load_session(session.id, tmp_path)
         with pytest.raises(InvalidRequest, match="editor"):
             await watched.prompt("let me")
+        with pytest.raises(InvalidRequest, match="editor"):
+            await watched.set_mode("brief")
         with pytest.raises(InvalidRequest, match="admin"):
             await bob.delete_session(session.id)
         with pytest.raises(InvalidRequest, match="admin"):
@@ -248,7 +250,7 @@ async def test_a_slow_viewer_holds_up_nobody_and_is_sent_away_and_may_come_back(
 
 async def fallen_behind(house: House, ann: Watcher, slow: Watcher, session: Session) -> None:
     """Flood a session until the viewer that does not read is warned, then let it read all of it."""
-    (viewer,) = (viewer for viewer in house.gateway.live[session.id].viewers if viewer.visitor.name == "bob")
+    (viewer,) = (viewer for viewer in house.gateway.live[session.id].viewers if viewer.client.name == "bob")
     warned = viewer._warned
     slow.connection.hold()
     while viewer._warned == warned:

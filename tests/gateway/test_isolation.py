@@ -386,7 +386,7 @@ def test_what_cannot_be_isolated_is_refused_at_once(tmp_path: Path) -> None:
     from dragoman.testing import Echo
 
     engine = SqliteEngine(tmp_path)
-    with pytest.raises(ValueError, match="no command"):
+    with pytest.raises(ValueError, match="not a command"):
         Gateway(engine, {"a": Hosted(target=Echo, isolated=True)}, checks=Checks(workspace="/srv"))
     with pytest.raises(ValueError, match="no workspace"):
         Gateway(engine, {"a": Hosted(target=["agent"], isolated=True)})

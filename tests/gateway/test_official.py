@@ -96,7 +96,7 @@ async def test_the_official_agent_is_hosted_for_people_it_cannot_tell_apart(tmp_
         house.visit("bob") as bob,
         asyncio.timeout(PATIENCE),
     ):
-        sessions = [await visitor.new_session(tmp_path) for visitor in (ann, bob)]
+        sessions = [await client.new_session(tmp_path) for client in (ann, bob)]
         assert sessions[0].id != sessions[1].id
         await asyncio.gather(*(_say(session, word) for session, word in zip(sessions, ("one", "two"), strict=True)))
         assert b"said: one" in b"".join(ann.told[sessions[0].id]) and sessions[1].id not in ann.told

@@ -226,7 +226,7 @@ async def test_a_client_that_returns_takes_over_its_own_seat(tmp_path: Path, wir
         assert await outcome_at_last(session, "read /anything.txt") == "end_turn"
         assert f"/anything.txt of {session.id}, at the client" in said(ann, session.id)
         (viewer,) = house.gateway.live[session.id].viewers
-        assert viewer.visitor.connection.closed is None
+        assert viewer.client.connection.closed is None
 
 
 @pytest.mark.parametrize("way", ["shim", "websocket", "http"])

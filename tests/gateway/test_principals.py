@@ -54,9 +54,9 @@ async def test_what_one_person_allowed_for_longer_is_asked_of_another(tmp_path: 
         tokens = house.tokens
     async with hosting(tmp_path, tokens=tokens, hosted=hosted) as house:  # which has restarted
         for who in people:
-            async with house.visit(who) as visitor:
-                session = await visitor.new_session(work)
-                is_asked = await asked_about(visitor, session, "run echo hello", "allow_once")
+            async with house.visit(who) as client:
+                session = await client.new_session(work)
+                is_asked = await asked_about(client, session, "run echo hello", "allow_once")
                 assert is_asked is (who != "ann" or lasting == "allow_session")
 
 
@@ -76,9 +76,9 @@ async def test_each_person_is_greeted_by_their_own_agent(tmp_path: Path) -> None
         named: dict[str, set[str]] = {"ann": set(), "bob": set()}
         for _ in range(2):
             for who, names in named.items():
-                async with house.visit(who) as visitor:
-                    assert visitor.agent_info is not None
-                    names.add(visitor.agent_info.name)
+                async with house.visit(who) as client:
+                    assert client.agent_info is not None
+                    names.add(client.agent_info.name)
     assert [len(names) for names in named.values()] == [1, 1]
     assert named["ann"] != named["bob"]
 

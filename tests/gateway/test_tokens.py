@@ -61,7 +61,7 @@ def test_what_is_no_token_file_is_refused_in_words(file: Path) -> None:
         TokenFile(file)
     file.write_text("{")
     file.chmod(0o600)
-    with pytest.raises(TokenFileError, match="is no token file"):
+    with pytest.raises(TokenFileError, match="is not a token file"):
         TokenFile(file)
 
 

@@ -317,7 +317,7 @@ CONNECTING = [
     ),
     Mistake(
         "compose(Echo, Proxy)",
-        "compose takes proxy classes and then an agent, and Echo is no proxy class",
+        "compose takes proxy classes and then an agent, and Echo is not a proxy class",
     ),
     Mistake(
         "async with connect(Echo) as client:\n"

@@ -132,7 +132,7 @@ def test_what_no_session_would_say_is_not_imported(tmp_path: Path, line: bytes) 
     end = json.dumps({"lines": 1, "sha256": hashlib.sha256(line).hexdigest()}).encode()
     source = io.BytesIO(b'{"dragomanSession":1,"sessionId":"sess_x"}\n' + line + b"\n" + end)
     with contextlib.closing(Database(tmp_path)) as db:
-        with pytest.raises(StoreFailure, match="line 2 is none of a session"):
+        with pytest.raises(StoreFailure, match="line 2 does not belong to a session"):
             imported(db, source)
         assert not list(db.summaries())
 

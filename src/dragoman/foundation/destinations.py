@@ -135,7 +135,7 @@ def connected(place: Destination, timeout: float) -> socket.socket:
 def _read(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
     found = read_origin(url)
     if found is None:
-        raise DestinationRefused("this is no address that every program reads alike")
+        raise DestinationRefused("programs read this address in different ways; write it in the usual form")
     scheme, host, port = found
     if scheme not in schemes or port is None:
         raise DestinationRefused(f"only {' and '.join(schemes)} addresses are reached")

@@ -32,7 +32,7 @@ from .log.retention import Expiry, Retention, forget_session
 from .log.session_facts import MEMBER, Detached, ListedSession, SessionFacts
 from .metrics import Metrics
 from .sessions.hosted_session import HostedSession
-from .sessions.viewer import Visitor
+from .sessions.viewer import ConnectedClient
 from .workers import DetachedWork, Locks, owned
 
 log = logging.getLogger("dragoman")
@@ -123,14 +123,14 @@ class Gateway:
     # Sessions
 
     async def new(
-        self, agent: str, principal: PrincipalName, found: dict[str, Raw], client: Visitor
+        self, agent: str, principal: PrincipalName, found: dict[str, Raw], client: ConnectedClient
     ) -> tuple[HostedSession, Raw]:
         """Open a new session; gives it, and what its client is answered."""
         facts = await self._facts(agent, principal, found, client.introduction)
         return await self._chores.finish(self._begin(facts, None, client), self._undo)
 
     async def fork(
-        self, source: HostedSession, found: dict[str, Raw], client: Visitor
+        self, source: HostedSession, found: dict[str, Raw], client: ConnectedClient
     ) -> tuple[HostedSession, Raw]:
         """Open a copy of a session of its owner's; gives it, and what its client is answered."""
         own = source.facts
@@ -170,7 +170,7 @@ class Gateway:
         await self._delete(opened[0].id)
 
     async def _begin(
-        self, facts: SessionFacts, source: HostedSession | None, client: Visitor
+        self, facts: SessionFacts, source: HostedSession | None, client: ConnectedClient
     ) -> tuple[HostedSession, Raw]:
         async with self._room_for_session(facts.principal):
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)

@@ -119,7 +119,7 @@ def compose(*chain: "type[Proxy] | Target") -> App:
     for each in proxies:
         if not callable(each) or (isinstance(each, type) and not issubclass(each, Proxy)):
             shown = each.__name__ if isinstance(each, type) else brief(repr(each))
-            raise TypeError(f"compose takes proxy classes and then an agent, and {shown} is no proxy class")
+            raise TypeError(f"compose takes proxy classes and then an agent, and {shown} is not a proxy class")
     if proxies:
         target_kind(target, "compose")
     for proxy in reversed(proxies):

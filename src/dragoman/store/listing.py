@@ -68,4 +68,4 @@ def _after(cursor: str | None) -> tuple[int, str] | None:
         place, _, id = base64.b64decode(cursor, b"-_", validate=True).decode().partition(" ")
         return int(place), id
     except (binascii.Error, ValueError):
-        raise InvalidParams("the cursor is none of ours") from None
+        raise InvalidParams("this cursor was not issued here") from None

@@ -13,7 +13,7 @@ def installed_agent(named: str) -> "tuple[str, Launch]":
 
     name, sign, command = named.partition("=")
     if not name or "/" in name or (sign and not command):
-        raise Error(f"--agent wants NAME=CMD or the name of a known agent, not {named!r}")
+        raise Error(f"--agent takes NAME=CMD or the name of a known agent, not {named!r}")
     launch = find_agent(command if sign else name)
     if not launch.is_installed:
         hint = f"; to install it: {launch.install}" if launch.install else "; see dragoman agents list"

@@ -3,9 +3,9 @@
 import argparse
 from typing import Any
 
-from ..complaint import UNREACHABLE, complain
 from ..values import PRESETS, origin, port
 from .agents import installed_agent
+from .running import run_server
 
 
 def add_to(commands: Any) -> None:
@@ -35,11 +35,7 @@ def add_to(commands: Any) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    import asyncio
-
     from ...bridges.cursor.serving import CursorBridge, serve_cursor
-    from ...errors import Error
-    from ...gateway.serving import CannotListen
     from .logs import log_to_stderr
 
     def ready(bridge: CursorBridge) -> None:
@@ -48,13 +44,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             print(f"token: {bridge.token_file}", flush=True)
 
     log_to_stderr()
-    try:
-        asyncio.run(serve_cursor(_options(arguments), ready))
-    except CannotListen as exc:
-        return complain(str(exc), UNREACHABLE)
-    except Error as exc:
-        return complain(str(exc))
-    return 0
+    return run_server(lambda: serve_cursor(_options(arguments), ready))
 
 
 def _options(arguments: argparse.Namespace) -> Any:
@@ -65,7 +55,7 @@ def _options(arguments: argparse.Namespace) -> Any:
 
     workspace = arguments.workspace or "."
     if not Path(workspace).is_dir():
-        raise Error(f"--workspace wants a directory, and {workspace!r} is none")
+        raise Error(f"--workspace: {workspace!r} is not a directory")
     return CursorOptions(
         agents=_agents(arguments.agent),
         state=Path(arguments.state) if arguments.state else cursor_directory(),

@@ -33,7 +33,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     from .logs import log_to_stderr
 
     if not os.path.isdir(arguments.workspace):
-        return complain(f"--workspace wants a directory, and {arguments.workspace!r} is none")
+        return complain(f"--workspace: {arguments.workspace!r} is not a directory")
     log_to_stderr()
     try:
         agent = find_agent(arguments.agent)

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..complaint import UNREACHABLE, complain
 from ..values import PRESETS, Commands, count, delay, host_name, hosts, origin, seconds, sha256
 from .agents import installed_agent
 from .gateway_log import add_limits, limits_of
+from .running import run_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,24 +148,14 @@ def _add_workspace(add: Callable[..., object]) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    import asyncio
-
-    from ...errors import Error
-    from ...gateway.serving import CannotListen, JsonLines, serve
+    from ...gateway.serving import JsonLines, serve
     from .logs import log_to_stderr
 
     log_to_stderr(JsonLines() if arguments.log == "json" else None)
-    try:
-        order = _order(arguments)
-        asyncio.run(serve(order, lambda url: print(url, flush=True)))
-    except CannotListen as exc:
-        return complain(str(exc), UNREACHABLE)
-    except Error as exc:
-        return complain(str(exc))
-    return 0
+    return run_server(lambda: serve(_options(arguments), lambda url: print(url, flush=True)))
 
 
-def _order(arguments: argparse.Namespace) -> "ServeOptions":
+def _options(arguments: argparse.Namespace) -> "ServeOptions":
     from pathlib import Path
 
     from ...errors import Error
@@ -175,7 +165,7 @@ def _order(arguments: argparse.Namespace) -> "ServeOptions":
 
     host, _, port = arguments.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise Error(f"--listen wants HOST:PORT, not {arguments.listen!r}")
+        raise Error(f"--listen takes HOST:PORT, not {arguments.listen!r}")
     state = Path(arguments.state) if arguments.state else state_directory()
     signed = None
     if arguments.jwt:
@@ -184,7 +174,7 @@ def _order(arguments: argparse.Namespace) -> "ServeOptions":
         signed = SignedTokens(*arguments.jwt)
     workspace = arguments.workspace or "."
     if "{principal}" not in workspace and not Path(workspace).is_dir():
-        raise Error(f"--workspace wants a directory, and {workspace!r} is none")
+        raise Error(f"--workspace: {workspace!r} is not a directory")
     if arguments.isolate and "{principal}" not in workspace:
         raise Error("--isolate needs a directory for each person: --workspace '/srv/work/{principal}'")
     return ServeOptions(

@@ -92,7 +92,7 @@ def _get(url: str, local: bool) -> _Page:
             raise ValueError(f"it answers {answer.status} {answer.reason}")
         media = answer.headers.get_content_type()
         if not media.startswith("text/") and media not in ("application/json", "application/xml"):
-            raise ValueError(f"it is no text but {media}")
+            raise ValueError(f"it is {media}, not text")
         text = answer.read(MAX_BYTES).decode(answer.headers.get_content_charset() or "utf-8", "replace")
         return _Page(_words(text) if media == "text/html" else text)
     finally:

@@ -80,10 +80,10 @@ class TokenFile:
         except OSError as exc:
             raise TokenFileError(f"{self.path} cannot be read: {exc.strerror}") from None
         except msgspec.DecodeError as exc:
-            raise TokenFileError(f"{self.path} is no token file: {exc}") from None
+            raise TokenFileError(f"{self.path} is not a token file: {exc}") from None
         if nameless := [grant.name for grant in grants if not is_name(grant.principal)]:
             raise TokenFileError(
-                f"{self.path} is no token file: {nameless[0]!r} lets in a principal without a name"
+                f"{self.path} is not a token file: {nameless[0]!r} lets in a principal without a name"
             )
         self._grants = {grant.sha256: grant for grant in grants}
         self._seen = seen
@@ -116,7 +116,7 @@ def add_token(
 ) -> str:
     """Make a token and add it to a file, which is made if need be; gives the token, which is nowhere else."""
     if not name.strip() or not is_name(principal):
-        raise TokenFileError("a token wants a name and a principal, in letters that can be seen")
+        raise TokenFileError("a token needs a name and a principal of visible characters")
     file = Path(path)
     grants = TokenFile(file).grants if file.exists() else []
     if any(grant.name == name for grant in grants):

@@ -43,7 +43,7 @@ class Processes:
     ) -> None:
         for name, hosted in agents.items():
             if hosted.isolated and (isinstance(hosted.target, str) or not isinstance(hosted.target, Sequence)):
-                raise ValueError(f"{name} is no command, so it cannot be isolated")
+                raise ValueError(f"{name} is not a command, so it cannot be isolated")
             if hosted.isolated and workspaces.pattern is None:
                 raise ValueError(f"{name} is to be isolated, but has no workspace to be isolated in")
             if hosted.isolated and not workspaces.is_per_principal:

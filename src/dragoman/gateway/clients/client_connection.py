@@ -66,7 +66,7 @@ class ClientConnection(AgentRole):
 
     def __init__(self, gateway: Gateway, agent: str, principal: PrincipalName, connection: Connection) -> None:
         self.gateway, self.agent, self.connection = gateway, agent, connection
-        self.client = secrets.token_hex(8)
+        self.client_id = secrets.token_hex(8)
         self.knows_us = self._comes_back = False
         self.offers = s.ClientCapabilities()
         self.introduction = BARE
@@ -165,7 +165,7 @@ class ClientConnection(AgentRole):
         self._comes_back = told is not None
         self.knows_us = told is not None and not (isinstance(told, Mapping) and told.get("plain"))
         if isinstance(told, Mapping) and isinstance(told.get("client"), str):
-            self.client = str(told["client"])[:MAX_CLIENT]
+            self.client_id = str(told["client"])[:MAX_CLIENT]
         return await self._own.greet(self.introduction)
 
     def _tell_agent(self, name: str, params: Raw) -> None:

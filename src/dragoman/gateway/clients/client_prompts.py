@@ -102,7 +102,7 @@ class ClientPrompts:
         if not key.startswith(owner(self._client.name)) and not may(
             session.facts.role_of(self._client.name), "admin"
         ):
-            raise InvalidRequest("only an admin of the session cancels what others have asked")
+            raise InvalidRequest("only an admin of the session may cancel the prompts of others")
         if not session.turns.cancel_one(key):
             raise InvalidParams("there is no such prompt in the queue")
         return raw({})

@@ -19,12 +19,12 @@ from ..gateway import PAGE, Gateway
 from ..log.records import changed, members, raw, session_of, text
 from ..log.session_facts import ListedSession, SessionFacts
 from ..sessions.hosted_session import HostedSession
-from ..sessions.viewer import Visitor
+from ..sessions.viewer import ConnectedClient
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 
 
-class Requester(Visitor, Protocol):
+class Requester(ConnectedClient, Protocol):
     """The client's connection, as this needs it."""
 
     gateway: Gateway

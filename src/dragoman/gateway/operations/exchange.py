@@ -83,7 +83,7 @@ async def imported(engine: Engine, file: BinaryIO) -> AsyncIterator[str]:
         raise Error("there is no exported session in it")
     for id in ids:
         if ids.count(id) > 1 or await engine.fact("session", id):
-            raise Error(f"there is a session {id} already; nothing was taken")
+            raise Error(f"there is a session {id} already; nothing was imported")
     file.seek(start)
     taking: _Taking | None = None
     try:
@@ -177,9 +177,11 @@ def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | ExportSeal]]:
                 expected += 1
                 yield number, said
         except ValueError as exc:  # msgspec's are
-            raise Error(f"line {number} is none of an exported session: {exc}; nothing was taken") from None
+            raise Error(
+                f"line {number} does not belong to an exported session: {exc}; nothing was imported"
+            ) from None
     if sealing is not None:
-        raise Error("the end of the last session is missing; nothing was taken")
+        raise Error("the end of the last session is missing; nothing was imported")
 
 
 def _check(line: _Line, expected: int) -> None:

@@ -46,7 +46,7 @@ from .prompt_queue import PromptQueue
 from .questions import CANCELLED, Asks
 from .services import SessionServices
 from .session_clients import SessionClients
-from .viewer import Viewer, Visitor
+from .viewer import ConnectedClient, Viewer
 
 log = logging.getLogger("dragoman")
 
@@ -257,7 +257,7 @@ class HostedSession:
         It stays what it was while a client like that is here, or nobody; else it is what the first said who may
         prompt.
         """
-        known = [viewer.visitor.introduction for viewer in self.viewers if viewer.may_edit]
+        known = [viewer.client.introduction for viewer in self.viewers if viewer.may_edit]
         return known[0] if known and self.facts.introduction not in known else self.facts.introduction
 
     async def asked(self, method: str, params: dict[str, Raw]) -> Raw:
@@ -280,12 +280,12 @@ class HostedSession:
 
     # People
 
-    def join(self, visitor: Visitor, *, after: int, echo: bool = False, most: Role = "admin") -> Viewer:
+    def join(self, client: ConnectedClient, *, after: int, echo: bool = False, most: Role = "admin") -> Viewer:
         """Have a client view the session from a record on; `echo` when it is also told what it said itself.
 
         The viewer has its principal's role in the session, or a lesser one if it wants `most` that.
         """
-        role = self.facts.role_of(visitor.name)
+        role = self.facts.role_of(client.name)
         if role is None:  # it was taken away a moment ago
             raise ResourceNotFound("Session not found", {"sessionId": self.id})
         if self._alone:
@@ -295,33 +295,33 @@ class HostedSession:
             self.id,
             self.history,
             self._services.engine,
-            visitor,
+            client,
             role,
             most=most,
             after=min(after, self.history.durable),
             limits=self._services.limits,
-            fit=self._fit(visitor),
+            fit=self._fit(client),
             evict=self._evict,
             echo_until=self.history.durable if echo else 0,
         )
         self.viewers.append(viewer)
         self._services.metrics.viewers.add(1)
-        self._replace_lost(visitor)
+        self._replace_lost(client)
         return viewer
 
-    def _fit(self, visitor: Visitor) -> Fit:
+    def _fit(self, client: ConnectedClient) -> Fit:
         """What a client can take of this session; where somebody else lends terminals it may not know any."""
         of_host = self._services.processes.agents[self.facts.agent].workspace == "host"
         are_lent = of_host or self.facts.introduction.offers.terminal
-        return Fit(visitor.offers, has_terminals=visitor.offers.terminal or not are_lent)
+        return Fit(client.offers, has_terminals=client.offers.terminal or not are_lent)
 
-    def _replace_lost(self, visitor: Visitor) -> None:
+    def _replace_lost(self, client: ConnectedClient) -> None:
         """A client that comes back takes the place of its viewer on a connection that nobody has missed yet."""
-        known = (visitor.name, visitor.client)
-        for viewer in [viewer for viewer in self.viewers if viewer.visitor is not visitor]:
-            if (viewer.visitor.name, viewer.visitor.client) == known:
+        known = (client.name, client.client_id)
+        for viewer in [viewer for viewer in self.viewers if viewer.client is not client]:
+            if (viewer.client.name, viewer.client.client_id) == known:
                 self.leave(viewer)
-                viewer.visitor.connection.hang_up()
+                viewer.client.connection.hang_up()
 
     def ready(self, viewer: Viewer, *, asks: bool = True) -> None:
         """Begin to tell a viewer what happens, and ask it what is open."""
@@ -338,7 +338,7 @@ class HostedSession:
         if viewer in self.viewers:
             self.viewers.remove(viewer)
             viewer.leave()
-            self.servers.withdraw(viewer.visitor)
+            self.servers.withdraw(viewer.client)
             self._services.metrics.viewers.add(-1)
             self._show_presence()
             if not self.viewers and (patience := self.facts.detached.cancel_after) is not None:
@@ -359,7 +359,7 @@ class HostedSession:
             self.facts.roles.pop(principal, None)
         else:
             self.facts.roles[principal] = role
-        for viewer in [viewer for viewer in self.viewers if viewer.visitor.name == principal]:
+        for viewer in [viewer for viewer in self.viewers if viewer.client.name == principal]:
             if role is None:
                 self._send_away(viewer, "it is no longer shared with you")
             else:
@@ -374,10 +374,10 @@ class HostedSession:
     def _evict(self, viewer: Viewer) -> None:
         if viewer not in self.viewers:
             return
-        if not viewer.visitor.connection.closed:
+        if not viewer.client.connection.closed:
             self._services.metrics.evictions.add()
             self._send_away(viewer, "you do not keep up")
-            viewer.visitor.connection.hang_up()
+            viewer.client.connection.hang_up()
         self.leave(viewer)
 
     def _show_presence(self) -> None:

@@ -17,7 +17,7 @@ from ..log.logs import record, records
 from ..log.records import ErrorAnswer, PromptAccepted, PromptEnded, is_update, own_frame, read_own
 from ..metrics import Metrics
 from .history import History
-from .viewer import Visitor
+from .viewer import ConnectedClient
 
 log = logging.getLogger("dragoman")
 
@@ -34,9 +34,9 @@ LOST = interruption("the gateway could not finish it")  # the same whether it is
 class HostedTurn:
     """One prompt from when it was accepted to its outcome."""
 
-    def __init__(self, key: str, found: dict[str, Raw], visitor: Visitor) -> None:
+    def __init__(self, key: str, found: dict[str, Raw], client: ConnectedClient) -> None:
         self.key, self.found = key, found
-        self.principal, self.client = visitor.name, visitor.client
+        self.principal, self.client = client.name, client.client_id
         self.outcome: asyncio.Future[tuple[int, PromptEnded]] = asyncio.get_running_loop().create_future()
         self.cancelled = asyncio.Event()
         self.is_ended = False  # it has its outcome, told or on its way into the log

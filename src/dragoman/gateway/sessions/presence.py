@@ -13,8 +13,8 @@ def show_presence(viewers: Collection[Viewer]) -> None:
     """Tell everybody who is there."""
     roles: dict[str, str] = {}
     for viewer in viewers:
-        roles.setdefault(viewer.visitor.name, viewer.role)
-    seats = Counter(viewer.visitor.name for viewer in viewers)
+        roles.setdefault(viewer.client.name, viewer.role)
+    seats = Counter(viewer.client.name for viewer in viewers)
     people = [{"principal": name, "role": role, "seats": seats[name]} for name, role in roles.items()]
     for viewer in viewers:
         viewer.notify("_dragoman/presence", {"people": people})

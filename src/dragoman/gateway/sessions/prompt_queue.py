@@ -48,7 +48,7 @@ from .history import History
 from .outcomes import HostedTurn, Outcomes, interruption
 from .questions import Asks
 from .services import SessionServices
-from .viewer import Visitor
+from .viewer import ConnectedClient
 
 log = logging.getLogger("dragoman")
 
@@ -103,26 +103,26 @@ class PromptQueue:
         """Whether the session is being closed and no turn runs any more: nothing more is heard."""
         return self._is_closed and self.running is None
 
-    def is_of(self, visitor: Visitor) -> bool:
+    def is_of(self, client: ConnectedClient) -> bool:
         """Whether the turn that runs was asked for by this client."""
         running = self.running
-        return running is not None and (running.principal, running.client) == (visitor.name, visitor.client)
+        return running is not None and (running.principal, running.client) == (client.name, client.client_id)
 
     @property
     def waiting(self) -> list[HostedTurn]:
         return list(self._queue)
 
     def prompt(
-        self, key: str, found: dict[str, Raw], visitor: Visitor
+        self, key: str, found: dict[str, Raw], client: ConnectedClient
     ) -> "asyncio.Future[tuple[int, PromptEnded]]":
         """Have a prompt answered: where its outcome stands in the log, and what it is."""
         if turn := self.outcomes.open.get(key):
             return turn.outcome
         if (number := self._summary.ended.get(key)) is not None:
             return owned(self.outcomes.read(number), "outcome", lambda exc: None)
-        return self._accept(key, found, visitor).outcome
+        return self._accept(key, found, client).outcome
 
-    def _accept(self, key: str, found: dict[str, Raw], visitor: Visitor) -> HostedTurn:
+    def _accept(self, key: str, found: dict[str, Raw], client: ConnectedClient) -> HostedTurn:
         if self._is_closed:
             raise ResourceNotFound("Session not found", {"sessionId": self._session})
         if self._services.is_draining:
@@ -131,8 +131,8 @@ class PromptQueue:
             raise exceeded("queue", self._limits.queue)
         _content(found)
         prompted = PromptAccepted(key)
-        turn = HostedTurn(key, found, visitor)
-        turn.number = self._history.add("client", lambda _: own_frame(prompted), visitor.name, visitor.client)
+        turn = HostedTurn(key, found, client)
+        turn.number = self._history.add("client", lambda _: own_frame(prompted), client.name, client.client_id)
         self.outcomes.open[key] = turn
         self._queue.append(turn)
         self._moved()
@@ -141,10 +141,10 @@ class PromptQueue:
 
     # Cancelling
 
-    def cancel(self, visitor: Visitor) -> None:
+    def cancel(self, client: ConnectedClient) -> None:
         """Cancel the turn that runs, and what this client has waiting."""
         for turn in list(self._queue):
-            if (turn.principal, turn.client) == (visitor.name, visitor.client):
+            if (turn.principal, turn.client) == (client.name, client.client_id):
                 self._drop(turn)
         if self.running:
             self._stop(self.running)
@@ -355,14 +355,14 @@ def _look(done: "asyncio.Future[T]") -> None:
         done.exception()
 
 
-def key_of(found: dict[str, Raw], visitor: Visitor) -> str:
+def key_of(found: dict[str, Raw], client: ConnectedClient) -> str:
     """What a prompt is known by: what its client calls it, among all that the same principal ever sent."""
     key = meta_value(found, PROMPT)
     if key is None:
         key = secrets.token_hex(12)
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
         raise InvalidParams(f"{PROMPT} has to be a string of at most {MAX_KEY} characters")
-    return f"{owner(visitor.name)}{key}"
+    return f"{owner(client.name)}{key}"
 
 
 def owner(principal: str) -> str:

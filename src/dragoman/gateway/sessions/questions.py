@@ -144,7 +144,7 @@ class Asks:
                 log.info("an answer does not fit its question: %s", exc)
                 error = InternalError("the answer does not fit the question")
         if fits:
-            self._settle(ask, Answered(ask.id, reply.result, by=viewer.visitor.name), viewer)
+            self._settle(ask, Answered(ask.id, reply.result, by=viewer.client.name), viewer)
         elif isinstance(error, RpcError | None) and not isinstance(error, RequestCancelled):
             ask.refused.add(viewer)  # who is cancelled in the middle has not answered, but is about to leave
             self._give_up(ask, error)
@@ -165,12 +165,12 @@ class Asks:
         if self._open.pop(ask.id, None) is None:
             return
         if not self._history.broken:
-            origin = by.visitor if by else None
+            origin = by.client if by else None
             ask.answered_at = self._history.add(
                 "client" if origin else "gateway",
                 lambda _: own_frame(answered),
                 origin.name if origin else "",
-                origin.client if origin else "",
+                origin.client_id if origin else "",
             )
         self._metrics.permission_seconds.observe(time.monotonic() - ask.began)
         if not ask.answer.done():

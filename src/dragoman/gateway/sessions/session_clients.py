@@ -49,12 +49,12 @@ class SessionClients:
 
     async def requested(self, method: str, params: dict[str, Raw]) -> Raw:
         """Have the client whose prompt runs answer what the agent asks, or else the first that may prompt."""
-        able = [viewer for viewer in self._viewers if viewer.may_edit and not viewer.visitor.connection.closed]
+        able = [viewer for viewer in self._viewers if viewer.may_edit and not viewer.client.connection.closed]
         if not able or self._link.upstream is None:
             raise InternalError("no client is at this session", {"kind": "no_client"})
-        viewer = next((viewer for viewer in able if self._turns.is_of(viewer.visitor)), able[0])
+        viewer = next((viewer for viewer in able if self._turns.is_of(viewer.client)), able[0])
         asked = changed(params, sessionId=self._public(params))
-        source, client = self._link.upstream.connection, viewer.visitor.connection
+        source, client = self._link.upstream.connection, viewer.client.connection
         return await self._in_turn(viewer, relayed(source, client, Method(method, Raw, Raw), asked))
 
     async def _in_turn(self, viewer: Viewer, asking: Work[Raw]) -> Raw:
@@ -78,7 +78,7 @@ class SessionClients:
         """Ask a client for an MCP server that it has; while it is away, wait a little."""
 
         def find() -> tuple[ServerProvider, str] | None:
-            lesser = {viewer.visitor for viewer in self._viewers if viewer.role != "admin"}
+            lesser = {viewer.client for viewer in self._viewers if viewer.role != "admin"}
             return self._servers.find(alias, lesser)
 
         client, id = await self._present(find, McpServerUnavailable())
@@ -96,7 +96,7 @@ class SessionClients:
 
     def _viewer_of(self, client: Connection) -> Viewer | None:
         """A client as a viewer; it is none yet while it opens the session."""
-        return next((viewer for viewer in self._viewers if viewer.visitor.connection is client), None)
+        return next((viewer for viewer in self._viewers if viewer.client.connection is client), None)
 
     async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
         """Ask the client that owns the workspace for what only it has; while it is away, wait a little."""
@@ -104,7 +104,7 @@ class SessionClients:
         asked = Method(method, Raw, Raw, timeout=timeout)
         while True:
             viewer = await self._owner(method)
-            owner = viewer.visitor
+            owner = viewer.client
             asking = owner.connection.call(asked, changed(params, sessionId=self._public(params)))
             try:
                 return await self._in_turn(viewer, asking)
@@ -117,8 +117,8 @@ class SessionClients:
 
     async def _owner(self, method: str) -> Viewer:
         def find() -> Viewer | None:
-            able = (viewer for viewer in self._viewers if viewer.role == "admin" and viewer.visitor.lends(method))
-            return next((viewer for viewer in able if not viewer.visitor.connection.closed), None)
+            able = (viewer for viewer in self._viewers if viewer.role == "admin" and viewer.client.lends(method))
+            return next((viewer for viewer in able if not viewer.client.connection.closed), None)
 
         why = "no client that owns this session's workspace is connected"
         return await self._present(find, InternalError(why, {"kind": "no_workspace_owner"}))

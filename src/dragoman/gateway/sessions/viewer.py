@@ -39,11 +39,11 @@ MAX_WAITERS = 10_000  # of one viewer, for records that it has not been told
 UPDATE = Method("session/update", Raw, is_request=False)
 
 
-class Visitor(Protocol):
+class ConnectedClient(Protocol):
     """A client that is connected, as sessions see it."""
 
     connection: Connection
-    client: str  # what tells this client from others of the same principal, also when it comes back
+    client_id: str  # what tells this client from others of the same principal, also when it comes back
     knows_us: bool  # whether it wants to hear what only we say
     introduction: Introduction
     servers: "ClientServers"  # of MCP, which it has itself
@@ -68,7 +68,7 @@ class Viewer:
         session: str,
         history: History,
         engine: Engine,
-        visitor: Visitor,
+        client: ConnectedClient,
         role: Role,
         *,
         most: Role = "admin",
@@ -78,7 +78,7 @@ class Viewer:
         evict: "Callable[[Viewer], None]",
         echo_until: int = 0,
     ) -> None:
-        self.session, self.visitor = session, visitor
+        self.session, self.client = session, client
         self._own = bytes(raw({"sessionId": session}))[1:-1]  # in each update that is not of another session
         self.most = most  # it wants to be no more than this, whatever its principal is
         self.role = role
@@ -122,7 +122,7 @@ class Viewer:
             return
         if self._pump is None and self.cursor == first - 1:
             for number, entry in enumerate(entries, first):
-                if self.visitor.connection.is_full:
+                if self.client.connection.is_full:
                     break
                 self._tell(number, entry)
         self.catch_up()
@@ -137,7 +137,7 @@ class Viewer:
 
     def notify(self, name: str, params: Mapping[str, object]) -> None:
         """Tell the client what is of the gateway, if it understands."""
-        if self.visitor.knows_us and not self._left:
+        if self.client.knows_us and not self._left:
             self._note(Method(name, Any, is_request=False), {"sessionId": self.session, **params})
 
     def after(self, number: int, do: Callable[[], None]) -> None:
@@ -170,19 +170,19 @@ class Viewer:
 
     def put(self, ask: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
         """Ask the client something."""
-        if ask not in self.asks and not self._left and not self.visitor.connection.closed:
-            self.asks[ask] = self.visitor.connection.submit(Method(method, Raw, Raw), params, settle)
+        if ask not in self.asks and not self._left and not self.client.connection.closed:
+            self.asks[ask] = self.client.connection.submit(Method(method, Raw, Raw), params, settle)
 
     def withdraw(self, ask: str) -> None:
         """Tell the client that a question has been answered; what it still says to it is heard, and too late."""
         id = self.asks.pop(ask, None)
-        if id is not None and not self._left and not self.visitor.connection.closed:
-            self.visitor.connection.request_cancel(id)
+        if id is not None and not self._left and not self.client.connection.closed:
+            self.client.connection.request_cancel(id)
 
     def leave(self) -> None:
         """Stop telling."""
         self._left, self._is_open = True, False
-        self.visitor.left(self.session, self)
+        self.client.left(self.session, self)
         if self._pump:
             self._pump.cancel()
         self._wake()
@@ -195,7 +195,7 @@ class Viewer:
             self._kept_up = time.monotonic()
 
     async def _read_on(self) -> None:
-        connection = self.visitor.connection
+        connection = self.client.connection
         try:
             while self.cursor < self._history.durable and self._is_open:
                 async with aclosing(records(self._engine, self.session, self.cursor)) as owed:
@@ -213,7 +213,7 @@ class Viewer:
 
     def _tell(self, number: int, entry: LogEntry) -> None:
         self.cursor = number
-        own = entry.client == self.visitor.client and entry.principal == self.visitor.name
+        own = entry.client == self.client.client_id and entry.principal == self.client.name
         if (params := update_params(entry.frame)) is None:
             self._tell_outcome(entry.frame)
         elif not (own and number > self._echo_until):
@@ -228,7 +228,7 @@ class Viewer:
 
     def _note(self, method: Method, params: object) -> None:
         try:
-            self.visitor.connection.note(method, params)
+            self.client.connection.note(method, params)
         except Error as exc:
             log.info("a viewer is gone: %s", exc)
             self._lose()

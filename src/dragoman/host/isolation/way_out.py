@@ -117,7 +117,7 @@ class WayOut:
                     raise ProxyRefused("403 Forbidden", f"{host}:{port} is not on the list of --network")
                 far = await asyncio.open_connection(host, port)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            raise ProxyRefused("400 Bad Request", "this is no request for a proxy") from None
+            raise ProxyRefused("400 Bad Request", "this is not a request to a proxy") from None
         except OSError as exc:  # a time-out is one, too
             raise ProxyRefused("502 Bad Gateway", f"it cannot be reached: {exc or 'no answer in time'}") from None
         try:
@@ -150,7 +150,7 @@ def _wanted(head: bytes) -> tuple[str, int, bool]:
     except ValueError:
         host = None
     if not host:
-        raise ProxyRefused("400 Bad Request", "this is no request for a proxy")
+        raise ProxyRefused("400 Bad Request", "this is not a request to a proxy")
     return host.lower(), port, is_tunnel
 
 

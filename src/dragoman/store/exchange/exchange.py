@@ -93,7 +93,7 @@ def _read_first(file: BinaryIO) -> _First:
     try:
         first = msgspec.json.decode(file.readline(LONGEST), type=_First)
     except msgspec.DecodeError:
-        raise StoreFailure("this is no exported session: its first line does not say so") from None
+        raise StoreFailure("this is not an exported session: its first line does not say so") from None
     if first.dragoman_session > FORMAT:
         raise StoreFailure(f"the session was exported by a newer Dragoman (format {first.dragoman_session})")
     return first
@@ -105,9 +105,9 @@ def _taken(file: BinaryIO) -> Iterator[bytes]:
     for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 2):
         line = whole.rstrip(b"\r\n")
         if last is not None:
-            raise StoreFailure(f"line {number}: there is something behind the end; nothing was taken")
+            raise StoreFailure(f"line {number}: there is something behind the end; nothing was imported")
         if len(whole) == LONGEST:
-            raise StoreFailure(f"line {number} is longer than any of a session; nothing was taken")
+            raise StoreFailure(f"line {number} is longer than any of a session; nothing was imported")
         if line.startswith(START):
             last = _last(number, line)
             continue
@@ -115,7 +115,7 @@ def _taken(file: BinaryIO) -> Iterator[bytes]:
             yield taken
     if last is None or last != sealing.seal():
         raise StoreFailure(
-            "the exported session is not whole: its end is missing or does not fit; nothing was taken"
+            "the exported session is not whole: its end is missing or does not fit; nothing was imported"
         )
 
 
@@ -123,7 +123,7 @@ def _last(number: int, line: bytes) -> ExportSeal:
     try:
         return msgspec.json.decode(line, type=ExportSeal)
     except msgspec.DecodeError:
-        raise StoreFailure(f"line {number}, the end, is cut off; nothing was taken") from None
+        raise StoreFailure(f"line {number}, the end, is cut off; nothing was imported") from None
 
 
 def _inward(number: int, line: bytes) -> bytes:
@@ -147,4 +147,4 @@ def _inward(number: int, line: bytes) -> bytes:
                 codec.decode(block, s.ContentBlock)
         return taken
     except (KeyError, ValueError, codec.Malformed):
-        raise StoreFailure(f"line {number} is none of a session; nothing was taken") from None
+        raise StoreFailure(f"line {number} does not belong to a session; nothing was imported") from None

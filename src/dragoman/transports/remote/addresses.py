@@ -127,16 +127,16 @@ def _read_host(host: str) -> str:
     try:
         ascii_host = host.encode("idna").decode()
     except UnicodeError:
-        raise AgentStartError(f"{host!r} is no name of a host") from None
+        raise AgentStartError(f"{host!r} is not a host name") from None
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", ascii_host):
-        raise AgentStartError(f"{host!r} is no name of a host")
+        raise AgentStartError(f"{host!r} is not a host name")
     return ascii_host
 
 
 def _read_header(name: str, value: str) -> tuple[str, str]:
     """A header as it may be sent; the white space around a value, such as a file's last newline, is left out."""
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-        raise AgentStartError(f"{name!r} is no name of a header")
+        raise AgentStartError(f"{name!r} is not a header name")
     value = value.strip(" \t\r\n")
     if not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", value):
         raise AgentStartError(f"the value of the header {name} has a character that headers cannot have")

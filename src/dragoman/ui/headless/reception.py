@@ -24,7 +24,7 @@ LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
 class Reception(Host):
     """A host that shows what it is asked, what it decides and what its commands print."""
 
-    def __init__(self, order: RunOptions, view: View, desk: KeyPrompt | None) -> None:
+    def __init__(self, order: RunOptions, view: View, key_prompt: KeyPrompt | None) -> None:
         name = order.agent.name or order.agent.described()
         isolation = None
         if order.sandbox == "agent":
@@ -41,8 +41,8 @@ class Reception(Host):
         self.unasked = False  # whether somebody should have been asked and nobody was there
         self.unasked_acts = Unasked()
         self.shown: Session | None = None
-        self.floor = TerminalLock(view.show)
-        self._view, self._desk = view, desk
+        self.terminal_lock = TerminalLock(view.show)
+        self._view, self._key_prompt = view, key_prompt
         self._optional: set[str] = set()  # tool calls that the agent asks about and can do without
         self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
         self._following: set[asyncio.Task[None]] = set()
@@ -53,13 +53,13 @@ class Reception(Host):
 
     async def ask(self, question: Question) -> str | None:
         """Put a question to the user, behind everything that came before it."""
-        async with self.floor.taken():
+        async with self.terminal_lock.taken():
             if question.session_id in self._cancelled:
                 return None
             self._catch_up()
             self._view.asked(question)
-            if self._desk:
-                return await self._desk.ask(question)
+            if self._key_prompt:
+                return await self._key_prompt.ask(question)
             self.unasked = True
             return None
 
@@ -68,7 +68,7 @@ class Reception(Host):
         super().withdraw_questions(session_id)
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        await self.floor.free()
+        await self.terminal_lock.free()
         if params.session_id in self._cancelled:
             return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
         self._catch_up()
@@ -111,11 +111,11 @@ class Reception(Host):
 
     async def _follow(self, terminal: Terminal) -> None:
         operation = terminal.operation
-        await self.floor.free()
+        await self.terminal_lock.free()
         self._view.terminal(terminal.id, operation.argv[-1] if operation.shell else shown_command(operation.argv))
         try:
             async for chunk in terminal.follow():
-                await self.floor.free()
+                await self.terminal_lock.free()
                 self._view.output(terminal.id, chunk.text, chunk.stream)
         finally:
             self._view.terminal_ended(terminal.id, terminal.status)

@@ -147,8 +147,8 @@ class Run:
             working = asyncio.create_task(self._count(self._view.working), name="working")
             try:
                 async for event in turn:
-                    host.floor.show(event)
-                    await host.floor.free()
+                    host.terminal_lock.show(event)
+                    await host.terminal_lock.free()
             finally:
                 working.cancel()
                 await asyncio.wait([working])
@@ -232,14 +232,14 @@ async def run(order: RunOptions) -> int:
     shown: View = Events(sys.stdout) if order.json else Screen(sys.stdout, sys.stderr)
     view = guarded(shown, failures)
     with contextlib.ExitStack() as opened:
-        desk = None
+        key_prompt = None
         if order.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
             opened.callback(keyboard.close)
             screen = shown if isinstance(shown, Screen) else Screen(sys.stderr, sys.stderr)
-            desk = KeyPrompt(guarded(screen, failures), keyboard)
+            key_prompt = KeyPrompt(guarded(screen, failures), keyboard)
         opened.enter_context(_remarks(view))
         try:
-            host = Reception(order, view, desk)
+            host = Reception(order, view, key_prompt)
             turn, loop = Run(order, view, host), asyncio.get_running_loop()
             failures.on_first = lambda: loop.call_soon_threadsafe(turn.view_failed)
             try:

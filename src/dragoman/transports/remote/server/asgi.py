@@ -101,7 +101,7 @@ class Endpoint:
 
     async def _check(self, request: WebRequest) -> Hashable:
         if self.hosts is not None and request.headers.get("host") not in self.hosts:
-            raise RequestRefused(421, "this server does not go by that name")
+            raise RequestRefused(421, "this server does not answer to that host name")
         origin = request.headers.get("origin")
         if origin is not None and origin not in self.origins:
             raise RequestRefused(403, "this page may not connect")

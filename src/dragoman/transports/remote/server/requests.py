@@ -91,7 +91,7 @@ def taken_up(wire: AcceptedTransport, session: str | None, request: WebRequest) 
     resumed = request.headers.get(LAST_EVENT)
     number = None if resumed is None else read_number(resumed)
     if resumed is not None and (number is None or not (stream or Stream()).covers(number)):
-        raise RequestRefused(410, "what came after that event is no longer kept")
+        raise RequestRefused(410, "the events after that one are no longer kept")
     newest = stream.generation if stream else 0
     generation = read_number(request.headers.get(GENERATION, ""))
     is_late = generation is not None and generation <= newest
