@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..agent.turn import Turn
 from ..errors import ConnectionClosed, Error, RpcError
@@ -14,8 +15,11 @@ from .conversation import Conversation
 from .model.retrying import REPEATS
 from .permissions import Cancelled, Denied
 from .toolbox import Toolbox, arguments_of
-from .tools import Assistance, Tool, Work
+from .tools import Tool, Work
 from .tools.tool import Failed
+
+if TYPE_CHECKING:
+    from .exploring import Assistants
 
 log = logging.getLogger("dragoman")
 
@@ -31,7 +35,7 @@ class CallRunner:
         takes: frozenset[str],
         *,
         repeats: int = REPEATS,
-        helpers: Assistance | None = None,
+        helpers: "Assistants | None" = None,
     ) -> None:
         self._turn = turn
         self._talk = conversation

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from ..host.isolation.boundaries import Own, Writable, overlap, own_things
 from ..host.processes import Launch
 from ..host.terminals.sandbox import landlock
 from ..transports.remote.server.certificates import reload_certificate
-from .access.admission import Admission, Signed
+from .access.admission import Admission
 from .access.checks import Checks
 from .access.guard import local_names
 from .access.quotas import Quotas
@@ -39,6 +39,9 @@ from .operations.admin import admin_socket
 from .operations.offline import only_one
 from .operations.supervision import VARIABLES, supervised
 from .web import Web
+
+if TYPE_CHECKING:
+    from .access.signed import SignedTokens
 
 log = logging.getLogger("dragoman")
 
@@ -56,7 +59,7 @@ class ServeOptions(Struct, kw_only=True):
     is_open: bool = False  # no credential is asked for, on this machine alone
     tls: tuple[str, str] | None = None
     client_ca: str | None = None
-    signed: Signed | None = None
+    signed: "SignedTokens | None" = None
     names: Sequence[str] = ()
     origins: Sequence[str] = ()
     workspace: str | None = None

@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
-from ..values import PRESETS, origin, port
+from ..values import PRESETS, Commands, origin, port
 from .agents import installed_agent
 from .running import run_server
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     cursor = commands.add_parser("cursor", help="offer agents to Cursor's chat, over HTTP on this machine")
     add = cursor.add_argument
     add(

@@ -1,13 +1,12 @@
 """`dragoman mcp`: an agent for MCP hosts, over stdin and stdout or over HTTP."""
 
 import argparse
-from typing import Any
 
 from ..complaint import UNREACHABLE, complain
-from ..values import PRESETS, port
+from ..values import PRESETS, Commands, port
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     mcp = commands.add_parser("mcp", help="offer an agent to MCP hosts, as tools that drive it")
     add = mcp.add_argument
     add("--agent", default="coder", metavar="NAME|CMD|URL", help="agent to offer (default: coder)")

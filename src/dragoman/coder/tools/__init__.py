@@ -9,13 +9,12 @@ from .fetching import FetchUrl
 from .files import EditFile, ReadFile, WriteFile
 from .patching import ApplyPatch
 from .searching import ListFiles, Search
-from .tool import Assistance, Tool, Work, spec_of
+from .tool import Tool, Work, spec_of
 
 __all__ = [
     "ApplyPatch",
     "AskAssistant",
     "AskUser",
-    "Assistance",
     "CommandOutput",
     "EditFile",
     "ExitPlan",

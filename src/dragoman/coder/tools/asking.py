@@ -1,7 +1,7 @@
 """Tools that speak with somebody: the plan, questions, handing a plan in; a helper; skills."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -9,7 +9,10 @@ from ... import schema as s
 from ..context.history import Part, TextPart
 from ..permissions import Cancelled, Denied
 from ..workplace import Workplace
-from .tool import Assistance, Failed, Tool, Work, said
+from .tool import Failed, Tool, Work, said
+
+if TYPE_CHECKING:
+    from ..exploring import Assistants
 
 APPROVALS = (
     s.PermissionOption(option_id="code", name="Yes, and edit without asking", kind="allow_always"),
@@ -97,7 +100,7 @@ class ExitPlan(Tool):
         return [TextPart(f"The user approved the plan. Begin; the session is in the mode {session.mode!r} now.")]
 
 
-def _assistance(work: Work) -> Assistance:
+def _assistance(work: Work) -> "Assistants":
     if work.helpers is None:
         raise Failed("A helper cannot send another one.")
     return work.helpers

@@ -1,7 +1,7 @@
 """What every tool is, and what it is given to work with."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,9 @@ from ..context.instructions import Skill
 from ..model.port import ToolSpec
 from ..workplace import Workplace
 
+if TYPE_CHECKING:
+    from ..exploring import Assistants
+
 MAX_LETTERS = 50_000  # of a result the model is given
 HEAD = 20_000  # of these, how many from the beginning when the middle is left out
 
@@ -27,18 +30,6 @@ class Failed(Error):
         self.shown = words if shown is None else shown
 
 
-class Assistance(Protocol):
-    """Assistants that can be given a task; each gives a report."""
-
-    async def explore(self, task: str) -> str:
-        """Have the project studied."""
-        ...
-
-    async def ask(self, call: ToolRun, helper: str, task: str) -> str:
-        """Have a helper of this name do a task; raises Failed or Denied."""
-        ...
-
-
 class Work(Struct, frozen=True):
     """All that a tool needs while it runs: the turn, its own call as the client sees it, the place."""
 
@@ -48,7 +39,7 @@ class Work(Struct, frozen=True):
     skills: Mapping[str, Skill]
     takes: frozenset[str]  # which media the model reads
     set_mode: Callable[[str], Awaitable[None]]
-    helpers: Assistance | None = None  # a helper has none of its own
+    helpers: "Assistants | None" = None  # a helper has none of its own
 
 
 class Tool(Struct):

@@ -6,12 +6,15 @@ What somebody may do stands in what we keep or in what their issuer signed, neve
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...transports.remote.server.accepted import WebRequest
 from ...transports.remote.server.answers import RequestRefused
 from .throttle import Throttle
 from .tokens import PREFIX, Grant, TokenFile, TokenFileError, is_name
+
+if TYPE_CHECKING:
+    from .signed import SignedTokens
 
 SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
 BEARER = "dragoman.bearer."
@@ -33,21 +36,13 @@ class Principal:
     expires: float | None = field(default=None, compare=False)
 
 
-class Signed(Protocol):
-    """Checks tokens somebody else signed."""
-
-    async def principal(self, token: str) -> Principal | None: ...
-    async def refresh(self) -> None: ...
-    def still_holds(self, via: Any) -> bool: ...
-
-
 class Admission:
     """Says who a request is from, or refuses it."""
 
     def __init__(
         self,
         tokens: TokenFile | None = None,
-        signed: Signed | None = None,
+        signed: "SignedTokens | None" = None,
         *,
         certificates: bool = False,
         anybody: str | None = None,

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,24 +23,18 @@ from ...proxy.relaying import relayed
 from ..log.records import changed, members, optional, raw, text
 from ..log.session_facts import SessionFacts
 
+if TYPE_CHECKING:
+    from .upstream import Upstream
+
 MESSAGE, CONNECT, DISCONNECT = "mcp/message", "mcp/connect", "mcp/disconnect"
 MAX_LINES = 1000  # connections between an agent's process and servers in clients
 ID_LENGTH = 24
 
 
-class Asked(Protocol):
-    """An agent's process, as its servers need it."""
-
-    connection: Connection
-
-    async def call(self, name: str, params: Raw) -> Raw: ...
-    def note(self, name: str, params: Raw) -> None: ...
-
-
 class Line(Struct, eq=False):
     """A connection of the first generation: what the agent calls it, and what the client."""
 
-    agent: Asked
+    agent: "Upstream"
     of_agent: str
     lines: "dict[str, Line]"  # of the agent's process, by what it calls them
     client: "ClientServers"
@@ -134,13 +128,13 @@ class ClientServers:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._calls: dict[
-            tuple[str, str], tuple[Asked, str, Raw]
+            tuple[str, str], tuple[Upstream, str, Raw]
         ] = {}  # by what the client calls server and request
         self._lines: dict[str, Line] = {}  # by what the client calls them
 
     # From an agent
 
-    async def message(self, agent: Asked, found: dict[str, Raw], server: str) -> Raw:
+    async def message(self, agent: "Upstream", found: dict[str, Raw], server: str) -> Raw:
         """A request to a server, during which that may say more."""
         alias, request = text(found, "serverId") or "", found.get("requestId", Raw(b"null"))
         shown = _free(text(found, "requestId") or "", lambda id: (server, id) in self._calls)
@@ -152,7 +146,7 @@ class ClientServers:
             del self._calls[server, shown]
 
     async def connect(
-        self, agent: Asked, lines: dict[str, Line], session: "Served", found: dict[str, Raw], server: str
+        self, agent: "Upstream", lines: dict[str, Line], session: "Served", found: dict[str, Raw], server: str
     ) -> Raw:
         """Open a connection to a server of a session's."""
         answer = members(await self.relay(agent, CONNECT, changed({**found, _key(found): raw(server)})))
@@ -162,7 +156,7 @@ class ClientServers:
         lines[line.of_agent] = self._lines[id] = line
         return changed(answer, connectionId=line.of_agent)
 
-    async def relay(self, agent: Asked, name: str, params: Raw) -> Raw:
+    async def relay(self, agent: "Upstream", name: str, params: Raw) -> Raw:
         """Ask the client, as whose request it is to cancel."""
         try:
             answer: Raw = await relayed(agent.connection, self.connection, Method(name, Raw, Raw), params)
@@ -238,7 +232,7 @@ class Served(Protocol):
 class AgentServers:
     """The servers in clients that one agent's process knows: all that it asks them passes here."""
 
-    def __init__(self, agent: Asked) -> None:
+    def __init__(self, agent: "Upstream") -> None:
         self._agent = agent
         self._sessions: dict[str, Served] = {}  # by what the agent calls the server
         self._lines: dict[str, Line] = {}  # by what the agent calls them

@@ -7,41 +7,27 @@ import contextlib
 import functools
 import math
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from ... import schema as s
 from ...errors import InvalidParams, InvalidRequest, ResourceNotFound
-from ..access.principals import PrincipalName
-from ..access.roles import Role
-from ..gateway import PAGE, Gateway
+from ..gateway import PAGE
 from ..log.records import changed, members, raw, session_of, text
 from ..log.session_facts import ListedSession, SessionFacts
 from ..sessions.hosted_session import HostedSession
-from ..sessions.viewer import ConnectedClient
+
+if TYPE_CHECKING:
+    from .client_connection import ClientConnection
 
 ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
-
-
-class Requester(ConnectedClient, Protocol):
-    """The client's connection, as this needs it."""
-
-    gateway: Gateway
-    agent: str
-
-    @property
-    def name(self) -> PrincipalName: ...
-    def is_offered(self, name: str) -> bool: ...
-    async def must_be(self, id: str, needed: Role) -> None: ...
-    async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession: ...
-    def forked(self, session: HostedSession, result: Raw) -> Raw: ...
 
 
 class KeptSessions:
     """What a client may do with the sessions that are kept."""
 
-    def __init__(self, client: Requester) -> None:
+    def __init__(self, client: "ClientConnection") -> None:
         self._client, self._gateway = client, client.gateway
 
     async def list(self, asked: s.ListSessionsRequest) -> Raw:

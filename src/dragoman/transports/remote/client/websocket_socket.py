@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
@@ -17,6 +17,9 @@ from ..addresses import LAST_WORDS, PING_EVERY, TEMPORARY, Address, why_unreacha
 from ..limits import EARNED, FLOODED, SMALL, Allowance, PeerPace
 from ..websocket_messages import Messages, write_out
 
+if TYPE_CHECKING:
+    from .websocket import WebSocketTransport
+
 log = logging.getLogger("dragoman")
 LONGEST_CONTROL = 125  # bytes of a ping, a pong or a close, as the standard has it
 MAX_UNREAD = 1024 * 1024  # bytes of answers to pings that may wait for a server that does not read
@@ -25,25 +28,10 @@ protocol_log = logging.getLogger("dragoman.websocket")
 protocol_log.setLevel(logging.INFO)  # below that it would hold every header, credentials included
 
 
-class SocketOwner(Protocol):
-    """What a socket reports to."""
-
-    def heard(self, socket: "WebSocketSocket", texts: list[bytes]) -> None: ...
-
-    def acknowledge(self) -> None:
-        """It is a good moment to say how far we have heard the server."""
-
-    def heard_binary(self, data: bytes) -> None: ...
-
-    def may_send(self) -> None: ...
-
-    def dropped(self, socket: "WebSocketSocket", code: int, reason: str) -> None: ...
-
-
 class WebSocketSocket(asyncio.Protocol):
     transport: asyncio.Transport
 
-    def __init__(self, wire: SocketOwner, limit: int) -> None:
+    def __init__(self, wire: "WebSocketTransport", limit: int) -> None:
         self._wire, self._limit = wire, limit
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[Response] = self._loop.create_future()
