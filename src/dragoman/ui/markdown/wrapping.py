@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ..layout import broken
-from ..legible import width
+from ...foundation.columns import width
 from ..style import Style
 from .inline import Span
 
