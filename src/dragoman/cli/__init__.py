@@ -44,13 +44,19 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 class _Parser(argparse.ArgumentParser):
+    after_dashes = ""  # where the words behind -- go: Python 3.11 loses them when options come before
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.register("action", "parsers", _Commands)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """All arguments or none: a command that is given too many says so itself."""
-        found, unknown = super().parse_known_args(args, namespace)
+        words = list(sys.argv[1:] if args is None else args)
+        end = words.index("--") if self.after_dashes and "--" in words else len(words)
+        found, unknown = super().parse_known_args(words[:end], namespace)
+        if end < len(words):
+            setattr(found, self.after_dashes, words[end + 1 :])
         if unknown:
             option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
             near = option and nearest(option, self._option_string_actions)

@@ -42,10 +42,12 @@ class PtyOptions(Bare, kw_only=True):
 
     def profile(self) -> Profile:
         """The profile with what was said of it; raises ProfileError."""
-        found = find_profile(self.command[0], self.program)
+        found = find_profile(self.command, self.program)
         given = {"prompt": self.prompt, "silence": self.silence}
         try:
-            return msgspec.structs.replace(found, **{name: each for name, each in given.items() if each is not None})
+            return msgspec.structs.replace(
+                found, **{name: each for name, each in given.items() if each is not None}
+            )
         except ValueError as exc:
             raise ProfileError(str(exc)) from None
 
@@ -136,6 +138,7 @@ class PtyAgent(Agent):
             for line in lines:
                 if moment.kind == "ended":
                     break
+                telling.begin_line()
                 await program.type(line)
                 moment = await self._settled(program, telling)
         except asyncio.CancelledError:
@@ -226,8 +229,15 @@ class _Telling:
         self.turn = turn
         self._said = self._left_out = 0
         self._tail = ""
+        self._begins = False  # what follows is a line of its own
+
+    def begin_line(self) -> None:
+        """Have what is said next begin a line."""
+        self._begins = self._said > 0
 
     async def say(self, text: str) -> None:
+        if self._begins:
+            text, self._begins = f"\n{text}", False
         if self._said < MOST_SAID:
             self._said += len(text)
             await self.turn.say(text)

@@ -28,12 +28,16 @@ class ProfileError(Error):
     """A profile is not there, or cannot be used."""
 
 
-def _check_pattern(what: str, pattern: str) -> None:
+def _check_regex(what: str, pattern: str) -> None:
     try:
-        matches_nothing = re.compile(pattern).search("")
+        re.compile(pattern)
     except re.error as exc:
         raise ValueError(f"{what} {pattern!r} is no regular expression: {exc}") from None
-    if matches_nothing:
+
+
+def _check_pattern(what: str, pattern: str) -> None:
+    _check_regex(what, pattern)
+    if re.search(pattern, ""):
         raise ValueError(f"{what} {pattern!r} fits an empty line, so the program would always count as waiting")
 
 
@@ -81,6 +85,7 @@ class Profile(Bare, forbid_unknown_fields=True):
 
     title: str = ""
     commands: Sequence[str] = ()
+    arguments: str = ""
     args: Sequence[str] = ()
     env: Mapping[str, str] = {}
     prompt: str | None = None
@@ -92,8 +97,15 @@ class Profile(Bare, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.prompt is not None:
             _check_pattern("prompt", self.prompt)
+        _check_regex("arguments", self.arguments)
         if self.silence is not None and not 0 < self.silence <= 3600:
             raise ValueError("silence is a number of seconds, up to 3600")
+
+    def is_for(self, command: Sequence[str]) -> bool:
+        """Whether this is known of a command."""
+        program, arguments = os.path.basename(command[0]), " ".join(command[1:])
+        is_named = any(fnmatch.fnmatchcase(program, word) for word in self.commands)
+        return is_named and re.search(self.arguments, arguments) is not None
 
     @property
     def asks(self) -> Iterator[ProgramQuestion]:
@@ -113,18 +125,14 @@ class Profile(Bare, forbid_unknown_fields=True):
 UNKNOWN = Profile(silence=SILENCE)
 
 
-def find_profile(command: str, name: str | None = None, user_file: Path | None = None) -> Profile:
-    """The profile of a program, by its own name or by that of its command; raises ProfileError."""
+def find_profile(command: Sequence[str], name: str | None = None, user_file: Path | None = None) -> Profile:
+    """The profile of a program, by its own name or by its command; raises ProfileError."""
     profiles = known_profiles(user_file)
     if name is not None:
         if name not in profiles:
             raise ProfileError(f"there is no program {name!r}; {choices(name, profiles)}")
         return profiles[name]
-    program = os.path.basename(command)
-    fitting = (
-        each for each in profiles.values() if any(fnmatch.fnmatchcase(program, word) for word in each.commands)
-    )
-    return next(fitting, UNKNOWN)
+    return next((each for each in profiles.values() if each.is_for(command)), UNKNOWN)
 
 
 def known_profiles(user_file: Path | None = None) -> dict[str, Profile]:
@@ -150,4 +158,3 @@ def _read(file: Path) -> dict[str, Profile]:
         except msgspec.ValidationError as exc:
             raise ProfileError(f"{file}: program {name!r}: {exc}") from None
     return profiles
-

@@ -167,7 +167,7 @@ class Program:
             return ""
         if moment.kind == "prompt":
             prompt = line[-LOOKED_AT:][self._found_prompt(line[-LOOKED_AT:]) or 0 :]
-        elif self._prompt is None and self._is_new:
+        elif self._is_new:
             prompt = line[-LOOKED_AT:]  # it has begun, and waits
         else:
             return ""

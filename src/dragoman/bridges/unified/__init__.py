@@ -1,0 +1,53 @@
+"""Unified messages: any ACP agent, or any program at a terminal, behind one adapter."""
+
+from typing import TYPE_CHECKING
+
+from ...foundation.names import loading
+
+if TYPE_CHECKING:
+    from .backend import AgentProcess, BackendAdapter, BackendCapabilities, BackendSession
+    from .handlers import AdapterOptions, AgentRequestHandler, FileSystemHandler, TerminalHandler
+    from .messages import (
+        UnifiedMessage,
+        UnifiedMessageError,
+        configuration_change,
+        interrupt,
+        permission_response,
+        reassembled,
+        user_message,
+    )
+
+__all__ = [
+    "AdapterOptions",
+    "AgentProcess",
+    "AgentRequestHandler",
+    "BackendAdapter",
+    "BackendCapabilities",
+    "BackendSession",
+    "FileSystemHandler",
+    "TerminalHandler",
+    "UnifiedMessage",
+    "UnifiedMessageError",
+    "configuration_change",
+    "interrupt",
+    "permission_response",
+    "reassembled",
+    "user_message",
+]
+
+__getattr__ = loading(
+    __name__,
+    {
+        "backend": ("AgentProcess", "BackendAdapter", "BackendCapabilities", "BackendSession"),
+        "handlers": ("AdapterOptions", "AgentRequestHandler", "FileSystemHandler", "TerminalHandler"),
+        "messages": (
+            "UnifiedMessage",
+            "UnifiedMessageError",
+            "configuration_change",
+            "interrupt",
+            "permission_response",
+            "reassembled",
+            "user_message",
+        ),
+    },
+)
