@@ -18,9 +18,9 @@ from ...foundation.owning import finish, own
 from ...host.terminals import Size, TerminalLimits, Terminals, execution
 from ...roles import extension
 from ...schema.base import Bare, Model
+from .canvas import MAX_SIZE
 from .profiles import Profile, ProfileError, find_profile
 from .program import Moment, Program
-from .screen import MAX_SIZE
 
 MOST_SAID = 4 * 1024 * 1024  # characters of a turn; of what is more, only the end
 TAIL = 16 * 1024  # characters of that end

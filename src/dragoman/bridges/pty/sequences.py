@@ -52,7 +52,7 @@ class Sequences:
                 yield sequence["final"], sequence["parameters"]
 
     def _carry(self, rest: str) -> None:
-        """Keep a sequence whose end is missing; of one that is too long only its beginning, so that its end is known."""
+        """Keep a sequence whose end is missing; of one that is too long only how it began, so that it ends."""
         if len(rest) > MAX_SEQUENCE:
             rest = rest[:2] + ("\x1b" if rest[-1] == "\x1b" else "")
         self._carried = rest

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...foundation.names import loading
 
 if TYPE_CHECKING:
-    from .backend import AgentProcess, BackendAdapter, BackendCapabilities, BackendSession
+    from .backend import BackendAdapter, BackendCapabilities, BackendSession
     from .handlers import AdapterOptions, AgentRequestHandler, FileSystemHandler, TerminalHandler
     from .messages import (
         UnifiedMessage,
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         reassembled,
         user_message,
     )
+    from .process import AgentProcess
 
 __all__ = [
     "AdapterOptions",
@@ -38,7 +39,7 @@ __all__ = [
 __getattr__ = loading(
     __name__,
     {
-        "backend": ("AgentProcess", "BackendAdapter", "BackendCapabilities", "BackendSession"),
+        "backend": ("BackendAdapter", "BackendCapabilities", "BackendSession"),
         "handlers": ("AdapterOptions", "AgentRequestHandler", "FileSystemHandler", "TerminalHandler"),
         "messages": (
             "UnifiedMessage",
@@ -49,5 +50,6 @@ __getattr__ = loading(
             "reassembled",
             "user_message",
         ),
+        "process": ("AgentProcess",),
     },
 )

@@ -60,7 +60,8 @@ class UnifiedMessage(Bare, kw_only=True, gc=True):
     def from_json(cls, data: bytes | str) -> "UnifiedMessage":
         """Read a message; raises UnifiedMessageError."""
         try:
-            return codec.decode(data.encode() if isinstance(data, str) else data, cls)
+            read: UnifiedMessage = codec.decode(data.encode() if isinstance(data, str) else data, cls)
+            return read
         except codec.Malformed as exc:
             raise UnifiedMessageError(f"this is no unified message: {exc}") from None
 
