@@ -70,7 +70,7 @@ class Canvas:
         return "".join(cells) + " " * (self._column - len(cells))
 
     def resize(self, columns: int, rows: int) -> None:
-        """Have another size; where there are fewer rows, those at the top leave.  Lines stay as they were broken."""
+        """Have another size; where there are fewer rows, those at the top leave.  Lines stay broken as they are."""
         self._row -= self._fit(self._rows, self._row, rows)
         if self._main:
             behind, row, column = self._main
