@@ -16,8 +16,6 @@ WORDS = st.text(alphabet=LETTERS, max_size=60)
 # All that can begin, fill and end a sequence, and what may come in between.
 CHARACTERS = "\x1b\x1b[[]P0123;?>!(7 ABCDEFGHJKLMPSTXbcdfhlmnrsu@\\\x07\r\n\b\t\x00\x9b日e\u0301x"
 NOISE = st.text(alphabet=CHARACTERS, max_size=80)
-    alphabet="\x1b\x1b[[]P0123;?>!(7 ABCDEFGHJKLMPSTXbcdfhlmnrsu@\\\x07\r\n\b\t\x00\x9b日e\u0301x", max_size=80
-)
 
 
 def cut(text: str, places: list[int]) -> list[str]:
