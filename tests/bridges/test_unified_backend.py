@@ -1,4 +1,4 @@
-"""Agents behind the adapter: what is lent to them, chunks put together, processes that hang, die or speak no ACP."""
+"""Agents behind the adapter: what is lent to them, chunks put together, processes that hang or die."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from dragoman.bridges.unified import (
     reassembled,
     user_message,
 )
-from dragoman.bridges.unified.queue import ROOM
+from dragoman.bridges.unified.queue import ROOM, MessageQueue
 from dragoman.testing import RecordingClient
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -86,11 +86,13 @@ async def test_messages_thoughts_and_tools_are_not_mixed_when_chunks_are_put_tog
 async def test_a_reader_that_pauses_holds_up_the_agent_and_loses_nothing(tmp_path: Path) -> None:
     count, size = 300, 100_000
     async with connected(TESTY, tmp_path) as session:
+        queue, held = session.messages, asyncio.Event()
+        assert isinstance(queue, MessageQueue)
+        hold = queue._hold
+        queue._hold = lambda: (hold(), held.set())[0]
         await session.send(user_message(f"flood {count} {size}"))
-        queue = session.messages
-        while not queue._holds:  # type: ignore[attr-defined]
-            await asyncio.sleep(0)
-        assert queue._size < ROOM + 4 * 1024 * 1024  # type: ignore[attr-defined]
+        await held.wait()
+        assert queue._size < ROOM + 4 * 1024 * 1024
         texts = [message.text for message in await until(session) if message.type == "stream_event"]
     assert [text.split(" ")[0] for text in texts] == [str(number) for number in range(count)]
 
@@ -221,7 +223,7 @@ async def test_a_program_at_a_terminal_is_driven_by_the_same_messages(tmp_path: 
     )
     async with session:
         assert session.is_at_terminal
-        assert [message.text for message in await turn(session, "echo hi")][0] == "hi"
+        assert next(message.text for message in await turn(session, "echo hi")) == "hi"
         await session.send(user_message("echo begun; sleep 1000"))
         await until(session, lambda message: "begun" in message.text)
         await session.send(interrupt())

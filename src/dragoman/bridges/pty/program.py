@@ -179,7 +179,7 @@ class Program:
     async def type(self, line: str, *, answers: bool = False) -> None:
         """Type a line, and Enter; `answers`: to a question of the program."""
         self._is_new = self._is_new and answers
-        pasted = self.screen.pastes and line != ""
+        pasted = self.screen.pastes and "\t" in line  # else not: programs draw pasted text in their own ways
         if "\t" in line and not pasted and not self.terminal.reads_lines:
             line = line.expandtabs()  # a program that reads keys would complete a word
         if self.terminal.reads_lines and len(line.encode()) > LONGEST_LINE:

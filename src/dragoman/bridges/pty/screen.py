@@ -80,7 +80,8 @@ class TerminalScreen(Canvas):
             row.told = row.text
         self._scrolled.clear()
         self._last = None
-        self._echo = self._rows[self._row], len(self._before_cursor), text, self.turned
+        echo = (" " * self._column + text).expandtabs(TAB)[self._column :]
+        self._echo = self._rows[self._row], len(self._before_cursor), echo, self.turned
 
     def _leave_out_echo(self, first: ScreenRow, start: int, typed: str) -> None:
         for row in (*self._scrolled, *self._rows):
