@@ -135,7 +135,7 @@ def test_what_is_cleared_before_anybody_has_seen_it_is_told_all_the_same() -> No
     assert [line for line in screen.take(whole=True).split("\n") if line] == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("typed", ["ls", "", "x" * 50, "日本 語", "a\tb\t\tc"])
+@pytest.mark.parametrize("typed", ["ls", "", "x" * 50, "日本 語", "a\tb\tc"])
 def test_the_echo_of_what_was_typed_and_the_prompt_are_no_output(typed: str) -> None:
     screen = drawn("welcome\r\n$ ")
     assert screen.take(whole=True, prompt="$ ") == "welcome"
