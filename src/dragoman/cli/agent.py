@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
     told = "program and its arguments, after --"
     pty.add_argument("words", nargs="*", metavar="CMD", help=told)
     agent.after_dashes = "words"
-    told = "what is known of the program (see docs/guide/terminal-programs.md) (default: by the name of CMD)"
+    told = "what is known of the program (default: by the name of CMD)"
     pty.add_argument("--program", metavar="NAME", help=told)
     told = "regular expression for the line up to the cursor when the program waits"
     pty.add_argument("--prompt", metavar="REGEX", help=told)
