@@ -13,8 +13,8 @@ from ...client.client import Client
 from ...client.outgoing import PROMPT
 from ...client.session import Session
 from ...dialects.older import SET_BY, SET_MODEL
+from ...events import Call, Method, Reply
 from ...roles import AgentRole, methods
-from ...rpc import Call, Method, Reply
 from ...transports import Transport
 from ...transports.process import ProcessTransport
 from . import inbound, outbound

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import msgspec
 
 from ... import schema as s
+from ...events import Method
 from ...roles import ClientRole, methods
-from ...rpc import Method
 
 Handler = Callable[[Any], Awaitable[Any]]
 
