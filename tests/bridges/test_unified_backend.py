@@ -194,7 +194,7 @@ async def test_an_agent_that_hangs_is_ended_by_a_signal(
         getattr(session.process, send)()
         *_, gone = await until(session, lambda message: message.type == "status_change")
         assert await session.process.wait() == session.process.exit_status
-        assert gone.metadata["exitStatus"] in (status, 1, 130)  # Python turns an interrupt into an exception
+        assert gone.metadata["exitStatus"] == status
         getattr(session.process, send)()  # nobody is there any more
         assert not session.is_alive
 
