@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unified_agent import PEERS, TESTY, BareAgent, connected, turn, until
 
 from dragoman import AgentStartError, ConnectionClosed, MethodNotFound
 from dragoman.bridges.unified import (
@@ -22,6 +21,8 @@ from dragoman.bridges.unified import (
 )
 from dragoman.bridges.unified.queue import ROOM, MessageQueue
 from dragoman.testing import RecordingClient
+
+from .unified_agent import PEERS, TESTY, BareAgent, connected, turn, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

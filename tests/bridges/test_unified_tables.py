@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unified_agent import BareAgent, connected, turn, until
 
 from dragoman import schema as s
 from dragoman.bridges.unified import (
@@ -15,6 +14,8 @@ from dragoman.bridges.unified import (
     permission_response,
     user_message,
 )
+
+from .unified_agent import BareAgent, connected, turn, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
