@@ -48,6 +48,7 @@ PURE = (
     "transcript",
     "dialects",
     "foundation/comparing.py",
+    "foundation/columns.py",
 )
 IMPURE = {
     *(
@@ -206,6 +207,20 @@ def test_every_room_has_a_place() -> None:
     for package, layers in ROOMS.items():
         rooms = {path.stem for path in (SOURCE / package).iterdir() if path.suffix == ".py" or path.is_dir()}
         assert rooms - {"__init__", "__pycache__"} == set().union(*layers), package
+
+
+def test_no_bridge_imports_another() -> None:
+    bridges = SOURCE / "bridges"
+    wrong = [
+        f"{named(path)} imports {name[2]}"
+        for path in bridges.rglob("*.py")
+        for name in imports(path)
+        if name[:2] == ("dragoman", "bridges")
+        and len(name) > 2
+        and name[2] != path.relative_to(bridges).parts[0]
+        and (bridges / name[2]).is_dir()
+    ]
+    assert not wrong
 
 
 def may_import(part: str, other: str) -> bool:

@@ -5,11 +5,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.foundation.columns import width
 from dragoman.host.diffs import unified
 from dragoman.schema import Diff
 from dragoman.ui.changes import numbered
 from dragoman.ui.layout import both_ends, broken, flowing, in_columns, wrapped
-from dragoman.ui.legible import width
 from dragoman.ui.style import Style
 
 PLAIN = Style(False)

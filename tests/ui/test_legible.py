@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.ui.legible import CommandLines, ProseStream, legible, one_line, width
+from dragoman.foundation.columns import width
+from dragoman.ui.legible import CommandLines, ProseStream, legible, one_line
 
 HARMLESS = [
     "plain words, `code` and a    column",

@@ -9,7 +9,8 @@ from emulator import Emulator
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.ui.legible import ProseStream, width
+from dragoman.foundation.columns import width
+from dragoman.ui.legible import ProseStream
 from dragoman.ui.markdown import LiveMarkdown, MarkdownStream
 from dragoman.ui.output import defused, marked
 from dragoman.ui.style import Style

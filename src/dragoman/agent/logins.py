@@ -24,7 +24,7 @@ class LoginFailures:
     def __init__(self, connection: Connection) -> None:
         self._connection, self._count = connection, 0
 
-    def add(self, meta: Any) -> None:
+    def add(self, meta: object) -> None:
         """A login failed; `meta` is its `_meta`, where credentials are."""
         self._count += _has_credentials(meta)
         if self._count >= MAX_FAILURES:
@@ -54,7 +54,7 @@ def limited_logins(requests: Mapping[str, Method], connection: Connection) -> Ma
     return {**requests, AUTHENTICATE: msgspec.structs.replace(method, handler=log_in)}
 
 
-def _has_credentials(meta: Any) -> bool:
+def _has_credentials(meta: object) -> bool:
     """Whether a request brings credentials: in `_meta`, where a dialect puts them as well."""
     by_dialect = meta.get(CARRIED) if isinstance(meta, dict) else None
     places = [meta, *(by_dialect.values() if isinstance(by_dialect, dict) else ())]

@@ -50,7 +50,13 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """All arguments or none: a command that is given too many says so itself."""
-        found, unknown = super().parse_known_args(args, namespace)
+        words = list(sys.argv[1:] if args is None else args)
+        # where the words behind -- go: Python 3.11 loses them when options come before
+        after_dashes: str = self.get_default("after_dashes") or ""
+        end = words.index("--") if after_dashes and "--" in words else len(words)
+        found, unknown = super().parse_known_args(words[:end], namespace)
+        if end < len(words):
+            setattr(found, after_dashes, words[end + 1 :])
         if unknown:
             option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
             near = option and nearest(option, self._option_string_actions)

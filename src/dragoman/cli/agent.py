@@ -7,15 +7,18 @@ from typing import Any
 
 from .complaint import complain
 from .translate import add_dialect
-from .values import Commands
+from .values import Commands, seconds, terminal_size
 
 # Where each is, and what it does; only the one that is served is loaded.
 AGENTS = {
     "coder": ("coder", "Coder", "writes code with any language model"),
     "reviewer": ("reviewer", "Reviewer", "reviews code by rules and linters, without a language model"),
+    "pty": ("bridges.pty", "PtyAgent", "runs a program that does not speak ACP at a terminal, typed into and read"),
     "echo": ("testing", "Echo", "repeats prompts"),
     "testy": ("testing", "Testy", "obeys scripted prompts"),
 }
+
+OF_PTY = ("program", "prompt", "silence", "size")
 
 
 def add_to(commands: Commands) -> None:
@@ -28,6 +31,17 @@ def add_to(commands: Commands) -> None:
     told = "let it visit pages, each host with permission, and search the web where the provider can"
     coder.add_argument("--fetch", action="store_true", help=told)
     coder.add_argument("--login", action="store_true", help="store a provider's key, then exit")
+    pty = agent.add_argument_group("for pty")
+    told = "program and its arguments, after --"
+    pty.add_argument("words", nargs="*", metavar="CMD", help=told)
+    agent.set_defaults(after_dashes="words")
+    told = "what is known of the program (default: by the name of CMD)"
+    pty.add_argument("--program", metavar="NAME", help=told)
+    told = "regular expression for the line up to the cursor when the program waits"
+    pty.add_argument("--prompt", metavar="REGEX", help=told)
+    told = "silence that counts as waiting (default: 2 for a program of which nothing is known, else none)"
+    pty.add_argument("--silence", type=seconds, metavar="SECONDS", help=told)
+    pty.add_argument("--size", type=terminal_size, metavar="COLUMNSxROWS", help="terminal size (default: 80x24)")
     testy = agent.add_argument_group("for testy")
     testy.add_argument("--exhibit", action="store_true", help="answer every prompt with one of each kind of update")
     agent.set_defaults(command=_serve)
@@ -41,6 +55,10 @@ def _serve(arguments: argparse.Namespace) -> int:
         return complain(f"--model, --fetch and --login are for the coder, not for {arguments.name}")
     if arguments.exhibit and arguments.name != "testy":
         return complain(f"--exhibit is for testy, not for {arguments.name}")
+    if arguments.name == "pty":
+        return _serve_pty(arguments)
+    if arguments.words or any(getattr(arguments, name) is not None for name in OF_PTY):
+        return complain(f"CMD, --{', --'.join(OF_PTY)} are for pty, not for {arguments.name}")
     if arguments.login:
         from ..coder.model.login import enter_in_terminal
 
@@ -56,4 +74,19 @@ def _serve(arguments: argparse.Namespace) -> int:
     app: Any = agent if part == "testing" else durable(agent)
     app = partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app
     serve(app, dialect=arguments.client_dialect)
+    return 0
+
+
+def _serve_pty(arguments: argparse.Namespace) -> int:
+    if not arguments.words:
+        return complain("which program? Write it after --, such as: dragoman agent pty -- bash")
+    from ..agent.serving import serve
+    from ..bridges.pty import PtyAgent, PtyOptions
+    from ..host.terminals import Size
+
+    given = {name: value for name in OF_PTY if (value := getattr(arguments, name)) is not None}
+    size = Size(*given.pop("size", (80, 24)))
+    options = PtyOptions(command=arguments.words, size=size, **given)
+    options.profile()  # what is wrong with it is said before a client is there
+    serve(partial(PtyAgent, options=options), dialect=arguments.client_dialect)
     return 0

@@ -35,6 +35,14 @@ def size(text: str) -> int:
     return _checked(number, number > 0, text, "a size such as 500M or 10G")
 
 
+def terminal_size(text: str) -> tuple[int, int]:
+    """Columns and rows of a terminal."""
+    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
+    columns, rows = (int(found[1]), int(found[2])) if found else (0, 0)
+    is_right = 2 <= columns <= 1000 and 2 <= rows <= 1000
+    return _checked((columns, rows), is_right, text, "a size such as 120x40, up to 1000x1000")
+
+
 def count(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     return _checked(number, number > 0, text, "a whole number above 0")

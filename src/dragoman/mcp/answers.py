@@ -21,12 +21,12 @@ class OpenRequests:
         self._ids: set[str] = set()
         self._stray: int | str | None = None
 
-    def asked(self, message: Any) -> None:
+    def asked(self, message: object) -> None:
         """A message of ours: note the id of a request."""
         if (id := getattr(message, "id", None)) is not None and hasattr(message, "method"):
             self._ids.add(str(id))
 
-    def heard(self, message: Any) -> None:
+    def heard(self, message: object) -> None:
         """A message of the server's: note what it answers."""
         if (id := getattr(message, "id", None)) is None or hasattr(message, "method"):
             return

@@ -58,11 +58,11 @@ class ProcessTransport(StdioTransport):
         try:
             for step in (None, signal.SIGTERM, signal.SIGKILL):
                 if step is not None:
-                    self._signal(step)
+                    self.send_signal(step)
                 if await self._ends_within(PATIENCE):
                     break
         finally:  # there is no patience left when the event loop itself ends
-            self._signal(signal.SIGKILL)
+            self.send_signal(signal.SIGKILL)
             if self.stderr_reader:
                 self.stderr_reader.close()
             await super()._close()
@@ -71,7 +71,13 @@ class ProcessTransport(StdioTransport):
         await asyncio.wait([self._exited], timeout=seconds)
         return self._exited.done()
 
-    def _signal(self, number: int) -> None:
+    async def wait(self, timeout: float | None = None) -> int | None:
+        """The exit code, once the process has ended; None when that takes longer than `timeout` seconds."""
+        await asyncio.wait([self._exited], timeout=timeout)
+        return self.status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process and its group; once it has ended, nothing happens."""
         if self._exited.done():
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -87,7 +93,7 @@ class ProcessTransport(StdioTransport):
         def exited() -> None:
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
-            self._signal(signal.SIGKILL)  # whoever is left of its group, while its number is still its own
+            self.send_signal(signal.SIGKILL)  # whoever is left of its group, while its number is still its own
             self.process.poll()
             self._note_exit()
 

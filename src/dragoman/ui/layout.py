@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from .legible import width
+from ..foundation.columns import width
 from .output import unmarked
 from .style import Style
 

@@ -5,8 +5,8 @@ may stay blanks, and the joiners that scripts and pictures are made with may sta
 """
 
 import re
-import unicodedata
 
+from ..foundation.columns import width
 from ..host.display import visible
 
 CARRIED = 8  # characters looked back at, so that an accent at the start of a chunk finds its letter
@@ -37,19 +37,6 @@ def one_line(text: str, columns: int | None = None) -> str:
     while shown and width(shown) > columns - 1:
         shown = shown[: min(len(shown) - 1, columns)]
     return f"{shown}…"
-
-
-def width(text: str) -> int:
-    """How many columns of a terminal a text takes; letters of some scripts take two, accents and joiners none."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_columns, text))
-
-
-def _columns(char: str) -> int:
-    if unicodedata.east_asian_width(char) in "WF":
-        return 2
-    return 0 if unicodedata.category(char) in ("Mn", "Me") or char in "\u200c\u200d" else 1
 
 
 class ProseStream:

@@ -142,6 +142,11 @@ class Terminal:
         """Change the size of an interactive terminal."""
         self._interactive().resize(checked_size(columns, rows))
 
+    @property
+    def reads_lines(self) -> bool:
+        """Whether the command gets what is typed by the line; the system then drops all but 4095 bytes of one."""
+        return self._interactive().reads_lines
+
     def _interactive(self) -> "TerminalInput":
         if self._keyboard is None:
             raise InvalidParams(
@@ -248,6 +253,13 @@ class TerminalInput:
     def resize(self, size: Size) -> None:
         if not self._closed:
             set_size(self._fd, size)
+
+    @property
+    def reads_lines(self) -> bool:
+        if self._closed:
+            return False
+        local_flags: int = termios.tcgetattr(self._fd)[3]
+        return bool(local_flags & termios.ICANON)
 
     def close(self) -> None:
         if not self._closed:

@@ -6,12 +6,13 @@ On a terminal a call that runs is a live line; it is written down when it ends, 
 from collections.abc import Iterable, Sequence
 
 from ... import schema as s
+from ...foundation.columns import width
 from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
 from ...transcript import UNFINISHED, ToolCallEntry, Transcript
 from ..agent_terminals import told_of
 from ..changes import counted, in_colours, numbered
-from ..legible import CommandLines, legible, one_line, width
+from ..legible import CommandLines, legible, one_line
 from .page import INDENT, Page
 from .wording import plain, where
 

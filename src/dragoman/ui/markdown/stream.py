@@ -2,7 +2,7 @@
 
 import re
 
-from ..legible import width
+from ...foundation.columns import width
 from ..output import marked, unmarked
 from ..style import Style
 from .inline import next_spans, spans_of

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import repeat, zip_longest
 
-from ..legible import width
+from ...foundation.columns import width
 from .inline import Span, spans_of
 
 DELIMITERS = re.compile(r" {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?\|? *")

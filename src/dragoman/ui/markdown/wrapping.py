@@ -4,8 +4,8 @@ import re
 from itertools import groupby
 from operator import itemgetter
 
+from ...foundation.columns import width
 from ..layout import broken
-from ..legible import width
 from ..style import Style
 from .inline import Span
 

@@ -1,0 +1,170 @@
+"""Any ACP agent behind one interface: connect, send messages, read messages, close."""
+
+import os
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Self
+
+from ...client.connecting import START_TIMEOUT, connect_over, reach
+from ...client.session import Session
+from ...errors import AgentStartError, ConnectionClosed, Error
+from ...foundation.owning import Cleanup, take
+from ...foundation.programs import own_command
+from ...schema.base import Bare
+from . import inbound
+from .client import BackendClient
+from .handlers import AdapterOptions
+from .messages import UnifiedMessage, UnifiedMessageError
+from .process import AgentProcess
+
+TerminalUse = Literal["never", "fallback", "always"]
+
+
+class BackendCapabilities(Bare, kw_only=True):
+    """What a backend can do."""
+
+    streaming: bool = True
+    permissions: bool = True
+    slash_commands: bool = True
+    availability: Literal["local", "remote", "both"] = "local"
+
+
+class BackendAdapter:
+    """Connects to an agent: a command, a URL, a transport or an agent class.
+
+    `terminal` says what happens to a command that does not speak ACP: `fallback` runs it at a pseudo-terminal, as
+    `dragoman agent pty` does, if it has not answered `initialize` in `start_timeout` seconds; `always` does so from
+    the beginning, which spares a shell the line of JSON that it would otherwise read first.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        terminal: TerminalUse = "never",
+        start_timeout: float = START_TIMEOUT,
+        dialect: str | None = None,
+    ) -> None:
+        is_command = isinstance(agent, list | tuple)
+        if terminal != "never" and not is_command:
+            raise TypeError("a program at a terminal is given as a list of words: its name and its arguments")
+        self._agent, self._terminal = agent, terminal
+        self._start_timeout, self._dialect = start_timeout, dialect
+
+    @property
+    def capabilities(self) -> BackendCapabilities:
+        """What sessions of this adapter can do."""
+        is_remote = isinstance(self._agent, str) and "://" in self._agent.partition(" ")[0]
+        return BackendCapabilities(
+            slash_commands=self._terminal != "always", availability="remote" if is_remote else "local"
+        )
+
+    async def connect(
+        self,
+        session_id: str | None = None,
+        *,
+        resume: str | None = None,
+        adapter_options: AdapterOptions | None = None,
+    ) -> "BackendSession":
+        """Start the agent, shake hands and open a session; raises AgentStartError.
+
+        `session_id` is the caller's own name for the session.  `resume` is the agent's id of an earlier one, which
+        is loaded: its history comes as messages.
+        """
+        options = adapter_options or AdapterOptions()
+        return await take(self._connect(session_id, resume, options), BackendSession.close)
+
+    async def _connect(
+        self, session_id: str | None, resume: str | None, options: AdapterOptions
+    ) -> "BackendSession":
+        if self._terminal != "always":
+            try:
+                return await self._reached(self._agent, session_id, resume, options, False)
+            except AgentStartError:
+                if self._terminal == "never":
+                    raise
+        command = own_command("dragoman", "agent", "pty", "--", *self._agent)
+        return await self._reached(command, session_id, resume, options, True)
+
+    async def _reached(
+        self, agent: Any, session_id: str | None, resume: str | None, options: AdapterOptions, is_at_terminal: bool
+    ) -> "BackendSession":
+        client = BackendClient(options)
+        timeout = START_TIMEOUT if is_at_terminal else self._start_timeout
+        way = client.reached(_wanted(agent, options))
+        held = connect_over(way, client, dialect=self._dialect, start_timeout=timeout)
+        await held.__aenter__()
+        try:
+            opened = await (client.load_session(resume, options.cwd) if resume else client.new_session(options.cwd))
+        except BaseException:
+            await held.__aexit__(None, None, None)
+            raise
+        client.opened(opened)
+        return BackendSession(client, opened, held, session_id or opened.id, is_at_terminal)
+
+
+def _wanted(agent: Any, options: AdapterOptions) -> Any:
+    """A way to the agent, with what a command is started with."""
+    given: dict[str, Any] = {}
+    if isinstance(agent, list | tuple | os.PathLike) or (isinstance(agent, str) and "://" not in agent):
+        given = {"cwd": options.cwd, "env": options.env, "on_stderr": options.on_stderr}
+    return reach(agent, **given)
+
+
+class BackendSession:
+    """A session with an agent, as messages both ways."""
+
+    def __init__(
+        self, client: "BackendClient", session: Session, held: Any, session_id: str, is_at_terminal: bool
+    ) -> None:
+        self.session_id = session_id
+        self.is_at_terminal = is_at_terminal  # the agent is a program that does not speak ACP
+        self._client, self._session = client, session
+        self._closing = Cleanup(lambda: held.__aexit__(None, None, None))
+        self.messages: AsyncIterator[UnifiedMessage] = client.queue  # every one is given once, in order, to the end
+
+    @property
+    def backend_session_id(self) -> str:
+        """The agent's own id of the session, to `resume` it by."""
+        return self._session.id
+
+    @property
+    def process(self) -> AgentProcess | None:
+        """The agent's process; None where it is reached in another way."""
+        return self._client.process
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the agent is there."""
+        return self._client.closed is None
+
+    async def send(self, message: UnifiedMessage) -> None:
+        """Tell the agent something; what comes of it is among the `messages`.
+
+        Raises UnifiedMessageError for a message that says nothing to an agent, ConnectionClosed if it is gone.
+        """
+        if (closed := self._client.closed) is not None:
+            raise closed if isinstance(closed, Error) else ConnectionClosed(str(closed))
+        match message.type:
+            case "user_message":
+                takes = self._client.agent_capabilities.prompt_capabilities
+                self._client.begin_prompt(self._session.id, inbound.prompt_of(message, takes))
+            case "permission_response":
+                self._client.answer(message)
+            case "interrupt":
+                self._client.interrupt(self._session.id)
+            case "configuration_change":
+                for what, value in inbound.change_of(message).items():
+                    self._client.change(self._session, what, value)
+            case _:
+                raise UnifiedMessageError(f"a {message.type} is what an agent says, and not what it is told")
+        await self._client.agent.room()
+
+    async def close(self) -> None:
+        """Hang up and end the agent's process; what waits among the `messages` can still be read."""
+        await self._closing()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,58 @@
+"""From unified messages to ACP: what each asks of an agent, row by row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import schema as s
+from .messages import UnifiedMessage, UnifiedMessageError
+
+KINDS = {
+    "allow": ("allow_once", "allow_always"),
+    "deny": ("reject_once", "reject_always"),
+}  # the first that is there
+CONTENT = {s.ImageContent: "image", s.AudioContent: "audio", s.EmbeddedResource: "embedded_context"}
+
+
+def prompt_of(message: UnifiedMessage, takes: s.PromptCapabilities) -> Sequence[s.ContentBlock]:
+    """The blocks of a prompt; raises UnifiedMessageError for none, or for one that the agent does not take."""
+    if not message.content:
+        raise UnifiedMessageError("a user_message needs content")
+    for block in message.content:
+        wanted = CONTENT.get(type(block))  # type: ignore[arg-type]
+        if isinstance(block, s.Raw) or (wanted and not getattr(takes, wanted)):
+            told = "content of an unknown kind" if wanted is None else wanted.replace("_", " ")
+            raise UnifiedMessageError(f"the agent takes no {told} in prompts")
+    return message.content
+
+
+def outcome_of(message: UnifiedMessage, options: Sequence[s.PermissionOption]) -> s.RequestPermissionResponse:
+    """The answer to a permission request.
+
+    An option that is named has to be of the kind that `behavior` says.  Without a name it is the first that
+    holds once, else the first that holds for longer.  Where nothing can be rejected, to deny is to cancel.
+    """
+    behavior, named = message.metadata.get("behavior"), message.metadata.get("optionId")
+    if behavior not in KINDS:
+        raise UnifiedMessageError(f"behavior is allow or deny, not {behavior!r}")
+    fitting = [option for kind in KINDS[behavior] for option in options if option.kind == kind]
+    if named is not None:
+        fitting = [option for option in fitting if option.option_id == named]
+    if fitting:
+        outcome = s.SelectedPermissionOutcome(option_id=fitting[0].option_id)
+        return s.RequestPermissionResponse(outcome=outcome)
+    if named is not None or behavior == "allow":
+        which = f"option {named!r}" if named is not None else "option"
+        raise UnifiedMessageError(f"the agent offers no {which} to {behavior}")
+    return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
+
+
+def change_of(message: UnifiedMessage) -> dict[str, str]:
+    """What a configuration_change sets, in order: the `model`, the `mode`."""
+    given = {
+        "model": message.metadata.get("model", message.metadata.get("modelId")),
+        "mode": message.metadata.get("modeId", message.metadata.get("mode")),
+    }
+    wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if not wanted or not all(isinstance(value, str) for value in wanted.values()):
+        raise UnifiedMessageError("a configuration_change names a model or a modeId in its metadata")
+    return wanted
