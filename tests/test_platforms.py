@@ -155,6 +155,7 @@ def test_stored_sessions_are_read_and_none_is_written(tmp_path: Path) -> None:
         ("demo",),
         ("agent", "echo"),
         ("agent", "coder"),
+        ("agent", "pty", "--", "cat"),
         ("serve", "--agent", "echo"),
         ("connect", "ws://127.0.0.1:1/acp"),
         ("gateway", "sessions"),

@@ -13,6 +13,9 @@ import pytest
 
 from dragoman import Client, InternalError, InvalidParams, InvalidRequest, Session, connect
 from dragoman import schema as s
+from dragoman.bridges.pty import Profile
+from dragoman.bridges.pty.program import Program
+from dragoman.host.terminals import Size, Terminals, execution
 from dragoman.testing import RecordingClient
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -127,6 +130,22 @@ async def test_the_terminal_is_resized_by_an_option_and_to_any_size(tmp_path: Pa
 async def test_a_program_that_floods_is_told_whole_and_in_order(tmp_path: Path) -> None:
     async with at_terminal(PROGRAM, tmp_path, *FAST) as session:
         assert await said(session, "flood") == "\n".join(f"line {number}" for number in range(20_000))
+
+
+async def test_a_program_that_is_followed_waits_for_a_slow_reader_and_loses_no_line(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def slowly(text: str) -> None:
+        for _ in range(0 if told else 20_000):
+            await asyncio.sleep(0)  # a step of the loop, in which the program is read on
+        told.append(text)
+
+    async with Terminals() as terminals:
+        operation = execution("bash", ["-c", "seq 50000"], cwd=str(tmp_path), interactive=True)
+        program = Program(await terminals.create("s", operation, size=Size(80, 24)), Profile(), Size(80, 24))
+        assert (await program.wait(slowly)).kind == "ended"
+        await program.reader
+    assert "".join(told) == "\n".join(map(str, range(1, 50_001)))
 
 
 async def test_a_flood_without_end_is_cancelled_and_is_not_kept(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.bridges.pty import TerminalScreen
@@ -49,6 +49,7 @@ def test_plain_text_comes_out_as_it_was_sent_however_it_is_cut(
     assert screen.take(whole=True) == ""
 
 
+@example(text="a\x1b[31mb", columns=12, rows=5, places=[2, 4])
 @given(text=NOISE, columns=st.integers(2, 12), rows=st.integers(2, 5), places=st.lists(st.integers(0, 99)))
 def test_sequences_do_the_same_however_they_are_cut_and_leave_the_screen_its_size(
     text: str, columns: int, rows: int, places: list[int]

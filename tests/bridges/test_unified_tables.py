@@ -1,5 +1,6 @@
 """Both tables of the unified messages, row by row, with a real agent process that uses no library."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -197,12 +198,15 @@ async def test_a_permission_response_that_is_not_understood_allows_nothing(
     ]
 
 
-async def test_an_interrupt_is_a_cancel_and_the_open_question_is_withdrawn(
-    agent: BareAgent, tmp_path: Path
+@pytest.mark.parametrize("steps", [0, 10], ids=["at once", "when the question waits"])
+async def test_an_interrupt_is_a_cancel_and_withdraws_the_open_question(
+    agent: BareAgent, tmp_path: Path, steps: int
 ) -> None:
     async with connected(agent.command, tmp_path) as session:
         await session.send(user_message("ask"))
         *_, request = await until(session, lambda message: message.type == "permission_request")
+        for _ in range(steps):
+            await asyncio.sleep(0)  # a step of the loop
         await session.send(interrupt())
         *_, result = await until(session)
         with pytest.raises(UnifiedMessageError):
