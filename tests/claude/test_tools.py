@@ -161,3 +161,19 @@ def test_a_whole_message_adds_only_what_was_not_streamed() -> None:
     }
     assert [u.content.text for u in translator.updates(whole)] == ["lo"]
     assert not list(translator.updates(whole))  # which is said again after a compaction
+
+
+def test_a_broken_connection_is_told_to_clients_that_have_notices_and_to_no_other() -> None:
+    translator = MessageTranslator(CWD)
+    retry = {"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 2, "error_status": None}
+    assert not list(translator.updates(retry))
+    translator.system.notices = True
+    (notice,) = translator.updates(retry)
+    assert isinstance(notice, s.Notice) and "the connection broke" in notice.title
+
+
+def test_a_rate_limit_is_told_with_the_usage() -> None:
+    (update,) = MessageTranslator(CWD).updates(
+        {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}}
+    )
+    assert isinstance(update, s.UsageUpdate) and update.meta == {"_claude/rateLimit": {"status": "allowed"}}
