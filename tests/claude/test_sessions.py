@@ -185,6 +185,15 @@ async def test_a_program_that_is_killed_is_one_clear_error_and_the_session_goes_
         assert (await turn(loaded, "fourth")).text == "Loaded."
 
 
+async def test_a_program_that_is_not_there_is_told_to_the_client(
+    model: Conversation, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_EXECUTABLE", "/nowhere/claude")
+    async with pair(ClaudeAgent, Bare()) as client:
+        with pytest.raises(InternalError, match="cannot start '/nowhere/claude'"):
+            await client.new_session(work)
+
+
 async def test_prompts_wait_for_each_other_and_a_message_can_steer_the_turn_that_runs(
     model: Conversation, work: Path
 ) -> None:

@@ -14,7 +14,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...agent.turn import AgentSession
-from ...errors import AgentExited, AuthRequired, ConnectionClosed, Error, InternalError, ResourceNotFound
+from ...errors import (
+    AgentExited,
+    AgentStartError,
+    AuthRequired,
+    ConnectionClosed,
+    Error,
+    InternalError,
+    MissingExtra,
+    ResourceNotFound,
+)
 from ...foundation.owning import finish, own
 from .choices import Choices
 from .history import is_kept
@@ -72,7 +81,10 @@ class ClaudeConversation:
         async with self._starting:
             if self._program is None or not self._program.is_alive:
                 await self.stop()
-                self._program = await self._started()
+                try:
+                    self._program = await self._started()
+                except (AgentStartError, MissingExtra) as exc:
+                    raise InternalError(str(exc)) from exc
             return self._program
 
     async def _started(self) -> Program:
