@@ -20,6 +20,8 @@ PLAN_MODES = {
     "acceptEdits": ("exit-plan-accept-edits", "Yes, auto-accept edits"),
     "default": ("exit-plan-default", "Yes, manually approve edits"),
 }
+# What is always allowed for these is a rule that the program suggests; a rule of ours would allow everything.
+BY_RULE = {"Bash", "PowerShell", "Read", "Glob", "Grep", "Edit", "Write", "MultiEdit", "NotebookEdit"}
 REFUSED = "The user did not allow this tool call."
 MAX_PLAN = 256 * 1024  # bytes
 Updates = Sequence[Mapping[str, Any]]
@@ -210,7 +212,8 @@ def _always(name: str, given: Mapping[str, Any], suggested: Updates, shown_as: s
     if name == "Skill":
         return f"Yes, and don't ask again for {words(given, 'skill')}" if words(given, "skill") else None
     if not suggested:
-        return f"Yes, and don't ask again for {shown_as}" if not name.startswith("mcp__") else None
+        narrow = name in BY_RULE or name.startswith("mcp__")
+        return None if narrow else f"Yes, and don't ask again for {shown_as}"
     parts = [part for update in suggested if (part := _told(update))]
     return f"Yes, and {' and '.join(dict.fromkeys(parts))}" if parts else None
 
