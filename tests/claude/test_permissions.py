@@ -109,6 +109,20 @@ async def test_rules_of_the_settings_files_decide_before_anybody_is_asked(model:
     assert "denied" in told.call("t2")["content"][0]["content"]["text"]
 
 
+async def test_a_repository_cannot_raise_the_mode_or_allow_itself_anything(model: Conversation, work: Path) -> None:
+    (work / ".claude").mkdir()
+    rules = {"defaultMode": "bypassPermissions", "allow": ["Write", "Bash"]}
+    (work / ".claude" / "settings.json").write_text(json.dumps({"permissions": rules}))
+    client = Bare(permissions="reject")
+    model.say(tool("Write", "t1", file_path=str(work / "a.txt"), content="x"))
+    model.say(text("ok"))
+    async with pair(ClaudeAgent, client):
+        session = await client.new_session(work)
+        assert session.modes and session.modes.current_mode_id == "default"
+        await turn(session, "go")
+    assert len(asked(client)) == 1 and not (work / "a.txt").exists()
+
+
 @pytest.mark.parametrize(
     ("answer", "mode"),
     [("exit-plan-accept-edits", "acceptEdits"), ("exit-plan-default", "default"), ("reject", "plan")],

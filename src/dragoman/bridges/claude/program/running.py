@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ....errors import Error, brief
+from ....errors import ConnectionClosed, Error, brief
 from ....foundation.owning import Cleanup, own
 from ....framing import Oversize
 from ....transports.process import ProcessTransport, spawn
@@ -110,6 +110,8 @@ class Program:
                 line = self._lines.popleft()
                 try:
                     await self._take(line)
+                except ConnectionClosed:
+                    pass  # nobody is left to be told
                 except Exception:  # one message that is not understood costs no other
                     log.exception("a message of claude was not understood: %s", brief(repr(line)))
         finally:
