@@ -162,7 +162,6 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"web", "attachment"},
         {"serving"},
     ),
-    "bridges": ({"claude", "cursor", "mcp", "pty", "unified"},),  # none imports another
     "bridges/claude": (
         {"tools", "commands", "choices", "logins"},
         {"messages", "program"},
