@@ -111,7 +111,7 @@ def test_all_known_agents_are_listed_with_how_they_are_started() -> None:
 def test_a_program_that_is_not_there_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     lines = {line.split()[0]: line for line in dragoman("agents", "list").stdout.splitlines()}
-    assert "not found" in lines["gemini"] and "not found" in lines["claude"]
+    assert "not found" in lines["gemini"] and "not found" in lines["claude-npm"]
     assert "installed" in lines["echo"]
 
 

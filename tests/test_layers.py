@@ -162,6 +162,16 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"web", "attachment"},
         {"serving"},
     ),
+    "bridges/claude": (
+        {"tools", "commands", "choices", "logins"},
+        {"messages", "program"},
+        {"history", "requests"},
+        {"conversation"},
+        {"questions"},
+        {"lent"},
+        {"open_session"},
+        {"agent"},
+    ),
     "transports": (
         {"holding", "memory", "batches"},
         {"stdio", "translating"},

@@ -28,6 +28,7 @@ STARTING = {
     "host/isolation/forwarder.py": "becomes the agent, inside its sandbox",
     "host/terminals/sandbox/escapes.py": "runs inside the sandbox that it tries",
     "coder/search/finding.py": "starts the process that searches, by `own_command`",
+    "bridges/claude/program/command.py": "becomes the `claude` program for the user's terminal, and has it log out",
     "testing/command.py": "the terminal of tests",
     "testing/rogue/processes.py": "an agent that misbehaves leaves children behind",
     "testing/script.py": "prints from a child, by `python_command`",

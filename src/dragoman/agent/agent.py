@@ -46,6 +46,7 @@ class Agent(AgentRole):
     config_options: ClassVar[Sequence[s.SessionConfigOption]] = ()
     commands: ClassVar[Sequence[s.AvailableCommand]] = ()
     auth_methods: ClassVar[Sequence[s.AuthMethod]] = ()
+    cancel_patience: ClassVar[float | None] = None  # seconds a cancelled turn may take; None: CANCEL_PATIENCE
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -291,7 +292,7 @@ class Agent(AgentRole):
         self, handler: Callable[[s.PromptRequest], Awaitable[s.PromptResponse]], params: s.PromptRequest
     ) -> s.PromptResponse:
         """Answer a prompt; from here on it can be cancelled, whatever an override of `prompt` does first."""
-        running = RunningTurn(self.client.wire, CANCEL_PATIENCE)
+        running = self._running_turn()
         arrived = self._arriving.setdefault(params.session_id, [])
         arrived.append(running)
         try:
@@ -300,6 +301,10 @@ class Agent(AgentRole):
             running.end()
             _leave(self._arriving, params.session_id, arrived, running)
 
+    def _running_turn(self) -> RunningTurn:
+        patience = CANCEL_PATIENCE if self.cancel_patience is None else self.cancel_patience
+        return RunningTurn(self.client.wire, patience)
+
     async def prompt(self, params: s.PromptRequest) -> s.PromptResponse:
         """Run a turn: wait for earlier prompts of the session, call `answer`, and give the stop reason."""
         session = self.session(params.session_id)
@@ -307,7 +312,7 @@ class Agent(AgentRole):
             if type(block) is not s.TextContent:
                 self._check_content(block)
         is_whole = type(self).prompt is Agent.prompt  # else an override of it is at work, and the turn its own
-        running = RunningTurn(self.client.wire, CANCEL_PATIENCE) if is_whole else RunningTurn.here()
+        running = self._running_turn() if is_whole else RunningTurn.here()
         queue = self._queues.setdefault(session.id, [])
         if len(queue) > MAX_WAITING:
             raise InvalidRequest(f"{MAX_WAITING} prompts are waiting in this session already")

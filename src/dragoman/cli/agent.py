@@ -12,6 +12,7 @@ from .values import Commands, seconds, terminal_size
 # Where each is, and what it does; only the one that is served is loaded.
 AGENTS = {
     "coder": ("coder", "Coder", "writes code with any language model"),
+    "claude": ("bridges.claude", "ClaudeAgent", "is Claude, by the program of claude-agent-sdk"),
     "reviewer": ("reviewer", "Reviewer", "reviews code by rules and linters, without a language model"),
     "pty": ("bridges.pty", "PtyAgent", "runs a program that does not speak ACP at a terminal, typed into and read"),
     "echo": ("testing", "Echo", "repeats prompts"),
@@ -31,6 +32,12 @@ def add_to(commands: Commands) -> None:
     told = "let it visit pages, each host with permission, and search the web where the provider can"
     coder.add_argument("--fetch", action="store_true", help=told)
     coder.add_argument("--login", action="store_true", help="store a provider's key, then exit")
+    claude = agent.add_argument_group("for claude")
+    claude.add_argument("--hide-claude-auth", action="store_true", help="refuse logins with a Claude subscription")
+    told = "let Claude use its own file and shell tools, also where the client lends files and terminals"
+    claude.add_argument("--own-tools", action="store_true", help=told)
+    told = "run the claude program itself with these arguments, to log in for example"
+    claude.add_argument("--cli", nargs=argparse.REMAINDER, metavar="ARGUMENT", help=told)
     pty = agent.add_argument_group("for pty")
     told = "program and its arguments, after --"
     pty.add_argument("words", nargs="*", metavar="CMD", help=told)
@@ -55,6 +62,14 @@ def _serve(arguments: argparse.Namespace) -> int:
         return complain(f"--model, --fetch and --login are for the coder, not for {arguments.name}")
     if arguments.exhibit and arguments.name != "testy":
         return complain(f"--exhibit is for testy, not for {arguments.name}")
+    if arguments.name != "claude" and (
+        arguments.hide_claude_auth or arguments.own_tools or arguments.cli is not None
+    ):
+        return complain(f"--hide-claude-auth, --own-tools and --cli are for claude, not for {arguments.name}")
+    if arguments.cli is not None:
+        from ..bridges.claude.program.command import become_claude
+
+        become_claude(arguments.cli)
     if arguments.name == "pty":
         return _serve_pty(arguments)
     if arguments.words or any(getattr(arguments, name) is not None for name in OF_PTY):
@@ -71,8 +86,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     part, name, _ = AGENTS[arguments.name]
     name = "Exhibition" if arguments.exhibit else name
     agent: Any = getattr(import_module(f"dragoman.{part}"), name)
-    app: Any = agent if part == "testing" else durable(agent)
+    keeps_sessions = part in ("coder", "reviewer")  # Claude keeps its own, and the others none
+    app: Any = durable(agent) if keeps_sessions else agent
     app = partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app
+    if part == "bridges.claude":
+        app = partial(app, hide_subscription=arguments.hide_claude_auth, lent=not arguments.own_tools)
     serve(app, dialect=arguments.client_dialect)
     return 0
 

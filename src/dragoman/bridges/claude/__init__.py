@@ -1,0 +1,12 @@
+"""Claude as an agent: the `claude` program of claude-agent-sdk, spoken to by the protocol."""
+
+from typing import TYPE_CHECKING
+
+from ...foundation.names import loading
+
+if TYPE_CHECKING:
+    from .agent import ClaudeAgent
+
+__all__ = ["ClaudeAgent"]
+
+__getattr__ = loading(__name__, {"agent": ("ClaudeAgent",)})

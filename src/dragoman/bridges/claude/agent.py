@@ -1,0 +1,288 @@
+"""Claude as a client sees it: an agent like any other."""
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ... import __version__
+from ... import schema as s
+from ...agent.agent import Agent
+from ...agent.turn import AgentSession, Turn
+from ...connection.remotes import RemoteClient
+from ...errors import AuthRequired, InvalidParams
+from ...foundation.owning import finish
+from ...roles import extension
+from . import history, logins, requests
+from .choices import MODE
+from .messages.prompts import content_of
+from .open_session import OpenSession, translator_for
+from .program.command import log_out
+from .program.launch import ClaudeLaunch
+
+
+class OpenedSession(s.NewSessionResponse, kw_only=True):
+    """A new session; `models` is for clients of the time when models were no config option."""
+
+    models: Any = s.UNSET
+
+
+class Opening(Struct, frozen=True):
+    """How a session was asked for."""
+
+    launch: ClaudeLaunch
+    raw: requests.Raw
+    fingerprint: bytes
+
+
+class ClaudeAgent(Agent):
+    """Claude, by the program that comes with claude-agent-sdk.
+
+    `hide_subscription` refuses logins with a Claude subscription.  `lent` has Claude read, write and run commands
+    through the client, where the client lends these.
+    """
+
+    info = s.Implementation(name="dragoman-claude", title="Claude Agent", version=__version__)
+    accepts = (
+        "image",
+        "embedded_context",
+        "http",
+        "sse",
+        "acp",
+        "additional_directories",
+        "override_system_prompt",
+    )
+    cancel_patience = 30.0  # seconds until a cancelled prompt is answered, whatever the program does
+    program_patience: ClassVar[float] = 25.0  # seconds until a program that does not stop its turn is ended
+
+    def __init__(self, client: RemoteClient, *, hide_subscription: bool = False, lent: bool = True) -> None:
+        super().__init__(client)
+        self._hide_subscription, self._lent = hide_subscription, lent
+        self._provider: logins.ClaudeProvider | None = None
+        self._open: dict[str, OpenSession] = {}
+        self._opening: dict[str, Opening] = {}  # how sessions that are open, or about to be, were asked for
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(self._let_go(id) for id in list(self._open)))
+
+    # Handshake and logins
+
+    async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
+        """Answer as every agent does, with the logins that the client can use."""
+        response = await super().initialize(params)
+        capabilities = response.agent_capabilities
+        meta = {**(capabilities.meta or {}), "claudeCode": {"promptQueueing": True}, "authStatus": {}}
+        return replace(
+            response,
+            agent_capabilities=replace(capabilities, meta=meta),
+            auth_methods=logins.auth_methods(params.client_capabilities, hide_subscription=self._hide_subscription),
+            meta={**(response.meta or {}), "steering": {"supported": True}},
+        )
+
+    async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
+        """Use the gateway that the client names; other logins are made in a terminal."""
+        await self._use_provider(logins.gateway_login(params))
+        return s.AuthenticateResponse()
+
+    async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
+        """End the login, and the programs that still have it."""
+        await log_out()
+        await self._use_provider(None)
+        return s.LogoutResponse()
+
+    async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
+        """Tell who is logged in, as the newest program knows it."""
+        if self._provider:
+            account = s.AuthAccount(label=self._provider.base_url, active=True)
+            return s.AuthStatusResponse(state="authenticated", accounts=[account])
+        newest = next(reversed(self._open.values()), None)
+        return logins.status_of(newest.talk.account) if newest else s.AuthStatusResponse(state="unknown")
+
+    async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
+        """List the one provider, and where it points."""
+        return logins.provider_list(self._provider)
+
+    async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse:
+        """Ask the model somewhere else, in open sessions, too."""
+        logins.check_slot(params.provider_id)
+        await self._use_provider(logins.checked_provider(params.api_type, params.base_url, params.headers))
+        return s.SetProviderResponse()
+
+    async def disable_provider(self, params: s.DisableProviderRequest) -> s.DisableProviderResponse:
+        """Refuse: without its provider there is no Claude."""
+        logins.check_disabling(params.provider_id)
+        return s.DisableProviderResponse()
+
+    async def _use_provider(self, provider: logins.ClaudeProvider | None) -> None:
+        """From now on every program asks there; those that run are started again with the next prompt."""
+        self._provider = provider
+        for talk in [open.talk for open in self._open.values()]:
+            talk.launch = replace(talk.launch, environment=self._environment())
+            await talk.stop()
+
+    def _environment(self) -> dict[str, str]:
+        return self._provider.environment() if self._provider else {}
+
+    # Sessions
+
+    async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
+        """Start a program for a new session, whose id is the program's own."""
+        session = await self._opened(params)
+        models = self._open[session.id].talk.choices.model_state()
+        return OpenedSession(
+            session_id=session.id,
+            modes=self.mode_state(session),
+            config_options=self.option_state(session),
+            models=s.UNSET if models is None else models,
+        )
+
+    async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
+        """Go on with a kept session, and tell its whole history first."""
+        session = await self._opened(params)
+        messages = await asyncio.to_thread(history.transcript, params.session_id, params.cwd)
+        translator = translator_for(params.cwd, self.client.offers)
+        for message in messages:
+            for update in translator.replayed(message):
+                await session.update(update)
+        for update in translator.unsettled():
+            await session.update(update)
+        return s.LoadSessionResponse(modes=self.mode_state(session), config_options=self.option_state(session))
+
+    async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
+        """Go on with a kept session."""
+        session = await self._opened(params)
+        return s.ResumeSessionResponse(modes=self.mode_state(session), config_options=self.option_state(session))
+
+    async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
+        """Open a new session that starts with the history of another one."""
+        session = await self._opened(params)
+        return s.ForkSessionResponse(
+            session_id=session.id, modes=self.mode_state(session), config_options=self.option_state(session)
+        )
+
+    async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+        """List the sessions that Claude has kept, also those of its own terminal."""
+        return await asyncio.to_thread(history.listed, params)
+
+    async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
+        """Close a session and delete it for good."""
+        if params.session_id in self.sessions:
+            await self.close_session(s.CloseSessionRequest(session_id=params.session_id))
+        await asyncio.to_thread(history.delete, params.session_id)
+        return s.DeleteSessionResponse()
+
+    async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
+        """Give a kept session a title."""
+        return s.SetSessionTitleResponse(
+            title=await asyncio.to_thread(history.rename, params.session_id, params.title)
+        )
+
+    async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
+        """Close a session and end its program."""
+        response = await super().close_session(params)
+        await self._let_go(params.session_id)
+        return response
+
+    async def _let_go(self, id: str) -> None:
+        self._opening.pop(id, None)
+        if open := self._open.pop(id, None):
+            await finish(open.close())
+
+    async def _opened(self, params: requests.Opening) -> AgentSession:
+        """Open a session; one that is open already, and asked for in the same way, goes on."""
+        launch = requests.launch_of(params, self.client.offers, self._environment())
+        opening = Opening(launch, requests.raw_messages(params.meta), requests.fingerprint(params))
+        id = launch.session_id
+        if id in self._open:
+            if self._opening[id].fingerprint == opening.fingerprint:
+                return self.sessions[id]
+            await self.close_session(s.CloseSessionRequest(session_id=id))
+        if launch.resume:
+            await asyncio.to_thread(history.session_file, launch.resume)
+        self._opening[id] = opening
+        try:
+            return await self.open_session(id, params)
+        except BaseException:
+            await self._let_go(id)
+            raise
+
+    async def opened(self, session: AgentSession) -> None:
+        """Start the session's program and take over what it tells of itself."""
+        for path in (session.cwd, *session.additional_directories):
+            history.check_directory(path)
+        opening = self._opening[session.id]
+        open = OpenSession(session, opening.launch, lent=self._lent, raw=opening.raw)
+        open.talk.patience = self.program_patience
+        self._open[session.id] = open
+        await open.talk.start()
+        self._check_account(open)
+        session.mode = open.talk.choices.mode
+        session.config_options = open.talk.choices.options()
+
+    def _check_account(self, open: OpenSession) -> None:
+        if self._hide_subscription and not self._provider and logins.is_subscription(open.talk.account):
+            raise AuthRequired(
+                "this agent is not used with a Claude subscription; log in with the Anthropic Console"
+            )
+
+    def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
+        """The slash commands that the program has."""
+        return self._open[session.id].commands()
+
+    def mode_state(self, session: AgentSession) -> s.SessionModeState:
+        """The modes that the session's model and the user's rights allow."""
+        choices = self._open[session.id].talk.choices
+        return s.SessionModeState(current_mode_id=choices.mode, available_modes=choices.modes())
+
+    # What the user chooses
+
+    async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+        """Switch the mode, which is also a config option."""
+        session = self.session(params.session_id)
+        await self._open[session.id].choose_mode(params.mode_id)
+        await session.set_config_options(self._open[session.id].talk.choices.options())
+        return s.SetSessionModeResponse()
+
+    async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
+        """Set the mode, the model, the effort or the agent; the response has all options."""
+        session = self.session(params.session_id)
+        open = self._open[session.id]
+        await open.choose(params.config_id, params.value)
+        session.config_options = open.talk.choices.options()
+        if params.config_id == MODE:
+            await session.set_mode(open.talk.choices.mode)
+        return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
+
+    # Turns
+
+    async def answer(self, turn: Turn) -> s.StopReason | None:
+        """Give the prompt to the program and tell what comes of it."""
+        open = self._open[turn.session.id]
+        self._check_account(open)
+        try:
+            ended = await open.talk.ask(content_of(turn.prompt))
+        except asyncio.CancelledError:
+            open.cancel()
+            raise
+        turn.usage, turn.answer_meta = ended.usage, ended.meta
+        await open.name(turn.text)
+        return ended.stop_reason
+
+    @extension("_session/steering")
+    async def steer(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Put a message into the turn that runs; without one, the client has to prompt."""
+        try:
+            request = msgspec.convert(params, s.PromptRequest)
+        except msgspec.ValidationError as exc:
+            raise InvalidParams(f"_session/steering: {exc}") from None
+        open = self._open.get(self.session(request.session_id).id)
+        content = content_of(request.prompt)
+        if open and open.talk.steer(content, now=not open.questions.open):
+            return {"outcome": "injected"}
+        return {"outcome": "promptRequired", "reason": "noRunningTurn"}

@@ -1,0 +1,43 @@
+"""Slash commands that Claude offers, as a client shows them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import schema as s
+
+# Those that need a terminal of Claude's own, or that the protocol has another way for.
+LEFT_OUT = {
+    "clear",
+    "cost",
+    "keybindings-help",
+    "login",
+    "logout",
+    "output-style:new",
+    "release-notes",
+    "todos",
+}
+OF_MCP = " (MCP)"
+
+
+def available_commands(
+    told: Sequence[Mapping[str, Any]], terminal_only: Sequence[str] = ()
+) -> list[s.AvailableCommand]:
+    """The commands that work in a client; each name once."""
+    found: dict[str, s.AvailableCommand] = {}
+    for command in told:
+        name = str(command.get("name") or "")
+        if name in LEFT_OUT or name in terminal_only or name.startswith("__"):
+            continue
+        if name.endswith(OF_MCP):
+            name = f"mcp:{name.removesuffix(OF_MCP)}"
+        if not name or re.search(r"\s", name) or name in found:
+            continue
+        hint = command.get("argumentHint")
+        hint = " ".join(map(str, hint)) if isinstance(hint, list) else hint
+        found[name] = s.AvailableCommand(
+            name=name,
+            description=str(command.get("description") or ""),
+            input=s.UnstructuredCommandInput(hint=str(hint)) if hint else None,
+        )
+    return list(found.values())

@@ -1,0 +1,287 @@
+"""One session with Claude: the program that answers, the prompts it was given, and what it says in between."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import tempfile
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...agent.turn import AgentSession
+from ...errors import (
+    AgentExited,
+    AgentStartError,
+    AuthRequired,
+    ConnectionClosed,
+    Error,
+    InternalError,
+    MissingExtra,
+    ResourceNotFound,
+)
+from ...foundation.owning import finish, own
+from .choices import Choices
+from .history import is_kept
+from .messages import markers
+from .messages.outcomes import Ended, Failure, ended, failure_in
+from .messages.prompts import Block
+from .messages.updates import MessageTranslator
+from .program.launch import ClaudeLaunch
+from .program.running import Message, Program, ProgramError
+from .tools.shown import objects
+
+log = logging.getLogger("dragoman")
+
+START_TIMEOUT = 120.0  # seconds; MCP servers are started meanwhile
+Answer = Callable[[Message], Any]
+
+
+class Waiting(Struct, eq=False):
+    """A prompt that was given to the program, and those that steer it."""
+
+    outcome: "asyncio.Future[Ended]"
+    owed: set[str]  # the ids of messages that are not answered yet
+    cancelled: bool = False
+
+
+class ClaudeConversation:
+    """A session and its program, which is started when it is needed and again when it has died."""
+
+    def __init__(
+        self,
+        session: AgentSession,
+        launch: ClaudeLaunch,
+        translator: MessageTranslator,
+        answers: Mapping[str, Answer],
+        *,
+        told: Callable[[Message], None],
+        announce: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.session, self.launch, self.translator = session, launch, translator
+        self.choices = Choices({}, {}, bypass=launch.bypass)
+        self.commands: Sequence[Mapping[str, Any]] = ()
+        self.account: Mapping[str, Any] = {}
+        self.terminal_only: Sequence[str] = ()  # commands that work in a terminal of Claude's own
+        self.patience = 25.0  # seconds a program may take to stop its turn before it is ended itself
+        self._answers, self._told, self._announce = answers, told, announce
+        self._program: Program | None = None
+        self._waiting: list[Waiting] = []
+        self._starting = asyncio.Lock()
+        self._failure = Failure()  # what the program last said of an error of the provider
+
+    # The program
+
+    async def start(self) -> Program:
+        """Give the running program; starts it, or starts it again with the same session."""
+        async with self._starting:
+            if self._program is None or not self._program.is_alive:
+                await self.stop()
+                try:
+                    self._program = await self._started()
+                except (AgentStartError, MissingExtra) as exc:
+                    raise InternalError(str(exc)) from exc
+            return self._program
+
+    async def _started(self) -> Program:
+        launch = self.launch
+        if launch.resume == launch.session_id and not await asyncio.to_thread(is_kept, launch.session_id):
+            launch = replace(launch, resume=None)  # it died before it had written anything
+        with _secret_file({"mcpServers": launch.servers}) as mcp_file:
+            program = await Program.start(
+                launch.argv(mcp_file if launch.servers else None),
+                cwd=launch.cwd,
+                env=launch.env(),
+                heard=self._heard,
+                asked=self._asked,
+            )
+            try:
+                told = await program.request("initialize", timeout=START_TIMEOUT, **self._introduction())
+                settings = await program.request("get_settings")
+            except BaseException as exc:
+                await finish(program.close())
+                if isinstance(exc, ConnectionClosed | ProgramError):
+                    raise _start_error(exc, self.launch) from exc
+                raise
+        self._adopt(told, settings)
+        own(self._watch(program), "claude ended")
+        return program
+
+    def _introduction(self) -> Message:
+        options = self.launch.options
+        told = {name: options[name] for name in ("agents", "skills") if options.get(name)}
+        return {"hooks": None, "supportedDialogKinds": [], **told}
+
+    def _adopt(self, told: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        """Take over what the program told of itself and its settings."""
+        self.choices = Choices(told, settings, bypass=self.launch.bypass)
+        self.commands = objects(told.get("commands"))
+        account = told.get("account")
+        self.account = account if isinstance(account, dict) else {}
+        # From here on it is this very session that is gone on with, whatever it was made from.
+        self.launch = replace(self.launch, resume=self.launch.session_id, fork=False)
+
+    async def stop(self) -> None:
+        """End the program."""
+        if program := self._program:
+            self._program = None
+            await program.close()
+
+    async def _watch(self, program: Program) -> None:
+        """When the program ends by itself, everybody who waits for it is told so, once."""
+        why = await program.ended
+        if self._program is not program:
+            why = Error("the session was closed")
+        for waiting in self._waiting:
+            if not waiting.outcome.done():
+                waiting.outcome.set_exception(_died(why))
+                waiting.outcome.exception()
+        with contextlib.suppress(Error):
+            for update in [*self.translator.unsettled(), *self.translator.system.interrupted()]:
+                await self.session.update(update)
+
+    async def request(self, subtype: str, **members: Any) -> Message:
+        """Make a request of the running program."""
+        return await (await self.start()).request(subtype, **members)
+
+    # Prompts
+
+    async def ask(self, content: Sequence[Block]) -> Ended:
+        """Give the program a prompt, and wait for the end of its turn; cancelled, it is interrupted first."""
+        program = await self.start()
+        id = str(uuid.uuid4())
+        waiting = Waiting(asyncio.get_running_loop().create_future(), {id})
+        self._waiting.append(waiting)
+        self._failure = Failure()
+        program.say(_user_message(content, id))
+        try:
+            return await asyncio.shield(waiting.outcome)
+        except asyncio.CancelledError:
+            waiting.cancelled = True
+            await finish(self._interrupt(program, waiting))
+            raise
+        finally:
+            self._waiting.remove(waiting)
+
+    def steer(self, content: Sequence[Block], *, now: bool) -> bool:
+        """Give the turn that runs another message; false if there is none."""
+        waiting = next((w for w in self._waiting if not w.outcome.done()), None)
+        if waiting is None or self._program is None:
+            return False
+        id = str(uuid.uuid4())
+        waiting.owed.add(id)
+        self._program.say({**_user_message(content, id), "priority": "now" if now else "later"})
+        return True
+
+    async def _interrupt(self, program: Program, waiting: Waiting) -> None:
+        """Have the program stop, and tell its last words; one that does not stop is ended."""
+        try:
+            async with asyncio.timeout(self.patience):
+                with contextlib.suppress(Error):
+                    await program.request("interrupt", timeout=None)
+                    await asyncio.shield(waiting.outcome)
+        except TimeoutError:
+            log.warning("claude does not stop its turn; it is ended")
+            await program.close()
+        with contextlib.suppress(Error):
+            for update in [*self.translator.unsettled(), *self.translator.system.interrupted()]:
+                await self.session.update(update)
+
+    # What the program says
+
+    async def _heard(self, message: Message) -> None:
+        self._told(message)
+        if failure := failure_in(message):
+            self._failure = failure  # which the prompt's answer tells, once
+            return
+        for update in self.translator.updates(message):
+            await self.session.update(update)
+        match message.get("type"), message.get("subtype"):
+            case "result", _:
+                self._settle(message)
+            case "system", "status":
+                await self._mode_changed(message.get("permissionMode"))
+            case "system", "init":
+                await self._commands_changed(self.commands, message.get("terminal_slash_commands"))
+            case "system", "commands_changed":
+                await self._commands_changed(message.get("commands"), self.terminal_only)
+
+    def _settle(self, result: Message) -> None:
+        """End the prompt that a result answers; what the program did by itself ends none."""
+        ids = {*(result.get("user_message_uuids") or []), result.get("user_message_uuid")}
+        for waiting in self._waiting:
+            if not ids & waiting.owed and not (ids <= {None} and not result.get("origin")):
+                continue
+            waiting.owed -= ids
+            if (not waiting.owed or ids <= {None}) and not waiting.outcome.done():
+                outcome = ended(result, self._failure)
+                if isinstance(outcome, Ended):
+                    waiting.outcome.set_result(outcome)
+                else:
+                    waiting.outcome.set_exception(outcome)
+                    waiting.outcome.exception()
+            return
+
+    async def _mode_changed(self, mode: Any) -> None:
+        if isinstance(mode, str) and mode != self.choices.mode:
+            self.choices.mode = mode
+            await self.tell_mode()
+
+    async def _commands_changed(self, commands: Any, terminal_only: Any) -> None:
+        before = (self.commands, self.terminal_only)
+        self.commands = objects(commands)
+        self.terminal_only = [str(name) for name in terminal_only or []]
+        if before != (self.commands, self.terminal_only):
+            await self._announce()
+
+    async def tell_mode(self) -> None:
+        """Tell the client that the mode is another one."""
+        await self.session.set_mode(self.choices.mode)
+        await self.session.set_config_options(self.choices.options())
+
+    async def _asked(self, request: Message) -> Message:
+        answer = self._answers.get(str(request.get("subtype")))
+        if answer is None:
+            raise ProgramError(f"this client does not know {request.get('subtype')!r}")
+        result: Message = await answer(request)
+        return result
+
+
+def _user_message(content: Sequence[Block], id: str) -> Message:
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": list(content)},
+        "parent_tool_use_id": None,
+        "session_id": "",
+        "uuid": id,
+        "origin": {"kind": "human"},
+    }
+
+
+def _start_error(exc: Exception, launch: ClaudeLaunch) -> Exception:
+    """Why a program that was started does not answer, in the words of the protocol."""
+    told = f"{exc} {exc.stderr if isinstance(exc, AgentExited) else ''}"
+    if markers.NOT_FOUND in told:
+        return ResourceNotFound("Session not found", {"sessionId": launch.resume})
+    if markers.wants_login(told):
+        return AuthRequired("not logged in to Claude")
+    return InternalError(f"claude could not be started: {exc}")
+
+
+def _died(why: Exception) -> Exception:
+    told = why.reason if isinstance(why, ConnectionClosed) else str(why)
+    return InternalError(f"the claude program ended unexpectedly: {told}. Load the session to go on with it")
+
+
+@contextlib.contextmanager
+def _secret_file(content: Mapping[str, Any]) -> Iterator[str]:
+    """A file that only the user can read, for as long as the program needs to read it."""
+    with tempfile.NamedTemporaryFile(prefix="dragoman-mcp-", suffix=".json") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(msgspec.json.encode(content))
+        file.flush()
+        yield file.name

@@ -1,0 +1,143 @@
+"""Sessions that Claude has kept: found, read again, renamed and deleted in the program's own files.
+
+The SDK knows those files; it takes a second to load, so it is loaded when one of these is first asked for.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ... import schema as s
+from ...errors import InvalidParams, MissingExtra, ResourceNotFound
+from .messages.markers import NO_ANSWER
+from .program.launch import INSTALL, config_directory
+from .program.running import Message
+
+PAGE = 1000  # sessions in one answer
+MAX_TITLE = 256
+_CURSOR = re.compile(r"offset:(\d{1,9})")
+_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+
+
+def listed(params: s.ListSessionsRequest) -> s.ListSessionsResponse:
+    """A page of the kept sessions, of one directory or of all."""
+    offset = 0
+    if params.cursor is not None:
+        if not (found := _CURSOR.fullmatch(params.cursor)):
+            raise InvalidParams("this cursor was not given by this agent")
+        offset = int(found[1])
+    found_sessions = _sdk().list_sessions(directory=params.cwd, limit=PAGE + 1, offset=offset)
+    sessions = [
+        s.SessionInfo(session_id=info.session_id, cwd=info.cwd, title=_title(info.summary), updated_at=_when(info))
+        for info in found_sessions[:PAGE]
+        if info.cwd
+    ]
+    following = f"offset:{offset + PAGE}" if len(found_sessions) > PAGE else None
+    return s.ListSessionsResponse(sessions=sessions, next_cursor=following)
+
+
+def transcript(id: str, cwd: str) -> list[Message]:
+    """The messages of a kept session in order, each with what its tool gave."""
+    file = session_file(id)
+    messages = _sdk().get_session_messages(id, directory=cwd) or _sdk().get_session_messages(id)
+    lines = {line["uuid"]: line for line in _lines(file) if "uuid" in line}
+    found: list[Message] = []
+    for message in messages:
+        line = lines.get(message.uuid, {})
+        if line.get("isMeta") or line.get("isCompactSummary") or line.get("isSidechain") or _is_filler(message):
+            continue
+        result = {"tool_use_result": line["toolUseResult"]} if "toolUseResult" in line else {}
+        found.append({"type": message.type, "uuid": message.uuid, "message": message.message, **result})
+    return found
+
+
+def _is_filler(message: Any) -> bool:
+    said = message.message if isinstance(message.message, dict) else {}
+    content = said.get("content")
+    blocks = content if isinstance(content, list) else []
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return said.get("model") == "<synthetic>" and NO_ANSWER in texts
+
+
+def delete(id: str) -> None:
+    """Delete a kept session for good."""
+    session_file(id)
+    try:
+        _sdk().delete_session(id)
+    except FileNotFoundError:
+        raise _not_found(id) from None
+
+
+def rename(id: str, title: str) -> str:
+    """Give a kept session a title; gives it as it was stored."""
+    session_file(id)
+    title = _title(title) or ""
+    if not title:
+        raise InvalidParams("a title has words")
+    try:
+        _sdk().rename_session(id, title)
+    except FileNotFoundError:
+        raise _not_found(id) from None
+    return title
+
+
+def session_file(id: str) -> Path:
+    """Where a session is kept; raises ResourceNotFound if it is not."""
+    if _ID.fullmatch(id):
+        for file in (config_directory() / "projects").glob(f"*/{id}.jsonl"):
+            return file
+    raise _not_found(id)
+
+
+def is_kept(id: str) -> bool:
+    """Whether a session can be gone on with: one that has just begun may not be written yet."""
+    try:
+        session_file(id)
+    except ResourceNotFound:
+        return False
+    return True
+
+
+def _not_found(id: str) -> ResourceNotFound:
+    return ResourceNotFound("Session not found", {"sessionId": id})
+
+
+def _lines(file: Path) -> Iterator[Message]:
+    with file.open("rb") as lines:
+        for line in lines:
+            try:
+                entry = msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                continue  # the last one, of a program that was killed while it wrote it
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _title(words: str | None) -> str | None:
+    title = " ".join((words or "").split())
+    return f"{title[: MAX_TITLE - 1]}…" if len(title) > MAX_TITLE else title or None
+
+
+def _when(info: Any) -> str:
+    return datetime.fromtimestamp(info.last_modified / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _sdk() -> Any:
+    try:
+        import claude_agent_sdk
+    except ImportError as exc:
+        raise MissingExtra(f"Claude needs claude-agent-sdk: {INSTALL}") from exc
+    return claude_agent_sdk
+
+
+def check_directory(path: str) -> None:
+    """Raise InvalidParams for a session's directory that is not there."""
+    if not os.path.exists(path):
+        raise InvalidParams(f"the directory does not exist: {path}")
+    if not os.path.isdir(path):
+        raise InvalidParams(f"not a directory: {path}")

@@ -1,0 +1,50 @@
+"""Marks that the `claude` program puts into messages of the user, and what a person may see of those messages."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .... import schema as s
+
+_HIDDEN = re.compile(
+    r"<(command-name|command-message|command-args|local-command-caveat|local-command-stdout|local-command-stderr"
+    r"|system-reminder|task-notification)>.*?</\1>\s*",
+    re.DOTALL,
+)
+_PRINTED = re.compile(r"<local-command-(?:stdout|stderr)>(.*?)</local-command-(?:stdout|stderr)>", re.DOTALL)
+_COMMAND = re.compile(r"<command-name>\s*(/?\S+?)\s*</command-name>")
+_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+LOGIN = ("Please run /login", "Not logged in", "Invalid API key")
+NO_ANSWER = "No response requested."  # what the program puts where an interrupted turn has no answer
+NOT_FOUND = "No conversation found with session ID"
+
+
+def visible(text: str) -> str:
+    """A user's text without the program's marks; a slash command as it was typed."""
+    if found := _COMMAND.search(text):
+        arguments = _ARGUMENTS.search(text)
+        name = found[1] if found[1].startswith("/") else f"/{found[1]}"
+        return f"{name} {arguments[1].strip() if arguments else ''}".strip()
+    return _HIDDEN.sub("", text).strip() if "<" in text else text
+
+
+def printed(text: str) -> str:
+    """What a command that runs without the model has printed."""
+    return _COLOURS.sub("", "\n".join(part.strip() for part in _PRINTED.findall(text))).strip()
+
+
+def wants_login(text: str) -> bool:
+    """Whether a text is the program's way to say that nobody is logged in."""
+    return any(words in text for words in LOGIN)
+
+
+def user_content(block: Mapping[str, Any]) -> s.ContentBlock | None:
+    """A block of a user's message as it was given; None if nothing of it was."""
+    if block.get("type") == "text":
+        words = visible(str(block.get("text") or ""))
+        return s.TextContent(text=words) if words else None
+    source = block.get("source")
+    if block.get("type") == "image" and isinstance(source, dict) and isinstance(source.get("data"), str):
+        return s.ImageContent(data=source["data"], mime_type=source.get("media_type") or "image/png")
+    return None

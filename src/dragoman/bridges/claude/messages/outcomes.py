@@ -1,0 +1,101 @@
+"""How a turn of the `claude` program ended: what its `result` means for the prompt."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from .... import schema as s
+from ....errors import AuthRequired, InternalError, RpcError
+from ..tools.shown import objects
+from .markers import wants_login
+from .system_messages import COUNTERS
+
+TOO_LONG = "max_output_tokens"
+LIMITS = ("error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries")
+
+
+class Ended(Struct, frozen=True):
+    """The end of a turn."""
+
+    stop_reason: s.StopReason
+    usage: s.Usage | None = None
+    meta: dict[str, Any] | None = None
+
+
+class Failure(Struct, frozen=True):
+    """What the program says in the model's place when the provider refuses."""
+
+    kind: str = ""
+    told: str = ""
+
+
+def failure_in(message: Mapping[str, Any]) -> Failure | None:
+    """The failure that a message tells of; None for one that is shown to the user like any other."""
+    kind = message.get("error")
+    if message.get("type") != "assistant" or not message.get("is_api_error_message") or not isinstance(kind, str):
+        return None
+    said = message.get("message") or {}
+    if kind == TOO_LONG or said.get("stop_reason") == "refusal":
+        return None
+    blocks = objects(said.get("content"))
+    return Failure(kind, " ".join(str(block.get("text") or "") for block in blocks))
+
+
+def ended(result: Mapping[str, Any], failure: Failure) -> Ended | RpcError:
+    """What a prompt is answered with; an error where the turn failed."""
+    told = _words(result)
+    aborted = str(result.get("terminal_reason") or "").startswith("aborted")
+    if failure.kind == "authentication_failed" or (result.get("is_error") and wants_login(told)):
+        return AuthRequired(failure.told or told)
+    subtype = str(result.get("subtype") or "")
+    reason: s.StopReason = "end_turn"
+    if aborted:
+        reason = "cancelled"
+    elif subtype in LIMITS:
+        reason = "max_turn_requests"
+    elif result.get("api_error") == TOO_LONG or result.get("stop_reason") == "max_tokens":
+        reason = "max_tokens"
+    elif result.get("stop_reason") == "refusal":
+        reason = "refusal"
+    elif result.get("is_error") or subtype.startswith("error"):
+        return _error(result, failure, told)
+    return Ended(reason, _usage(result), _quota(result))
+
+
+def _words(result: Mapping[str, Any]) -> str:
+    errors = [error for error in result.get("errors") or [] if isinstance(error, str)]
+    return "; ".join(errors) or str(result.get("result") or "").strip()
+
+
+def _error(result: Mapping[str, Any], failure: Failure, told: str) -> RpcError:
+    kind, status = result.get("api_error") or failure.kind, result.get("api_error_status")
+    data = {name: value for name, value in (("errorKind", kind), ("status", status)) if value}
+    return InternalError(told or f"claude failed ({result.get('subtype')})", data or None)
+
+
+def _usage(result: Mapping[str, Any]) -> s.Usage | None:
+    usage = result.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    given, said, read, written = (_count(usage.get(name)) for name in COUNTERS)
+    return s.Usage(
+        total_tokens=given + said + read + written,
+        input_tokens=given,
+        output_tokens=said,
+        cached_read_tokens=read,
+        cached_write_tokens=written,
+    )
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _quota(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What each model has used, for clients that count."""
+    models = result.get("modelUsage")
+    if not isinstance(models, dict) or not models:
+        return None
+    usage = [{"model": name, **counts} for name, counts in models.items() if isinstance(counts, dict)]
+    return {"quota": {"model_usage": usage}}

@@ -1,0 +1,1 @@
+"""The `claude` program: how it is started, spoken to, and run for the user."""

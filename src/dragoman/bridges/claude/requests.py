@@ -1,0 +1,109 @@
+"""What a client asks for when it opens a session, as the launch of a program: `_meta` and all."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ... import schema as s
+from ...errors import InvalidParams
+from ...roles import offered
+from .program.launch import ClaudeLaunch, checked_options, may_bypass, server_config
+
+Opening = s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest
+Raw = bool | Sequence[Mapping[str, Any]]
+
+
+def launch_of(params: Opening, client: s.ClientCapabilities, environment: Mapping[str, str]) -> ClaudeLaunch:
+    """How the program is started for a session that is opened."""
+    meta = params.meta or {}
+    claude = meta.get("claudeCode")
+    options = checked_options(claude.get("options") if isinstance(claude, dict) else None)
+    resume, fork, id = _identity(params, options)
+    replaced, added = _system_prompt(params, meta)
+    own = options.get("mcpServers")
+    servers = {**(own if isinstance(own, dict) else {}), **{sv.name: server_config(sv) for sv in _named(params)}}
+    disallowed = [] if offered(client, "elicitation.form") else ["AskUserQuestion"]
+    return ClaudeLaunch(
+        cwd=params.cwd,
+        session_id=id,
+        resume=resume,
+        fork=fork,
+        servers=servers,
+        directories=_directories(params, meta, options),
+        system_prompt=replaced,
+        system_addition=added,
+        options=options,
+        disallowed=disallowed,
+        builtin_tools=not (meta.get("disableBuiltInTools") is True or options.get("tools") == []),
+        environment=environment,
+        bypass=may_bypass(),
+    )
+
+
+def raw_messages(meta: Mapping[str, Any] | None) -> Raw:
+    """Whether the client wants the program's own messages, or which of them."""
+    claude = (meta or {}).get("claudeCode")
+    wanted = claude.get("emitRawSDKMessages") if isinstance(claude, dict) else None
+    if isinstance(wanted, list):
+        return [only for only in wanted if isinstance(only, dict)]
+    return wanted is True
+
+
+def wants_raw(raw: Raw, message: Mapping[str, Any]) -> bool:
+    """Whether a message is one of those."""
+    if isinstance(raw, bool):
+        return raw
+    kinds = ("type", "subtype", "origin")
+    origin = message.get("origin")
+    found = {**message, "origin": origin.get("kind") if isinstance(origin, dict) else origin}
+    return any(all(found.get(kind) == only[kind] for kind in kinds if kind in only) for only in raw)
+
+
+def fingerprint(params: Opening) -> bytes:
+    """What must be the same for an open session to be the one that is asked for again."""
+    servers = sorted(msgspec.json.encode(server) for server in params.mcp_servers)
+    return b"\0".join([params.cwd.encode(), *servers])
+
+
+def _identity(params: Opening, options: Mapping[str, Any]) -> tuple[str | None, bool, str]:
+    """The session to go on with, whether as a copy, and the id."""
+    match params:
+        case s.LoadSessionRequest() | s.ResumeSessionRequest():
+            return params.session_id, False, params.session_id
+        case s.ForkSessionRequest():
+            return params.session_id, True, str(uuid.uuid4())
+    resume = options.get("resume")
+    if isinstance(resume, str) and resume:
+        return resume, True, str(uuid.uuid4())
+    return None, False, str(uuid.uuid4())
+
+
+def _system_prompt(params: Opening, meta: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """What stands in the place of Claude's own instructions, and what is added to them."""
+    if given := params.system_prompt:
+        words = "\n".join(block.text for block in given.content if isinstance(block, s.TextContent))
+        return (words, None) if given.mode == "override" else (None, words)
+    wanted = meta.get("systemPrompt")
+    if isinstance(wanted, str):
+        return wanted, None
+    if isinstance(wanted, dict):
+        addition = wanted.get("append")
+        return None, addition if isinstance(addition, str) else None
+    return None, None
+
+
+def _directories(params: Opening, meta: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    older = [meta.get("additionalRoots"), options.get("additionalDirectories")]
+    named = [path for paths in older if isinstance(paths, list) for path in paths if isinstance(path, str)]
+    return list(dict.fromkeys([*params.additional_directories, *named]))
+
+
+def _named(params: Opening) -> Sequence[Any]:
+    servers: list[Any] = []
+    for server in params.mcp_servers:
+        if isinstance(server, s.Raw):
+            raise InvalidParams("an MCP server is of a kind that this agent does not know")
+        servers.append(server)
+    return servers

@@ -1,0 +1,1 @@
+"""Claude's tools as the protocol shows them: `shown` before they run, `outcome` afterwards, `plans` beside them."""

@@ -1,0 +1,38 @@
+"""The input of a tool while it is being streamed: those of its members that are whole."""
+
+import json
+from typing import Any
+
+_DECODER = json.JSONDecoder()
+_SPACE = " \t\r\n"
+
+
+def partial_object(text: str) -> dict[str, Any]:
+    """The members of a JSON object of which more is to come; the last one counts once something follows it."""
+    found: dict[str, Any] = {}
+    at = _past(text, 0)
+    if at >= len(text) or text[at] != "{":
+        return found
+    at = _past(text, at + 1)
+    while at < len(text) and text[at] == '"':
+        try:
+            name, at = _DECODER.raw_decode(text, at)
+            at = _past(text, at)
+            if text[at : at + 1] != ":":
+                break
+            value, at = _DECODER.raw_decode(text, _past(text, at + 1))
+        except ValueError:
+            break
+        at = _past(text, at)
+        if at >= len(text) or text[at] not in ",}":  # a number may go on
+            break
+        found[name] = value
+        at = _past(text, at + 1)
+    return found
+
+
+def _past(text: str, at: int) -> int:
+    """The first place that is no space."""
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
