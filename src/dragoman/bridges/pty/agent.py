@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -196,7 +195,7 @@ class PtyAgent(Agent):
         return response
 
     @extension("_dragoman/pty/resize")
-    async def resize(self, params: ResizeProgramRequest) -> Mapping[str, Any]:
+    async def resize(self, params: ResizeProgramRequest) -> Mapping[str, object]:
         """Give the terminal any size, and tell the client that the option has changed."""
         session, size = self.session(params.session_id), checked_size(params.columns, params.rows)
         self._program(params.session_id).resize(size)
@@ -204,7 +203,7 @@ class PtyAgent(Agent):
         return {}
 
     @extension("_dragoman/pty/status")
-    async def program_status(self, params: ProgramRequest) -> Mapping[str, Any]:
+    async def program_status(self, params: ProgramRequest) -> Mapping[str, object]:
         """Say whether the program runs, how it ended, and what is on its screen."""
         program = self._program(params.session_id)
         row, column = program.screen.cursor

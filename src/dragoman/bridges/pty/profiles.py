@@ -9,7 +9,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -145,7 +144,7 @@ def known_profiles(user_file: Path | None = None) -> dict[str, Profile]:
 
 def _read(file: Path) -> dict[str, Profile]:
     try:
-        tables: dict[str, Any] = tomllib.loads(plain_content(file, MAX_FILE).decode())
+        tables: dict[str, object] = tomllib.loads(plain_content(file, MAX_FILE).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise ProfileError(f"cannot read {file}: {exc}") from None
     profiles = {}

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Self
 
-from ...client.connecting import START_TIMEOUT, connect_over, reach
+from ...client.connecting import START_TIMEOUT, Target, connect_over, reach
 from ...client.session import Session
 from ...errors import AgentStartError, ConnectionClosed, Error
 from ...foundation.owning import Cleanup, take
 from ...foundation.programs import own_command
 from ...schema.base import Bare
+from ...transports import Transport
 from . import inbound
 from .client import BackendClient
 from .handlers import AdapterOptions
@@ -38,7 +40,7 @@ class BackendAdapter:
 
     def __init__(
         self,
-        agent: Any,
+        agent: Target,
         *,
         terminal: TerminalUse = "never",
         start_timeout: float = START_TIMEOUT,
@@ -48,6 +50,7 @@ class BackendAdapter:
         if terminal != "never" and not is_command:
             raise TypeError("a program at a terminal is given as a list of words: its name and its arguments")
         self._agent, self._terminal = agent, terminal
+        self._words = [str(word) for word in agent] if isinstance(agent, list | tuple) else []
         self._start_timeout, self._dialect = start_timeout, dialect
 
     @property
@@ -82,11 +85,16 @@ class BackendAdapter:
             except AgentStartError:
                 if self._terminal == "never":
                     raise
-        command = own_command("dragoman", "agent", "pty", "--", *self._agent)
+        command = own_command("dragoman", "agent", "pty", "--", *self._words)
         return await self._reached(command, session_id, resume, options, True)
 
     async def _reached(
-        self, agent: Any, session_id: str | None, resume: str | None, options: AdapterOptions, is_at_terminal: bool
+        self,
+        agent: Target,
+        session_id: str | None,
+        resume: str | None,
+        options: AdapterOptions,
+        is_at_terminal: bool,
     ) -> "BackendSession":
         client = BackendClient(options)
         timeout = START_TIMEOUT if is_at_terminal else self._start_timeout
@@ -102,7 +110,7 @@ class BackendAdapter:
         return BackendSession(client, opened, held, session_id or opened.id, is_at_terminal)
 
 
-def _wanted(agent: Any, options: AdapterOptions) -> Any:
+def _wanted(agent: Target, options: AdapterOptions) -> AbstractAsyncContextManager[Transport]:
     """A way to the agent, with what a command is started with."""
     given: dict[str, Any] = {}
     if isinstance(agent, list | tuple | os.PathLike) or (isinstance(agent, str) and "://" not in agent):
@@ -114,12 +122,17 @@ class BackendSession:
     """A session with an agent, as messages both ways."""
 
     def __init__(
-        self, client: "BackendClient", session: Session, held: Any, session_id: str, is_at_terminal: bool
+        self,
+        client: "BackendClient",
+        session: Session,
+        held: AbstractAsyncContextManager[object],
+        session_id: str,
+        is_at_terminal: bool,
     ) -> None:
         self.session_id = session_id
         self.is_at_terminal = is_at_terminal  # the agent is a program that does not speak ACP
-        self._client, self._session = client, session
-        self._closing = Cleanup(lambda: held.__aexit__(None, None, None))
+        self._client, self._session, self._held = client, session, held
+        self._closing = Cleanup(self._leave)
         self.messages: AsyncIterator[UnifiedMessage] = client.queue  # every one is given once, in order, to the end
 
     @property
@@ -162,6 +175,9 @@ class BackendSession:
     async def close(self) -> None:
         """Hang up and end the agent's process; what waits among the `messages` can still be read."""
         await self._closing()
+
+    async def _leave(self) -> None:
+        await self._held.__aexit__(None, None, None)
 
     async def __aenter__(self) -> Self:
         return self

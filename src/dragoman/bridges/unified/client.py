@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from ...agent.agent import PROTOCOL_VERSION
 from ...client.client import Client
 from ...client.outgoing import PROMPT
 from ...client.session import Session
+from ...connection.connection import Connection
 from ...dialects.older import SET_BY, SET_MODEL
 from ...events import Call, Method, Reply
 from ...roles import AgentRole, methods
@@ -44,13 +45,13 @@ class BackendClient(Client):
     # The beginning and the end
 
     @asynccontextmanager
-    async def reached(self, way: Any) -> AsyncIterator[Transport]:
+    async def reached(self, way: AbstractAsyncContextManager[Transport]) -> AsyncIterator[Transport]:
         """Reach the agent; if it is a process, there is a handle to it."""
         async with way as wire:
             self.process = AgentProcess(wire) if isinstance(wire, ProcessTransport) else None
             yield wire
 
-    def attach(self, connection: Any) -> None:
+    def attach(self, connection: Connection) -> None:
         """Start to use a connection."""
         super().attach(connection)
         connection.when_closed(self._end)
@@ -77,7 +78,7 @@ class BackendClient(Client):
         files = s.FileSystemCapabilities(read_text_file=has(read), write_text_file=has(write))
         return msgspec.structs.replace(super().capabilities(), fs=files, terminal=has(*TERMINALS))
 
-    def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
+    def answers(self, role: type[object]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
         """What this client answers, and what the handlers do."""
         requests, notifications = super().answers(role)
         name = "session/request_permission"

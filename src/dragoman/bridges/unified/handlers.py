@@ -1,6 +1,6 @@
 """What a user of the adapter lends an agent: files, terminals, or anything, method by method."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,8 +9,6 @@ import msgspec
 from ... import schema as s
 from ...events import Method
 from ...roles import ClientRole, methods
-
-Handler = Callable[[Any], Awaitable[Any]]
 
 FILES = ("read_text_file", "write_text_file")
 TERMINALS = (
@@ -60,7 +58,7 @@ class AgentRequestHandler(Protocol):
     def methods(self) -> Collection[str]:
         """The names of the methods that it answers."""
 
-    async def handle(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def handle(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Answer a request; params and result are as JSON has them.  Raise an `RpcError` to answer with one."""
 
 

@@ -1,7 +1,6 @@
 """From unified messages to ACP: what each asks of an agent, row by row."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ... import schema as s
 from .messages import UnifiedMessage, UnifiedMessageError
@@ -52,7 +51,7 @@ def change_of(message: UnifiedMessage) -> dict[str, str]:
         "model": message.metadata.get("model", message.metadata.get("modelId")),
         "mode": message.metadata.get("modeId", message.metadata.get("mode")),
     }
-    wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    wanted: dict[str, str] = {name: value for name, value in given.items() if value is not None}
     if not wanted or not all(isinstance(value, str) for value in wanted.values()):
         raise UnifiedMessageError("a configuration_change names a model or a modeId in its metadata")
     return wanted

@@ -150,6 +150,6 @@ class _Gathered:
         )
 
 
-def _identity(event: UnifiedMessage) -> tuple[Any, ...]:
+def _identity(event: UnifiedMessage) -> tuple[object, ...]:
     """What the events of one message have in common."""
     return event.role, event.metadata.get("messageId"), event.metadata.get("thought", False)

@@ -7,7 +7,7 @@ import msgspec
 
 from ... import schema as s
 from ...errors import AgentExited, ConnectionClosed, RpcError
-from .messages import UnifiedMessage, UnifiedMessageType
+from .messages import UnifiedMessage, UnifiedMessageType, UnifiedRole
 
 MOST_CALLS = 1000  # tool calls under way whose content is remembered
 
@@ -53,7 +53,7 @@ def turn_ended(response: s.PromptResponse) -> UnifiedMessage:
     return UnifiedMessage(type="result", role="system", metadata=metadata)
 
 
-def failed(type: UnifiedMessageType, error: Exception, **metadata: Any) -> UnifiedMessage:
+def failed(type: UnifiedMessageType, error: Exception, **metadata: object) -> UnifiedMessage:
     """What was asked for did not happen; the error says why."""
     return UnifiedMessage(
         type=type, role="system", metadata={**metadata, "is_error": True, "error": described(error)}
@@ -62,13 +62,13 @@ def failed(type: UnifiedMessageType, error: Exception, **metadata: Any) -> Unifi
 
 def agent_gone(error: Exception | None) -> UnifiedMessage:
     """The agent is there no longer: status_change, system; the last message of all."""
-    metadata: dict[str, Any] = {"status": "closed"}
+    metadata: dict[str, object] = {"status": "closed"}
     if isinstance(error, AgentExited):
         metadata = {"status": "exited", "exitStatus": error.status, "stderr": error.stderr}
     return UnifiedMessage(type="status_change", role="system", metadata=metadata)
 
 
-def described(error: Exception) -> dict[str, Any]:
+def described(error: Exception) -> dict[str, object]:
     """An error, as metadata has it."""
     if isinstance(error, RpcError):
         return {"code": error.code, "message": error.message, **_present(data=error.data)}
@@ -79,7 +79,7 @@ class Updates:
     """Turns session updates into unified messages; remembers what tool calls under way have shown."""
 
     def __init__(self) -> None:
-        self._shown: dict[str, tuple[dict[str, Any], list[s.ContentBlock]]] = {}  # by the id of the call
+        self._shown: dict[str, tuple[dict[str, object], list[s.ContentBlock]]] = {}  # by the id of the call
 
     def told(self, update: s.SessionUpdate) -> Iterator[UnifiedMessage]:
         """The messages for an update: one, or two for a tool call that is announced when it is over."""
@@ -121,27 +121,29 @@ class Updates:
         failure = {"is_error": True} if known["status"] == "failed" else {}
         yield UnifiedMessage(type="tool_use_summary", role="tool", content=blocks, metadata={**known, **failure})
 
-    def _remember(self, id: str, known: dict[str, Any], blocks: list[s.ContentBlock]) -> None:
+    def _remember(self, id: str, known: dict[str, object], blocks: list[s.ContentBlock]) -> None:
         while len(self._shown) >= MOST_CALLS:
             del self._shown[next(iter(self._shown))]
         self._shown[id] = known, blocks
 
 
-def _chunk(update: s.AgentMessageChunk | s.AgentThoughtChunk | s.UserMessageChunk, role: Any, **more: Any) -> Any:
+def _chunk(
+    update: s.AgentMessageChunk | s.AgentThoughtChunk | s.UserMessageChunk, role: UnifiedRole, **more: object
+) -> UnifiedMessage:
     metadata = {**more, **_present(messageId=update.message_id, _meta=update.meta)}
     return UnifiedMessage(type="stream_event", role=role, content=[update.content], metadata=metadata)
 
 
-def _system(type: UnifiedMessageType, **metadata: Any) -> UnifiedMessage:
+def _system(type: UnifiedMessageType, **metadata: object) -> UnifiedMessage:
     return UnifiedMessage(type=type, role="system", metadata=metadata)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A part of a message as JSON has it."""
     if isinstance(value, s.Raw):
         return msgspec.json.decode(value)
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _present(**given: Any) -> dict[str, Any]:
+def _present(**given: object) -> dict[str, object]:
     return {name: _plain(value) for name, value in given.items() if value is not None}
