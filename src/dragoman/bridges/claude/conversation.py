@@ -32,7 +32,7 @@ from .messages.outcomes import Ended, Failure, ended, failure_in
 from .messages.prompts import Block
 from .messages.updates import MessageTranslator
 from .program.launch import ClaudeLaunch
-from .program.running import Message, Program, ProgramError
+from .program.running import ClaudeProgram, Message, ProgramError
 from .tools.shown import objects
 
 log = logging.getLogger("dragoman")
@@ -69,14 +69,14 @@ class ClaudeConversation:
         self.terminal_only: Sequence[str] = ()  # commands that work in a terminal of Claude's own
         self.patience = 25.0  # seconds a program may take to stop its turn before it is ended itself
         self._answers, self._told, self._announce = answers, told, announce
-        self._program: Program | None = None
+        self._program: ClaudeProgram | None = None
         self._waiting: list[Waiting] = []
         self._starting = asyncio.Lock()
         self._failure = Failure()  # what the program last said of an error of the provider
 
     # The program
 
-    async def start(self) -> Program:
+    async def start(self) -> ClaudeProgram:
         """Give the running program; starts it, or starts it again with the same session."""
         async with self._starting:
             if self._program is None or not self._program.is_alive:
@@ -87,12 +87,12 @@ class ClaudeConversation:
                     raise InternalError(str(exc)) from exc
             return self._program
 
-    async def _started(self) -> Program:
+    async def _started(self) -> ClaudeProgram:
         launch = self.launch
         if launch.resume == launch.session_id and not await asyncio.to_thread(is_kept, launch.session_id):
             launch = replace(launch, resume=None)  # it died before it had written anything
         with _secret_file({"mcpServers": launch.servers}) as mcp_file:
-            program = await Program.start(
+            program = await ClaudeProgram.start(
                 launch.argv(mcp_file if launch.servers else None),
                 cwd=launch.cwd,
                 env=launch.env(),
@@ -131,7 +131,7 @@ class ClaudeConversation:
             self._program = None
             await program.close()
 
-    async def _watch(self, program: Program) -> None:
+    async def _watch(self, program: ClaudeProgram) -> None:
         """When the program ends by itself, everybody who waits for it is told so, once."""
         why = await program.ended
         if self._program is not program:
@@ -177,7 +177,7 @@ class ClaudeConversation:
         self._program.say({**_user_message(content, id), "priority": "now" if now else "later"})
         return True
 
-    async def _interrupt(self, program: Program, waiting: Waiting) -> None:
+    async def _interrupt(self, program: ClaudeProgram, waiting: Waiting) -> None:
         """Have the program stop, and tell its last words; one that does not stop is ended."""
         try:
             async with asyncio.timeout(self.patience):

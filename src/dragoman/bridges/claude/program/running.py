@@ -34,7 +34,7 @@ class ProgramError(Error):
     """The program refused a request, or did not answer it."""
 
 
-class Program:
+class ClaudeProgram:
     """A running `claude`; `start` makes one, and `close` ends it with all that it has started."""
 
     def __init__(self, wire: ProcessTransport, heard: Heard, asked: Asked) -> None:
@@ -53,7 +53,7 @@ class Program:
     @classmethod
     async def start(
         cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], heard: Heard, asked: Asked
-    ) -> "Program":
+    ) -> "ClaudeProgram":
         """Start the program; raises AgentStartError where that is impossible."""
         return cls(await spawn(argv, cwd=cwd, env=env, limit=MAX_LINE), heard, asked)
 
