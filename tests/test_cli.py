@@ -111,7 +111,7 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
         (["run", "--agent", "'unbalanced", "hello"], 64, "cannot read the command"),
         (["run", "--agent", "gopher://example", "hello"], 64, "no transport for"),
         (["run", "--agent", "true", "hello"], 5, "exited with status 0 before it answered initialize"),
-        (["agent", "nobody"], 64, "there is no 'nobody'; choose from: coder, reviewer"),
+        (["agent", "nobody"], 64, "there is no 'nobody'; choose from: coder, claude, reviewer"),
         (["agent"], 64, "NAME"),
         (["agent", "echo", "--model", "x"], 64, "are for the coder, not for echo"),
         (["run", "--agent", "", "hello"], 64, "no agent was named"),

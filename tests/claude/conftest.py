@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from anthropic_server import AnthropicServer, Conversation, running
+
+from .anthropic_server import AnthropicServer, Conversation, running
 
 numbers = itertools.count(1)
 

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from anthropic_server import Conversation, text, tool
-from clients import Lending, turn
 
 import dragoman.schema as s
 from dragoman.bridges.claude import ClaudeAgent
 from dragoman.testing import RecordingClient, pair
+
+from .anthropic_server import Conversation, text, tool
+from .clients import Lending, turn
 
 
 def asked(client: RecordingClient) -> list[s.RequestPermissionRequest]:

@@ -5,13 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-from anthropic_server import Conversation, text, tool
-from clients import Bare, option_values, turn
 
 import dragoman.schema as s
 from dragoman.bridges.claude import ClaudeAgent
 from dragoman.errors import InvalidParams
 from dragoman.testing import RecordingClient, pair
+
+from .anthropic_server import Conversation, text, tool
+from .clients import Bare, option_values, turn
 
 
 def asked(client: RecordingClient) -> list[s.RequestPermissionRequest]:

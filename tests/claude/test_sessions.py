@@ -7,13 +7,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from anthropic_server import Conversation, Hold, text, thinking, tool
-from clients import Bare, claude_pids, said, turn
 
 import dragoman.schema as s
 from dragoman.bridges.claude import ClaudeAgent
 from dragoman.errors import InternalError, InvalidParams, ResourceNotFound
 from dragoman.testing import pair
+
+from .anthropic_server import Conversation, Hold, text, thinking, tool
+from .clients import Bare, claude_pids, said, turn
 
 
 async def reached(event: threading.Event) -> None:

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from anthropic_server import Conversation, text, tool
-from clients import Bare, Lending, claude_pids, said, turn
 from msgspec.structs import replace
 
 import dragoman.schema as s
@@ -18,6 +16,9 @@ from dragoman.errors import InvalidParams, InvalidRequest, MethodNotFound
 from dragoman.foundation.programs import own_command
 from dragoman.roles import extension
 from dragoman.testing import pair
+
+from .anthropic_server import Conversation, text, tool
+from .clients import Bare, Lending, claude_pids, said, turn
 
 MCP_SERVER = """
 import json, os, sys

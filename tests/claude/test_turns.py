@@ -4,13 +4,14 @@ import base64
 from pathlib import Path
 
 import pytest
-from anthropic_server import Conversation, cut, status, stopping, text, thinking, tool
-from clients import Bare, turn
 
 import dragoman.schema as s
 from dragoman.bridges.claude import ClaudeAgent
 from dragoman.errors import AuthRequired, InternalError
 from dragoman.testing import pair
+
+from .anthropic_server import Conversation, cut, status, stopping, text, thinking, tool
+from .clients import Bare, turn
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 

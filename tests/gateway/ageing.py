@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from conftest import children, descriptors
+from leftovers import children, descriptors
 
 from dragoman.gateway.access.quotas import Quotas
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import descriptors
+from leftovers import descriptors
 
 import dragoman.gateway
 from dragoman import Agent

@@ -190,7 +190,7 @@ async def test_named_runners_of_packages_do_not_start_in_the_repository(scene: S
     program.write_text("#!/bin/sh\npwd >&2\nexit 1\n")
     program.chmod(0o755)
     path = f"{scene.traps.search_path.rpartition(os.environ['PATH'])[0]}{program.parent}:{os.environ['PATH']}"
-    _, said = await scene.run("run", "--agent", "claude", "hello", PATH=path)
+    _, said = await scene.run("run", "--agent", "claude-npm", "hello", PATH=path)
     assert str(scene.home) in said
     assert str(scene.traps.repository) not in said
     scene.check(said)
@@ -199,6 +199,6 @@ async def test_named_runners_of_packages_do_not_start_in_the_repository(scene: S
 async def test_a_name_leads_to_no_program_of_the_repository(scene: Scene) -> None:
     """Not even where the repository is all there is on the PATH."""
     path = f"{scene.traps.repository}/bin"
-    _, said = await scene.run("run", "--agent", "claude", "hello", PATH=path)
+    _, said = await scene.run("run", "--agent", "claude-npm", "hello", PATH=path)
     assert "cannot start 'npx': only the current directory has it" in said
     scene.check(said)

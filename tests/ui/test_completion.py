@@ -48,7 +48,7 @@ def test_commands_options_agents_and_files_are_completed(shell: str, tmp_path: P
         "allow-all",
     }
     assert offered(shell, "dragoman run --agent rev", tmp_path) == {"reviewer"}
-    assert offered(shell, "dragoman agents show cla", tmp_path) == {"claude"}
+    assert offered(shell, "dragoman agents show cla", tmp_path) == {"claude", "claude-npm"}
     assert offered(shell, "dragoman run --file no", tmp_path) == {"notes.txt"}
     assert {each.rstrip("/") for each in offered(shell, "dragoman run --cwd fo", tmp_path)} == {"folder"}
 

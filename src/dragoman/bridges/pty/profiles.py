@@ -40,7 +40,7 @@ def _check_pattern(what: str, pattern: str) -> None:
         raise ValueError(f"{what} {pattern!r} fits an empty line, so the program would always count as waiting")
 
 
-class TypedAnswer(Bare, forbid_unknown_fields=True):
+class TypedAnswer(Bare, kw_only=True, forbid_unknown_fields=True):
     """One answer to a program's question: what it means, and what is typed for it."""
 
     name: str
@@ -55,7 +55,7 @@ YES_OR_NO = (
 )
 
 
-class ProgramQuestion(Bare, forbid_unknown_fields=True):
+class ProgramQuestion(Bare, kw_only=True, forbid_unknown_fields=True):
     """A question of a program: how it looks at the cursor, and which answers it has."""
 
     pattern: str
@@ -79,7 +79,7 @@ class ProgramQuestion(Bare, forbid_unknown_fields=True):
 USUAL = (ProgramQuestion(pattern=r"(?i)[\[(]\s*y(?:es)?\s*/\s*n(?:o)?(?:\s*/\s*\w+)*\s*[\])]\s*[:?]?\s*$"),)
 
 
-class Profile(Bare, forbid_unknown_fields=True):
+class Profile(Bare, kw_only=True, forbid_unknown_fields=True):
     """What is known of a program; without a prompt it counts as waiting when it is silent."""
 
     title: str = ""
