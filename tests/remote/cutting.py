@@ -93,6 +93,7 @@ class Way:
     def __init__(self, port):
         self._port = port
         self._ends = set()
+        self.lost = None  # an event: from now on whatever is sent is lost, and the event says that something was
 
     async def serve(self, reader, writer):
         try:
@@ -101,7 +102,7 @@ class Way:
             writer.transport.abort()
             return
         self._ends |= {writer, ours}
-        await asyncio.gather(_copy(reader, ours), _copy(theirs, writer))
+        await asyncio.gather(self._copy(reader, ours, is_lossy=True), self._copy(theirs, writer))
         self._ends -= {writer, ours}
 
     def lead_to(self, port):
@@ -111,16 +112,18 @@ class Way:
         for end in self._ends:
             end.transport.abort()
 
-
-async def _copy(reader, writer):
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+    async def _copy(self, reader, writer, is_lossy=False):
+        try:
+            while data := await reader.read(65536):
+                if is_lossy and self.lost:
+                    self.lost.set()
+                    continue
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
 
 
 @asynccontextmanager

@@ -244,9 +244,9 @@ class Working(Agent):
 
 
 @asynccontextmanager
-async def away(heard, caplog, first=()):
+async def away(heard, caplog, first=(), is_lost=False):
     """A client over WebSocket whose agent notes what it hears, that said `first` and then lost its way; yields the
-    client, its session and what leads it back.
+    client, its session and what leads it back.  Where `is_lost`, a socket took what it said and nobody got it.
     """
     caplog.set_level("INFO", "dragoman")
     async with (
@@ -259,8 +259,14 @@ async def away(heard, caplog, first=()):
         assert await speaker.answer() == (1, None)
         speaker.say({"id": 2, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}})
         session = (await speaker.answers.get())["result"]["sessionId"]
-        speaker.say(*first, PING)
-        assert await speaker.answer() == (8, None)
+        if is_lost:
+            way.lost = asyncio.Event()
+            speaker.say(*first)
+            await way.lost.wait()
+            way.lost = None
+        else:
+            speaker.say(*first, PING)
+            assert await speaker.answer() == (8, None)
         way.lead_to(1)
         way.cut()
         while "dropped" not in caplog.text:  # noqa: ASYNC110 - nothing else tells
@@ -298,3 +304,12 @@ async def test_a_request_made_before_a_websocket_dropped_is_cancelled_by_the_ser
         lead_back()
         assert await speaker.answer() == (7, -32800)
     assert heard == ["_work", "_ping", "cancelled"]
+
+
+async def test_a_request_that_a_socket_took_is_never_withdrawn_for_the_server_may_have_it(caplog):
+    heard = []
+    async with away(heard, caplog, [WORK], is_lost=True) as (speaker, _, lead_back):
+        speaker.say(TAKE_BACK)
+        lead_back()
+        assert await speaker.answer() == (7, -32800)
+    assert heard == ["_work", "cancelled"]
