@@ -13,6 +13,7 @@ import pytest
 from dragoman import connect
 from dragoman.dialects import NAMES, detect, translator
 from dragoman.dialects.draft.terminals import ROOM, DraftTerminal
+from dragoman.errors import InternalError
 from dragoman.host import Host
 from dragoman.testing.pairing import RawWire
 from dragoman.transports.memory import pipe
@@ -275,3 +276,23 @@ def test_what_a_command_prints_is_asked_for_with_a_bound_and_not_waited_for_with
     line.wake()
     answered = line.take("agent")
     assert (answered["result"]["exitCode"], answered["result"]["timedOut"]) == (0, False)
+
+
+LONG_SESSION = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result = {"protocolVersion": 2, "capabilities": {"session": {}}, "info": {"name": "long", "version": "1"}}
+        if asked["method"] != "initialize":
+            result = {"sessionId": "s", "x": "x" * 17 * 2**20}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.timeout(LIMIT)
+async def test_an_answer_above_the_limit_to_what_the_translator_asks_fails_the_call_it_is_for():
+    """The translator asks under an id of its own, which nobody else knows."""
+    async with connect([sys.executable, "-c", LONG_SESSION], dialect="v2") as client:
+        with pytest.raises(InternalError, match="too large"):
+            await client.load_session("s", "/")
