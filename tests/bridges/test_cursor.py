@@ -14,7 +14,7 @@ import pytest
 
 from dragoman.gateway.access.tokens import add_token
 
-from .cursor import PATIENCE, Bridge, bridging
+from .cursor import PATIENCE, Bridge, bridging, events
 
 PATCH = Path(__file__).parents[2] / "src" / "dragoman" / "bridges" / "cursor" / "patch.js"
 
@@ -135,6 +135,17 @@ def test_a_reader_that_hangs_up_leaves_the_turn_running(bridge: Bridge) -> None:
     with follower:
         while b'"cancelled"' not in follower.readline():
             pass
+
+
+def test_a_stream_that_is_not_read_ends_with_an_error_and_the_turn_goes_on(bridge: Bridge) -> None:
+    body = {"composerId": "unread", "modelName": "acp:testy", "text": "flood 400 100000"}
+    answer = bridge.request("POST", "/acp/sendMessage", body)
+    while bridge.ask("GET", "/acp/sessions")[1]["sessions"][0]["generating"]:
+        pass
+    *told, last = events(answer)
+    assert last == {"type": "error", "message": "this stream was read too slowly; read the session again"}
+    assert "done" not in kinds(told)
+    assert len(bridge.ask("GET", "/acp/sessions/unread")[1]["bubbles"][1]["text"]) == 400 * 100_000
 
 
 def test_an_agent_that_dies_is_told_and_the_next_message_starts_another(bridge: Bridge) -> None:

@@ -19,6 +19,17 @@ PATIENCE = 60
 WAYS = [("stdio", "legacy"), ("stdio", "auto"), ("http", "legacy"), ("http", "auto")]
 
 
+LINKS = """
+from dragoman import Agent, schema, serve
+
+class Links(Agent):
+    async def answer(self, turn):
+        await turn.say(*[block.uri for block in turn.prompt if isinstance(block, schema.ResourceLink)])
+
+serve(Links)
+"""
+
+
 class User:
     """Answers forms with the option whose id is set; None declines."""
 
@@ -117,6 +128,14 @@ async def test_a_host_that_cannot_ask_its_user_permits_nothing(tmp_path: Path, w
         refused = await client.call_tool("prompt", {"text": f"write {file} words"})
         assert refused.is_error and "not permitted" in refused.content[0].text
         assert not file.exists()
+
+
+async def test_files_are_mentioned_by_their_place_in_the_workspace(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(LINKS)
+    async with driven(tmp_path, WAYS[0], agent=f"{sys.executable} {agent}") as client:
+        said = (await call(client, "prompt", text="x", files=["a b.py"]))["text"]
+        assert said == (tmp_path / "work" / "a b.py").as_uri()
 
 
 async def test_sessions_are_listed_loaded_forked_and_set(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -54,7 +55,7 @@ class AgentTools:
             conversation = self.conversations.find(session_id)
         else:
             conversation = await self._opened(arguments)
-        files = [s.ResourceLink(name=path, uri=f"file://{path}") for path in arguments.get("files") or ()]
+        files = [s.ResourceLink(name=path, uri=self._uri(path)) for path in arguments.get("files") or ()]
         return conversation.begin([s.TextContent(text=arguments["text"]), *files])
 
     async def _client(self) -> Host:
@@ -86,7 +87,7 @@ class AgentTools:
 
     async def _list_sessions(self, arguments: Arguments) -> Any:
         client = await self._client()
-        found = await client.list_sessions(arguments.get("cwd"))
+        found = await client.list_sessions(self._directory(arguments) if arguments.get("cwd") else None)
         return {"sessions": [msgspec.to_builtins(info) for info in found]}
 
     async def _load_session(self, arguments: Arguments) -> Any:
@@ -118,6 +119,9 @@ class AgentTools:
         self.conversations.drop(session.id)
         await session.close()
         return {"closed": True}
+
+    def _uri(self, path: str) -> str:
+        return Path(self._workspace, path).resolve().as_uri()
 
     def _directory(self, arguments: Arguments) -> str:
         return self.conversations.directory(arguments.get("cwd"))
