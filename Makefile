@@ -3,19 +3,29 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test programs lint types docs pictures packages bench torture clean
+.PHONY: run test shuffled mutants programs lint types docs pictures packages bench torture clean
 
 run: .venv/run
-	$(BIN)/dragoman demo
+	$(BIN)/dragoman demo --screen
 
 # Tests start thousands of processes.  Without bytecode, which some machines tell Python not to write, each compiles all.
 test: .venv/dev .venv-v2/ready programs
 	@$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 $(if $(STRICT),--strict-skips)
+
+# The whole suite in other orders; a seed that fails is run again by `pytest --shuffle SEED`.
+shuffled: .venv/dev .venv-v2/ready programs
+	for seed in $$(seq $(or $(RUNS),20)); do $(BIN)/pytest -n 2 --shuffle $$seed || exit 1; done
+
+# Breaks the program on purpose, row by row, and fails unless the tests notice; SAMPLE=40 tries so many cheap rows.
+mutants: .venv/dev .venv-v2/ready programs
+	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ONLY),--only '$(ONLY)')
 
 programs:
 	@scripts/test-programs
 	@scripts/typescript-sdk
+	@scripts/language-servers
+	@scripts/mcp-servers
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -48,7 +58,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/run: .venv/bin/python pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[reviewer]' || $(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[reviewer,tui]' || $(BIN)/pip install --quiet --editable .
 	@touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml

@@ -19,7 +19,7 @@ from pathlib import Path
 from dragoman import Agent, Client, Turn, connect
 from dragoman import schema as s
 from dragoman.foundation.directories import LOCAL_TOKEN
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.serving import ServeOptions, serve
 
@@ -54,7 +54,7 @@ class Listener(Client):
 
 
 async def host(state: Path) -> None:
-    limits = Quotas(connections_each=CONNECTIONS + 10, sessions=SESSIONS + 10)
+    limits = Limits(connections_each=CONNECTIONS + 10, sessions_each=SESSIONS + 10)
     order = ServeOptions(agents={"ticker": Hosted(target=Ticker)}, state=state, limits=limits)
     await serve(order, lambda url: print(url, flush=True))
 
@@ -64,6 +64,12 @@ def memory_of(pid: int) -> int:
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     assert found
     return int(found[1])
+
+
+def processor_time(pid: int) -> float:
+    """The seconds of the processor that a process has used."""
+    used = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 async def main(state: Path) -> None:
@@ -83,7 +89,9 @@ async def main(state: Path) -> None:
         began = time.monotonic()
         sessions = [await clients[number % CONNECTIONS].new_session(state) for number in range(SESSIONS)]
         opening = (time.monotonic() - began) / SESSIONS
+        used = processor_time(hosting.pid)
         await asyncio.gather(*(_listen(session, SECONDS) for session in sessions))
+        used = processor_time(hosting.pid) - used
         after = memory_of(hosting.pid)
     began = time.monotonic()
     hosting.terminate()
@@ -93,6 +101,7 @@ async def main(state: Path) -> None:
     shown = {f"p{share:g}": 1000 * ages[int(len(ages) * share / 100)] for share in (50, 99, 99.9)}
     print(f"{SESSIONS} sessions, {len(ages)} updates in {SECONDS:g} s ({len(ages) / SECONDS:.0f} a second)")
     print("  latency: " + ", ".join(f"{name} {figure:.1f} ms" for name, figure in shown.items()))
+    print(f"  processor: {1000 * used / len(ages):.3f} ms an update, {used:.1f} s in all")
     print(f"  opening: {1000 * opening:.1f} ms a session, one after the other; stopping: {stopping:.1f} s")
     print(f"  memory:  {(after - before) / SESSIONS:.1f} KiB a session, agent's share included")
 

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 OWNER = (1000, 1000)
@@ -30,5 +31,5 @@ def run_as_ordinary_user(file: str, *options: str) -> None:
             pytest.skip("the interpreter of these tests cannot be run by an ordinary user")
         told = ["-q", "-p", "no:cacheprovider", f"--basetemp={directory}/tests", *options, file]
         command = [*become, "-m", "pytest", *told]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -10,8 +10,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "dragoman"
 # The most lines a package or module may have.  Lower a number when you can; `foundation/documents.py` has types for
 # JSON whose shape is not known, `object` says that nothing is known of a value.
 CEILINGS = {
-    "bridges": 217,
-    "mcp": 36,
+    "bridges": 182,
+    "mcp": 35,
     "host": 35,
     "schema": 33,
     "codec.py": 32,
@@ -29,7 +29,7 @@ CEILINGS = {
     "cli": 14,
     "store": 11,
     "testing": 16,
-    "foundation": 7,
+    "foundation": 5,
     "reviewer": 7,
     "ui": 7,
 }

@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import AgentExited, AgentStartError, Error, RpcError, blocking
 from dragoman import schema as s
@@ -143,7 +144,7 @@ def test_ctrl_c_ends_the_wait_and_the_agent() -> None:
         assert script.stdout and script.stdout.readline()
         agent = children_of(script.pid)
         os.kill(script.pid, signal.SIGINT)
-        _, errors = script.communicate(timeout=30)
+        _, errors = script.communicate(timeout=PATIENCE)
     assert script.returncode == -signal.SIGINT
     assert errors.decode().rstrip().endswith("KeyboardInterrupt")
     assert len(agent) == 1 and not os.path.exists(f"/proc/{agent[0]}")

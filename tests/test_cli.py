@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.cli import COMMANDS, main
 
@@ -16,7 +17,9 @@ ECHO = f"{sys.executable} -m dragoman agent echo"
 
 
 def dragoman(*arguments: str, input: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DRAGOMAN, *arguments], input=input, capture_output=True, text=True, timeout=30, cwd=cwd)
+    return subprocess.run(
+        [*DRAGOMAN, *arguments], input=input, capture_output=True, text=True, timeout=PATIENCE, cwd=cwd
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +44,7 @@ def test_help_needs_neither_an_event_loop_nor_msgspec() -> None:
         "except SystemExit: pass\n"
         "sys.exit(bool({'asyncio', 'msgspec'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE).returncode == 0
 
 
 @pytest.mark.parametrize("command", [module.__name__.rpartition(".")[2] for module in COMMANDS])
@@ -102,7 +105,7 @@ def test_a_limit_has_an_exit_code_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["frobnicate"], 64, "there is no 'frobnicate'; choose from: run, demo, agents"),
+        (["frobnicate"], 64, "there is no 'frobnicate'; choose from: tui, run, demo"),
         (["run"], 64, "PROMPT"),
         (["run", "--nonsense", "hello"], 64, "--nonsense"),
         (["run", ""], 64, "the prompt is empty"),
@@ -145,7 +148,7 @@ def test_a_mistake_is_answered_with_one_line_that_says_what_to_do(
 )
 def test_a_stream_that_is_closed_or_full_is_no_disaster(redirection: str, told: tuple[str, str, int]) -> None:
     command = f"exec {shlex.join([*DRAGOMAN, 'run', '--agent', ECHO, 'hi'])} {redirection}"
-    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30)
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE)
     assert (result.stdout, result.stderr, result.returncode) == told
 
 
@@ -180,6 +183,6 @@ def test_an_interrupted_run_ends_with_130_and_takes_its_agent_along() -> None:
     while b"waiting now" not in printed:
         printed += os.read(run.stdout.fileno(), 4096)
     os.kill(run.pid, signal.SIGINT)
-    _, stderr = run.communicate(timeout=20)
+    _, stderr = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130
     assert b"Traceback" not in stderr

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.host.audit import AuditLog
 
@@ -30,7 +31,7 @@ command = "cat"
 
 
 def dragoman(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DRAGOMAN, *arguments], capture_output=True, text=True, timeout=30)
+    return subprocess.run([*DRAGOMAN, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ INSTALL = "pip install 'dragoman[coder]'"
     [(["agents", "list"], 0), (["setup", "zed"], 64), (["run", "--agent", "coder", "Rename Tea to Leaf"], 64)],
 )
 def test_a_missing_extra_is_named(bare: list[str], words: list[str], code: int) -> None:
-    result = subprocess.run([*bare, *words], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([*bare, *words], capture_output=True, text=True, timeout=PATIENCE)
     assert INSTALL in result.stdout + result.stderr
     assert result.returncode == code, result.stderr
 
@@ -80,7 +81,7 @@ def test_without_the_extra_a_task_is_refused_and_the_next_step_is_said(bare: lis
     (home / "project" / "tea.py").write_text("class Tea: ...\n")
     words = ["run", "--cwd", str(home / "project"), "--permissions", "allow-reads"]
     for task, code in (("rename the class Tea to Leaf", 2), ("/review", 0)):  # which needs no model
-        result = subprocess.run([*bare, *words, task], capture_output=True, text=True, timeout=60)
+        result = subprocess.run([*bare, *words, task], capture_output=True, text=True, timeout=PATIENCE)
         assert f"so the reviewer answers; to install it: {INSTALL}" in result.stderr
         assert result.returncode == code, result.stderr
 
@@ -89,7 +90,7 @@ def test_without_a_key_a_task_fails_and_the_next_step_is_said(home: Path) -> Non
     kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
     env = {**kept, "HOME": str(home), "OLLAMA_HOST": "127.0.0.1:9"}
     words = ["run", "--cwd", str(home), "rename the class Tea to Leaf"]
-    result = subprocess.run([*DRAGOMAN, *words], capture_output=True, text=True, timeout=60, env=env)
+    result = subprocess.run([*DRAGOMAN, *words], capture_output=True, text=True, timeout=PATIENCE, env=env)
     assert result.returncode == 5
     (said,) = [line for line in result.stderr.splitlines() if "no language model can do this" in line]
     assert "Run `dragoman agent coder --login`" in said and "`export ANTHROPIC_API_KEY=…`" in said
@@ -181,7 +182,7 @@ def started(entry: dict[str, object]) -> str:
     hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
     command = [str(entry["command"]), *map(str, entry["args"])]  # type: ignore[call-overload]
     bare = {"PATH": "/nonexistent", "HOME": os.environ.get("HOME", "/")}
-    return subprocess.run(command, input=hello, capture_output=True, text=True, timeout=30, env=bare).stdout
+    return subprocess.run(command, input=hello, capture_output=True, text=True, timeout=PATIENCE, env=bare).stdout
 
 
 @pytest.mark.parametrize(

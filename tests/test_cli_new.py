@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 DRAGOMAN = [sys.executable, "-m", "dragoman"]
 
 
 def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE)
 
 
 # The second name is a class that the project's own modules import.

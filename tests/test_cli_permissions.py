@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.cli import main
 
@@ -94,7 +95,9 @@ def test_a_rule_that_may_be_meant_is_shown_as_such(file: str, capsys: pytest.Cap
 def test_a_file_with_a_rule_that_could_never_match_is_refused_in_a_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text('\n\n[[deny]]\noperation = "file_read"\npath = "**.pem"\n')
     command = [sys.executable, "-m", "dragoman", "permissions", "check", "rules.toml"]
-    done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=PATIENCE
+    )
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr == (
         'dragoman: rules.toml:3 (deny rule 1): "**.pem" has **.pem, and ** is a whole part; write "**/*.pem"\n'

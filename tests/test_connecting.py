@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Agent, Client, LocalProtocolError, NotOffered, connect
 from dragoman import schema as s
@@ -230,5 +231,5 @@ print("all")
 
 def test_a_connection_that_is_abandoned_half_way_is_closed_without_a_word():
     command = [sys.executable, "-X", "dev", "-c", ABANDONED]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.stderr, ended.stdout, ended.returncode) == ("", "all\n", 0)

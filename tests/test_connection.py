@@ -714,8 +714,8 @@ async def test_a_handler_knows_the_id_of_the_request_it_answers() -> None:
 
 def test_a_peer_that_has_not_told_its_capabilities_offers_nothing_that_needs_one() -> None:
     for remote, role in ((RemoteAgent, AgentRole), (RemoteClient, ClientRole)):
-        gated = [method.gate for method in methods(role).values() if method.gate]
-        assert gated and not [gate for gate in gated if offered(remote.offers, gate)]
+        optional = [method.capability for method in methods(role).values() if method.capability]
+        assert optional and not [one for one in optional if offered(remote.offers, one)]
 
 
 def test_a_loop_that_stopped_with_messages_to_send_takes_none_from_another_loop() -> None:

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BIN = Path(sys.executable).parent
-PATIENCE = 100
 ECHO = "from dragoman import serve\nfrom dragoman.testing import Echo\n\nserve(Echo)\n"
 # An agent without Dragoman: in a sandbox it has the system's Python alone.
 BARE = """
@@ -105,7 +105,7 @@ class Reader:
             self.run_to_its_end(command)
 
     def run_to_its_end(self, command: str) -> None:
-        if re.match(r"dragoman (connect|gateway (?!tokens|import))", command) and not self.served:
+        if re.match(r"dragoman (connect|gateway (?!tokens|import|config))", command) and not self.served:
             self.run(f"dragoman serve --agent echo='{BIN}/dragoman agent echo' --agent mine='python my_agent.py'")
             self.run_to_its_end(
                 f"dragoman run --agent 'dragoman connect {self.url}' hello"
@@ -158,6 +158,10 @@ class Reader:
             following.terminate()
 
     def serve(self, command: str) -> None:
+        before = None
+        if "--take-over" in command:
+            self.run_to_its_end("dragoman gateway sessions")  # so there is one to take over from
+            before, self.served = self.served, None
         self.stop()
         work = self.home / "work"
         work.mkdir(exist_ok=True)
@@ -179,6 +183,9 @@ class Reader:
         assert self.served.stdout and self.served.stderr
         self.url = self.served.stdout.readline().strip()
         assert re.match(r"(ws|http)s?://", self.url), self.served.stderr.read()
+        if before:
+            _, told = before.communicate(timeout=PATIENCE)
+            assert before.returncode == 0, told
 
     def certificate(self) -> None:
         if not shutil.which("openssl"):

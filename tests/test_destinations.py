@@ -151,7 +151,7 @@ def test_a_connection_goes_to_the_address_that_was_looked_at_and_asks_for_no_nam
 async def test_a_client_for_public_servers_goes_to_the_address_that_was_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resolver: list[str]
 ) -> None:
-    from dragoman.mcp.public import PublicTransport
+    from dragoman.mcp.transports.public import PublicTransport
 
     httpx2 = pytest.importorskip("httpx2")
     authority = Authority(tmp_path)

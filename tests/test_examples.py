@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
@@ -20,7 +21,7 @@ RUN_BY_OTHERS = {"echo_agent", "careful_agent"}
 @pytest.mark.parametrize("name", sorted(SAYS))
 def test_an_example_does_what_it_says(name: str) -> None:
     result = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"], capture_output=True, text=True, timeout=30
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"], capture_output=True, text=True, timeout=PATIENCE
     )
     assert result.returncode == 0, result.stderr
     for words in SAYS[name]:

@@ -5,8 +5,8 @@ import sys
 import textwrap
 
 import pytest
+from patience import PATIENCE
 
-PATIENCE = 60
 TESTY = [sys.executable, "-m", "dragoman", "agent", "testy"]
 FORKED = "belongs to the process that this one was forked from"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.framing import HEAD, LineFramer, Oversize, join_lines
+from dragoman.framing import HEAD, LineFramer, Oversize, Unfinished, join_lines, one_line
 
 PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"\n\n", b"x" * 30, b"\r\n"]), max_size=20)
 
@@ -82,3 +82,20 @@ def test_a_long_line_in_small_pieces_costs_no_more_than_its_length() -> None:
     assert isinstance(line, bytes)
     assert len(line) == 15 * 1024 * 1024
     assert time.process_time() - started < 2
+
+
+def test_an_oversize_line_among_others_of_one_read_is_told_and_costs_no_other() -> None:
+    frames = LineFramer(64).feed(b"one\n" + b"x" * 65 + b"\ntwo\n")
+    assert frames == [b"one", Oversize(b"x" * 65, 65, b"x" * 65), b"two"]
+
+
+def test_a_line_that_the_end_of_the_stream_cut_is_told_from_a_whole_one() -> None:
+    framer = LineFramer()
+    framer.feed(b"whole\ncut")
+    assert [type(line) for line in framer.end()] == [Unfinished]
+
+
+@pytest.mark.parametrize("spread", [b'{\n"a":1}', b'{\r"a":1}', b'{\r\n"a":\r\n1}'])
+def test_a_message_of_several_lines_goes_out_as_one(spread: bytes) -> None:
+    assert join_lines([b"one", spread]) == b'one\n{"a":1}\n' if b"\n" in spread else one_line(spread) == b'{"a":1}'
+    assert one_line(b"no\rjson") == b"no\vjson"

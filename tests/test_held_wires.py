@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 
 import pytest
 from behaviour.loops import LOOPS
+from patience import PATIENCE
 
 from dragoman.framing import Oversize
 from dragoman.transports import Transport
@@ -17,7 +18,6 @@ from dragoman.transports.process import spawn
 from dragoman.transports.stdio import PIPE_SIZE, StdioTransport
 from dragoman.transports.streams import streams
 
-PATIENCE = 60
 SAID = [b'{"n":%d,"text":"%s"}' % (n, b"y" * 8192) for n in range(16)]
 LINES = b"".join(line + b"\n" for line in SAID)  # more than asyncio reads at once from a stream that is held
 A_PIPEFUL = SAID[:7]  # what a process can say before anybody reads

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import RpcError, connect
 from dragoman import schema as s
@@ -102,7 +103,7 @@ def test_two_clients_of_a_pair_print_the_same(title: str, tmp_path: Path) -> Non
     printed = []
     for program in PAIRS[title]:
         done = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 # Before anything is imported: the modules and functions that Windows does not have.
 ELSEWHERE = """
@@ -59,7 +60,7 @@ asyncio.run(main())
 def elsewhere(program: str, *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", f"{ELSEWHERE}\n{program}", *words]
     environ = {**os.environ, **(env or {})}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environ)
 
 
 def command(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -134,7 +135,7 @@ def test_a_remote_agent_is_driven_over_either_transport(tmp_path: Path) -> None:
 def test_stored_sessions_are_read_and_none_is_written(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     run = [sys.executable, "-m", "dragoman", "run", "--agent", "reviewer", "/help"]
-    subprocess.run(run, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=60)
+    subprocess.run(run, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=PATIENCE)
     listed = command("sessions", "list", env=env)
     id = listed.stdout.split()[0]
     assert id.startswith("sess_") and listed.returncode == 0
@@ -213,7 +214,7 @@ def test_files_are_read_and_written_as_utf_8_whatever_the_locale(tmp_path: Path)
 
     def run(*words: str, input: bytes = b"") -> str:
         done = subprocess.run(
-            [*strict, *words], input=input, capture_output=True, timeout=60, cwd=tmp_path, env=env
+            [*strict, *words], input=input, capture_output=True, timeout=PATIENCE, cwd=tmp_path, env=env
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.decode()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from test_layers import MODULES, named, tree_of
 
 from dragoman.foundation.programs import (
@@ -29,6 +30,8 @@ STARTING = {
     "host/terminals/sandbox/escapes.py": "runs inside the sandbox that it tries",
     "coder/search/finding.py": "starts the process that searches, by `own_command`",
     "bridges/claude/program/command.py": "becomes the `claude` program for the user's terminal, and has it log out",
+    "gateway/operations/init_process.py": "as process 1, goes on in a child and waits for orphans",
+    "ui/tui/writing/editing.py": "starts the user's own editor",
     "testing/command.py": "the terminal of tests",
     "testing/rogue/processes.py": "an agent that misbehaves leaves children behind",
     "testing/script.py": "prints from a child, by `python_command`",
@@ -74,7 +77,7 @@ def test_python_imports_nothing_from_the_current_directory_or_the_environment(
     for name in ("platform", "sitecustomize", "usercustomize", "runpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
     environ = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "platform.py")}
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -84,7 +87,9 @@ def test_an_installation_in_the_user_s_own_site_directory_is_found(tmp_path: Pat
     (site / "dragoman").symlink_to(Path(python_command.__code__.co_filename).parent.parent)
     (site / "sound.py").write_text("print('found')")
     script = str(site / "dragoman" / "foundation" / "run_module.py")
-    done = subprocess.run(python_command(script, "sound"), capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        python_command(script, "sound"), capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     assert done.stdout == "found\n"
 
 

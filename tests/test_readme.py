@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 from dragoman.testing import RecordingClient
@@ -30,7 +31,7 @@ def run(code: str, directory: Path) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import seed
 from hypothesis.stateful import run_state_machine_as_test
 from msgspec import Raw, Struct
+from patience import PATIENCE
 from torture.by_hand import cancel_request, note, request, result
 from torture.channel import Channel, Lifecycle, run_settings
 from torture.nesting import SHORT_STACK, deep, meaning, nest, nested
@@ -516,7 +517,7 @@ def test_ten_million_levels_are_refused_as_quickly(form: str, where: bytes) -> N
 
 def test_depth_is_refused_on_a_short_stack_too() -> None:
     command = [sys.executable, "-m", "torture.nesting", "20001"]
-    ended = subprocess.run(command, cwd=Path(__file__).parent, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=Path(__file__).parent, timeout=PATIENCE, check=False)
     assert ended.returncode == 0
     assert SHORT_STACK == 256 * 1024
 
@@ -529,7 +530,7 @@ def test_depth_is_refused_in_a_process_with_a_short_stack() -> None:
         resource.setrlimit(resource.RLIMIT_STACK, (SHORT_STACK, SHORT_STACK))
 
     command = [sys.executable, "-m", "torture.nesting", "1001"]
-    ended = subprocess.run(command, cwd=Path(__file__).parent, timeout=60, check=False, preexec_fn=shorten)
+    ended = subprocess.run(command, cwd=Path(__file__).parent, timeout=PATIENCE, check=False, preexec_fn=shorten)
     assert ended.returncode == 0
 
 
@@ -671,3 +672,26 @@ def test_nothing_is_lost_or_mixed_up_on_a_channel_that_loses_and_reorders() -> N
 
 def test_a_peer_is_opened_once_and_before_all_else() -> None:
     run_state_machine_as_test(seed(18)(Lifecycle), settings=run_settings(60, 40))
+
+
+def test_a_call_that_cannot_be_sent_is_owed_no_answer() -> None:
+    side = peer()
+    with pytest.raises(Exception, match="cannot be written"):
+        side.call(ASK, {"x": object()})
+    assert side.lose(RuntimeError()) == []
+    assert side.call(ASK, {}) == 1
+
+
+def test_what_was_taken_is_queued_no_more() -> None:
+    side = peer()
+    side.note(TELL, {})
+    assert side.queued == sum(map(len, side.take())) > 0
+    assert side.queued == 0
+
+
+def test_a_method_that_is_answered_no_more_is_not_heard_though_its_frames_were_learned() -> None:
+    side = peer()
+    line = frame(note("tell", {"x": 1}))
+    assert [type(side.receive(line)) for _ in range(100)] == [Note] * 100
+    side.answer({}, {})
+    assert side.receive(line) is None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 import dragoman
 from dragoman import schema
@@ -36,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
     )
     assert built.returncode == 0, built.stderr
     assert "WARNING" not in built.stderr

@@ -86,8 +86,8 @@ def test_the_echo_of_a_prompt_takes_its_place():
     transcript = Transcript()
     local = transcript.said([text("hello")])
     assert local.is_local
-    assert transcript.apply(user("hel", "p1")) is local
-    assert transcript.apply(user("lo", "p1")) is local
+    assert transcript.apply(user("hel", "p1"))[0] is local
+    assert transcript.apply(user("lo", "p1"))[0] is local
     assert texts(transcript) == [("user", "hello")]
     assert (local.id, local.is_local) == ("p1", False)
 
@@ -127,7 +127,7 @@ def test_an_update_changes_what_it_names_and_nothing_else():
     shown = [s.Content(content=text("x"))]
     call = s.ToolCall(tool_call_id="c", title="t", name="n", kind="read", locations=[place], raw_input={"a": 1})
     transcript = Transcript([call])
-    entry = transcript.apply(s.ToolCallUpdated(tool_call_id="c", status="in_progress", content=shown))
+    (entry,) = transcript.apply(s.ToolCallUpdated(tool_call_id="c", status="in_progress", content=shown))
     assert entry == ToolCallEntry("c", "t", "n", "read", "in_progress", shown, [place], {"a": 1})
     transcript.apply(s.ToolCallUpdated(tool_call_id="c", content=[], locations=[], raw_output=None))
     assert (entry.content, entry.locations, entry.raw_input, entry.raw_output) == ([], [], {"a": 1}, None)
@@ -173,10 +173,10 @@ def test_the_plan_is_the_one_last_touched_that_is_still_there():
     one, two = (s.PlanMarkdown(plan_id=id, content="") for id in ("1", "2"))
     transcript = Transcript([s.PlanUpdate(plan=one), s.PlanUpdate(plan=two), s.PlanUpdate(plan=one)])
     assert transcript.plan.id == "1"
-    removed = transcript.apply(s.PlanRemoved(plan_id="1"))
+    (removed,) = transcript.apply(s.PlanRemoved(plan_id="1"))
     assert removed.plan is None
     assert transcript.plan.id == "2"
-    assert transcript.apply(s.PlanRemoved(plan_id="never")) is None
+    assert transcript.apply(s.PlanRemoved(plan_id="never")) == ()
     transcript.apply(s.PlanUpdate(plan=one))
     assert transcript.plan is removed
     assert len(transcript.entries) == 2
@@ -209,7 +209,7 @@ def test_a_compaction_is_patched():
 def test_a_subagent_is_patched():
     may_cancel = s.SubagentSessionCapabilities(cancel=s.SessionCancelCapabilities())
     transcript = Transcript([s.SubagentUpdate(session_id="x", title="T", capabilities=may_cancel)])
-    subagent = transcript.apply(s.SubagentUpdate(session_id="x", state=s.RunningStateUpdate()))
+    (subagent,) = transcript.apply(s.SubagentUpdate(session_id="x", state=s.RunningStateUpdate()))
     assert subagent == Subagent("x", "T", None, s.RunningStateUpdate(), can_cancel=True)
     transcript.apply(s.SubagentUpdate(session_id="x", title=None, capabilities=None, state=None))
     assert subagent == Subagent("x")
@@ -218,7 +218,7 @@ def test_a_subagent_is_patched():
 
 def test_a_note_between_sessions_is_patched_and_grows():
     transcript = Transcript([s.SessionMessage(message_id="n", sender_session_id="a", content=[text("Go")])])
-    note = transcript.apply(s.SessionMessageChunk(message_id="n", content=text(" on")))
+    (note,) = transcript.apply(s.SessionMessageChunk(message_id="n", content=text(" on")))
     assert note == SessionNote("n", "a", None, [text("Go"), text(" on")])
     transcript.apply(s.SessionMessage(message_id="n", sender_session_id=None, recipient_session_id="b"))
     assert note == SessionNote("n", None, "b", [text("Go"), text(" on")])
@@ -384,15 +384,17 @@ def state(transcript):
 
 
 @given(events)
-def test_nothing_makes_it_raise_and_it_tells_which_entry_was_touched(events):
+def test_nothing_makes_it_raise_and_it_tells_every_entry_that_changed(events):
     transcript = Transcript()
     for event in events:
-        before = len(transcript.entries)
+        before = [msgspec.json.encode(entry) for entry in transcript.entries]
         touched = transcript.apply(event)
-        if touched is None:
-            assert len(transcript.entries) == before
-        else:
-            assert any(touched is entry for entry in transcript.entries)
+        now = [msgspec.json.encode(entry) for entry in transcript.entries]
+        changed = [
+            entry for at, entry in enumerate(transcript.entries) if at >= len(before) or before[at] != now[at]
+        ]
+        assert {id(entry) for entry in changed} <= {id(entry) for entry in touched}
+        assert {id(entry) for entry in touched} <= {id(entry) for entry in transcript.entries}
     assert len({call.id for call in transcript.tool_calls}) == len(transcript.tool_calls)
 
 

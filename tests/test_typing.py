@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 pytest.importorskip("mypy")
 
@@ -59,7 +60,7 @@ endpoint(Mine, grace="long")  # ! grace
 def test_a_strict_type_checker_knows_the_types_of_the_public_api(tmp_path: Path) -> None:
     (tmp_path / "uses.py").write_text(USES)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-pretty", "uses.py"]
-    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110)
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     told: dict[int, str] = {}
     for number, what in re.findall(
         r"^uses\.py:(\d+): ((?:note: Revealed|error: ).*)$", checked.stdout, re.MULTILINE

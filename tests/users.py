@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from patience import PATIENCE
 
 import dragoman
 
@@ -39,7 +40,7 @@ def as_user(program: str, *arguments: str, state: Path) -> str:
     environ["XDG_STATE_HOME"] = str(state)
     who = {"user": USER, "group": USER, "extra_groups": ()} if os.geteuid() == 0 else {}
     done = subprocess.run(  # type: ignore[call-overload]
-        argv, env=environ, capture_output=True, text=True, timeout=60, check=False, **who
+        argv, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False, **who
     )
     assert done.returncode == 0, done.stderr
     printed: str = done.stdout

@@ -6,12 +6,30 @@ import re
 from collections.abc import Iterator
 
 from dragoman.cli import parser
+from dragoman.cli.hosting.settings import all_settings
 
 
 def command_line() -> str:
     """A chapter for each command, with all of its options."""
     os.environ["COLUMNS"] = "100"  # usage lines do not depend on the terminal that builds the site
     return "\n".join(chapters(parser()))
+
+
+def settings() -> str:
+    """Every setting of a gateway: its key, its flag, what it means."""
+    rows = (
+        f"| `{one.key}` | {spelled_flag(one.option)} | {marked(one.words)} | {_in_force(one.reloads)} |"
+        for one in all_settings()
+    )
+    return "\n".join(("| key | flag | meaning | new value takes effect at |", "|---|---|---|---|", *rows)) + "\n"
+
+
+def spelled_flag(flag: str) -> str:
+    return f"`{flag}`" if flag else ""
+
+
+def _in_force(reloads: bool) -> str:
+    return "SIGHUP" if reloads else "restart"
 
 
 def chapters(command: argparse.ArgumentParser, depth: int = 2) -> Iterator[str]:

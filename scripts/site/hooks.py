@@ -10,7 +10,7 @@ from mkdocs.structure.files import File
 from pygments.formatters import HtmlFormatter
 
 sys.path.insert(0, str(Path(__file__).parent))
-from command_line import command_line
+from command_line import command_line, settings
 from protocol import later_methods, methods_of, updates
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,7 @@ GENERATED = {
     "later methods": later_methods,
     "updates": updates,
     "command line": command_line,
+    "settings": settings,
 }
 
 

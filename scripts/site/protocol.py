@@ -49,8 +49,8 @@ def chapter(name: str, method: Method, told: str, sender: str, receiver: str) ->
     yield f"| Kind | {kind.lower()} |"
     yield f"| Status | {status(method.name)} |"
     yield f"| Version 2 | {'the same name' if method.name in V2['methods'] else IN_V2.get(method.name, 'none')} |"
-    if method.gate:
-        yield f"| Capability | `{method.gate}` of the {receiver} |"
+    if method.capability:
+        yield f"| Capability | `{method.capability}` of the {receiver} |"
     yield f"| In Python | `{name}` of `dragoman.{receiver.title()}Role` |"
     yield f"| Params | {linked(method.params)} |"
     if method.is_request:

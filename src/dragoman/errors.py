@@ -3,7 +3,7 @@
 Error
 ├── ProtocolError                 the rules of the protocol were broken
 │   ├── LocalProtocolError            by us: a bug in the calling code
-│   │   └── NotOffered                    the peer did not advertise what was asked of it
+│   │   └── NotOffered                    the peer did not advertise the capability
 │   └── RemoteProtocolError           by the peer: it sent what it must not send
 ├── RpcError(code, message, data) the peer answered with an error; raise one to answer with it
 │   ├── ParseError            -32700
@@ -29,7 +29,7 @@ Error
 import json
 from typing import Any, ClassVar, TypeVar
 
-MAX_QUOTED = 1000  # characters of a text of the peer's within one of ours
+MAX_QUOTED = 1000  # characters of the peer's text that an error of ours quotes
 
 
 class Error(Exception):
@@ -53,14 +53,14 @@ class RemoteProtocolError(ProtocolError):
 
 
 class RpcError(Error):
-    """What one peer answers the other instead of a result: raise it, or catch it."""
+    """An error response: raise it to answer with it, catch it where you send requests."""
 
     code: int = -32603
     default_message: ClassVar[str] = "Internal error"
     method: str | None = None  # the call it answered, when it came from the peer
 
     def __init__(self, message: str = "", data: Any = None, *, code: int | None = None) -> None:
-        self.message = str(message or self.default_message)  # an exception is easily given for its words
+        self.message = str(message or self.default_message)  # authors pass an exception as well as its text
         self.data = data
         if code is not None:
             self.code = code
@@ -71,13 +71,13 @@ class RpcError(Error):
         return f"{self.message} ({self.code}){detail}"
 
     def passed_on(self) -> "InternalError":
-        """What a handler answers that was itself answered with this error: its request failed for that reason."""
+        """The answer of a handler whose own call failed with this error."""
         says_more = self.code != InternalError.code or self.data is not None
         return InternalError(f"{self.method} failed: {brief(self if says_more else self.message)}")
 
     @staticmethod
     def of(code: int, message: str = "", data: Any = None) -> "RpcError":
-        """The named class for a code; a plain RpcError for a code nobody named."""
+        """The named class for a code; a plain RpcError for any other code."""
         return _BY_CODE.get(code, RpcError)(message, data, code=code)
 
 
@@ -171,7 +171,7 @@ class RequestTimeout(Error):
 
 
 class ConnectionClosed(Error):
-    """The wire is gone; whatever was pending on it fails with this."""
+    """The wire is gone; everything pending on it fails with this."""
 
     @property
     def reason(self) -> str:
@@ -208,12 +208,12 @@ AGENT_STOPPED = "agent_stopped"
 
 
 def agent_stopped() -> InternalError:
-    """What a prompt is answered with when its agent is told to stop, and nobody had cancelled the turn."""
+    """The error that answers a prompt when its agent is told to stop; the client did not cancel the turn."""
     return InternalError("the agent stopped", {"kind": AGENT_STOPPED})
 
 
 def _as_json(data: Any) -> str:
-    """What an error says besides its message, as the peer wrote it: in one line, with nothing invisible."""
+    """The data of an error as the peer wrote it, in one line, with invisible characters escaped."""
     try:
         text = json.dumps(data, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -222,7 +222,7 @@ def _as_json(data: Any) -> str:
 
 
 def brief(said: object) -> str:
-    """A text to quote: its beginning and its end, where it is long; whoever quotes a quotation does not add up."""
+    """A text to quote: of a long one its beginning and its end, so that nested quotations stay short."""
     text = str(said)
     return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED // 2]} … {text[-MAX_QUOTED // 2 :]}"
 
@@ -231,7 +231,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def again(error: E) -> E:
-    """The same error as a new object: whoever raises one adds to its traceback, so each gets one of its own."""
+    """A copy of an error: raising an error adds to its traceback, so each caller gets an object of its own."""
     copy = type(error).__new__(type(error), *error.args)
     copy.__dict__.update(error.__dict__)
     copy.args, copy.__cause__ = error.args, error.__cause__

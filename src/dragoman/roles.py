@@ -42,11 +42,11 @@ class AgentRole(Role):
     async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
         """Log in with one of the `auth_methods` that the agent listed in its `initialize` response."""
 
-    @rpc("logout", gate="auth.logout")
+    @rpc("logout", capability="auth.logout")
     async def logout(self, params: s.LogoutRequest) -> s.LogoutResponse:
         """End the login; the agent asks for `authenticate` again where it needs one."""
 
-    @rpc("auth/status", gate="auth.status", unstable=True)
+    @rpc("auth/status", capability="auth.status", unstable=True)
     async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
         """Report whether the user is logged in, and with which accounts."""
 
@@ -56,43 +56,43 @@ class AgentRole(Role):
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
         """Open a new session in a directory, with the MCP servers it may use; the response has its id."""
 
-    @rpc("session/load", gate="load_session")
+    @rpc("session/load", capability="load_session")
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
         """Open a stored session and send its whole history as updates before the response."""
 
-    @rpc("session/resume", gate="session_capabilities.resume")
+    @rpc("session/resume", capability="session_capabilities.resume")
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
         """Open a stored session without sending its history again."""
 
-    @rpc("session/fork", gate="session_capabilities.fork", unstable=True)
+    @rpc("session/fork", capability="session_capabilities.fork", unstable=True)
     async def fork_session(self, params: s.ForkSessionRequest) -> s.ForkSessionResponse:
         """Open a new session that starts with the history of another one."""
 
-    @rpc("session/list", gate="session_capabilities.list")
+    @rpc("session/list", capability="session_capabilities.list")
     async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
         """List stored sessions, one page at a time; `next_cursor` asks for the following page."""
 
-    @rpc("session/delete", gate="session_capabilities.delete")
+    @rpc("session/delete", capability="session_capabilities.delete")
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
         """Delete a stored session and its history for good."""
 
-    @rpc("session/close", gate="session_capabilities.close")
+    @rpc("session/close", capability="session_capabilities.close")
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         """Cancel the session's turns and free what it holds; a stored session can be loaded again."""
 
-    @rpc("session/archive", gate="session_capabilities.archive", unstable=True)
+    @rpc("session/archive", capability="session_capabilities.archive", unstable=True)
     async def archive_session(self, params: s.ArchiveSessionRequest) -> s.ArchiveSessionResponse:
         """Take a session out of the default list and keep its history."""
 
-    @rpc("session/unarchive", gate="session_capabilities.archive", unstable=True)
+    @rpc("session/unarchive", capability="session_capabilities.archive", unstable=True)
     async def unarchive_session(self, params: s.UnarchiveSessionRequest) -> s.UnarchiveSessionResponse:
         """Put an archived session back into the default list."""
 
-    @rpc("session/status", gate="session_capabilities.status", unstable=True)
+    @rpc("session/status", capability="session_capabilities.status", unstable=True)
     async def session_status(self, params: s.SessionStatusRequest) -> s.SessionStatusResponse:
         """Report whether a session is open or only stored; this changes nothing."""
 
-    @rpc("session/set_title", gate="session_capabilities.title", unstable=True)
+    @rpc("session/set_title", capability="session_capabilities.title", unstable=True)
     async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
         """Give a session a title; the response has the title as the agent stored it."""
 
@@ -118,15 +118,15 @@ class AgentRole(Role):
 
     # Model providers
 
-    @rpc("providers/list", gate="providers", unstable=True)
+    @rpc("providers/list", capability="providers", unstable=True)
     async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
         """List the model providers that the client may configure."""
 
-    @rpc("providers/set", gate="providers", unstable=True)
+    @rpc("providers/set", capability="providers", unstable=True)
     async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse:
         """Point a model provider at an endpoint; this replaces its earlier configuration."""
 
-    @rpc("providers/disable", gate="providers", unstable=True)
+    @rpc("providers/disable", capability="providers", unstable=True)
     async def disable_provider(self, params: s.DisableProviderRequest) -> s.DisableProviderResponse:
         """Stop using a model provider that is not required."""
 
@@ -142,43 +142,43 @@ class AgentRole(Role):
 
     # Next edit suggestions, frozen
 
-    @rpc("nes/start", gate="nes", unstable=True)
+    @rpc("nes/start", capability="nes", unstable=True)
     async def start_nes(self, params: s.StartNesRequest) -> s.StartNesResponse:
         """Open a session for next edit suggestions."""
 
-    @rpc("nes/suggest", gate="nes", unstable=True)
+    @rpc("nes/suggest", capability="nes", unstable=True)
     async def suggest_nes(self, params: s.SuggestNesRequest) -> s.SuggestNesResponse:
         """Ask for suggestions at a position of a document."""
 
-    @rpc("nes/accept", gate="nes", unstable=True)
+    @rpc("nes/accept", capability="nes", unstable=True)
     def accept_nes(self, params: s.AcceptNesNotification) -> None:
         """Report that the user took a suggestion."""
 
-    @rpc("nes/reject", gate="nes", unstable=True)
+    @rpc("nes/reject", capability="nes", unstable=True)
     def reject_nes(self, params: s.RejectNesNotification) -> None:
         """Report that the user did not take a suggestion, and why."""
 
-    @rpc("nes/close", gate="nes", unstable=True)
+    @rpc("nes/close", capability="nes", unstable=True)
     async def close_nes(self, params: s.CloseNesRequest) -> s.CloseNesResponse:
         """End a session for next edit suggestions."""
 
-    @rpc("document/didOpen", gate="nes.events.document.did_open", unstable=True)
+    @rpc("document/didOpen", capability="nes.events.document.did_open", unstable=True)
     def did_open_document(self, params: s.DidOpenDocumentNotification) -> None:
         """Report that a document was opened, with its text."""
 
-    @rpc("document/didChange", gate="nes.events.document.did_change", unstable=True)
+    @rpc("document/didChange", capability="nes.events.document.did_change", unstable=True)
     def did_change_document(self, params: s.DidChangeDocumentNotification) -> None:
         """Report changes of an open document."""
 
-    @rpc("document/didClose", gate="nes.events.document.did_close", unstable=True)
+    @rpc("document/didClose", capability="nes.events.document.did_close", unstable=True)
     def did_close_document(self, params: s.DidCloseDocumentNotification) -> None:
         """Report that a document was closed."""
 
-    @rpc("document/didSave", gate="nes.events.document.did_save", unstable=True)
+    @rpc("document/didSave", capability="nes.events.document.did_save", unstable=True)
     def did_save_document(self, params: s.DidSaveDocumentNotification) -> None:
         """Report that a document was saved."""
 
-    @rpc("document/didFocus", gate="nes.events.document.did_focus", unstable=True)
+    @rpc("document/didFocus", capability="nes.events.document.did_focus", unstable=True)
     def did_focus_document(self, params: s.DidFocusDocumentNotification) -> None:
         """Report that the user moved to a document, with the cursor and the visible lines."""
 
@@ -210,43 +210,43 @@ class ClientRole(Role):
 
     # Files
 
-    @rpc("fs/read_text_file", gate="fs.read_text_file", timeout=ASKING)
+    @rpc("fs/read_text_file", capability="fs.read_text_file", timeout=ASKING)
     async def read_text_file(self, params: s.ReadTextFileRequest) -> s.ReadTextFileResponse:
         """Read a text file as the client has it, unsaved changes included."""
 
-    @rpc("fs/write_text_file", gate="fs.write_text_file", timeout=ASKING)
+    @rpc("fs/write_text_file", capability="fs.write_text_file", timeout=ASKING)
     async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
         """Write a text file through the client, which creates it if it is missing."""
 
     # Terminals
 
-    @rpc("terminal/create", gate="terminal", timeout=ASKING)
+    @rpc("terminal/create", capability="terminal", timeout=ASKING)
     async def create_terminal(self, params: s.CreateTerminalRequest) -> s.CreateTerminalResponse:
         """Start a command in the client; the response has the terminal's id at once."""
 
-    @rpc("terminal/output", gate="terminal", timeout=QUICK)
+    @rpc("terminal/output", capability="terminal", timeout=QUICK)
     async def terminal_output(self, params: s.TerminalOutputRequest) -> s.TerminalOutputResponse:
         """Give the output so far and, once the command has ended, its exit status; this does not wait."""
 
-    @rpc("terminal/wait_for_exit", gate="terminal")
+    @rpc("terminal/wait_for_exit", capability="terminal")
     async def wait_for_terminal_exit(self, params: s.WaitForTerminalExitRequest) -> s.WaitForTerminalExitResponse:
         """Wait until the command ends; the response has its exit code or signal."""
 
-    @rpc("terminal/kill", gate="terminal", timeout=QUICK)
+    @rpc("terminal/kill", capability="terminal", timeout=QUICK)
     async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
         """End the command; the terminal and its output stay until it is released."""
 
-    @rpc("terminal/release", gate="terminal", timeout=QUICK)
+    @rpc("terminal/release", capability="terminal", timeout=QUICK)
     async def release_terminal(self, params: s.ReleaseTerminalRequest) -> s.ReleaseTerminalResponse:
         """End the command if it still runs, and free the terminal; its id is invalid afterwards."""
 
     # Questions to the user
 
-    @rpc("elicitation/create", gate="elicitation")
+    @rpc("elicitation/create", capability="elicitation")
     async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
         """Ask the user to fill in a form or to visit a page."""
 
-    @rpc("elicitation/complete", gate="elicitation.url")
+    @rpc("elicitation/complete", capability="elicitation.url")
     def complete_elicitation(self, params: s.CompleteElicitationNotification) -> None:
         """Report that the user has finished what a page asked for."""
 

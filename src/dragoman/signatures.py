@@ -24,14 +24,14 @@ READABLE = "Use a msgspec.Struct, a dataclass, a TypedDict, dict or Any"
 
 
 def rpc(
-    name: str, *, gate: str = "", unstable: bool = False, timeout: float | None = None, opens: bool = False
+    name: str, *, capability: str = "", unstable: bool = False, timeout: float | None = None, opens: bool = False
 ) -> Callable[[F], F]:
     """Give a signature its name on the wire; the body that is not there forwards."""
 
     def mark(stub: F) -> F:
         types, is_request = stub.__annotations__, inspect.iscoroutinefunction(stub)
         result = types["return"] if is_request else None
-        method = Method(name, types["params"], result, is_request, opens, gate, timeout, unstable)
+        method = Method(name, types["params"], result, is_request, opens, capability, timeout, unstable)
         if is_request:
 
             async def request(self: Role, params: Any) -> Any:

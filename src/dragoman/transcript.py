@@ -1,8 +1,8 @@
 """A conversation as a screen shows it: a pure fold of session updates.
 
 Every screen renders a `Transcript`: feed it the events of `Session.prompt`, or any recorded updates, in order.
-Entries keep their place and change in place; `apply` gives the entry an event touched, so that a screen repaints
-that one alone.  What has no place in the flow (mode, options, commands, title, usage) is where the latest word
+Entries keep their place and change in place; `apply` gives all entries an event touched, so that a screen repaints
+those alone.  What has no place in the flow (mode, options, commands, title, usage) is where the latest word
 counts.  Nothing that can be decoded makes `apply` raise.
 """
 
@@ -17,12 +17,12 @@ Status = s.ToolCallStatus | Literal["cancelled"]
 UNFINISHED = ("pending", "in_progress")
 
 
-class Message(Struct):
+class Message(Struct, dict=True):
     """Something said or thought, block by block."""
 
     speaker: Literal["user", "agent", "thought"]
     id: str | None = None
-    blocks: list[s.ContentBlock] = []  # as they came, chunk by chunk
+    blocks: list[s.ContentBlock] = []  # as they came, chunk by chunk; only appended to, or dropped by `forget`
     is_local: bool = False  # typed here, and not yet echoed by the agent
 
     @property
@@ -32,8 +32,17 @@ class Message(Struct):
 
     @property
     def text(self) -> str:
-        """Its words; what is no text is left out."""
-        return "".join(block.text for block in self.blocks if isinstance(block, s.TextContent))
+        """Its words; what is no text is left out.  What was joined before is not joined again."""
+        text: str
+        text, read = self.__dict__.pop("_read", ("", 0))
+        text += "".join(block.text for block in self.blocks[read:] if isinstance(block, s.TextContent))
+        self.__dict__["_read"] = text, len(self.blocks)
+        return text
+
+    def forget(self) -> None:
+        """Drop its blocks: they were shown and need not be kept, or others take their place."""
+        self.blocks = []
+        self.__dict__.pop("_read", None)
 
 
 class ToolCallEntry(Struct):
@@ -90,6 +99,7 @@ class TurnEnd(Struct):
 
     stop_reason: str
     usage: s.Usage | None = None
+    error: str | None = None  # why there was no response
 
 
 class Unknown(Struct):
@@ -144,47 +154,49 @@ class Transcript:
         self.entries.append(message)
         return message
 
-    def apply(self, event: "s.SessionUpdate | s.PromptResponse") -> Entry | None:
-        """Apply one event; returns the entry that changed, or None."""
+    def apply(self, event: "s.SessionUpdate | s.PromptResponse") -> Sequence[Entry]:
+        """Apply one event; gives all entries that changed, those that are new among them."""
         match event:
             case s.AgentMessageChunk():
-                return self._chunk("agent", event)
+                return (self._chunk("agent", event),)
             case s.AgentThoughtChunk():
-                return self._chunk("thought", event)
+                return (self._chunk("thought", event),)
             case s.UserMessageChunk():
-                return self._chunk("user", event)
+                return (self._chunk("user", event),)
             case s.ToolCall() | s.ToolCallUpdate():
-                return self._tool(event)
+                return (self._tool(event),)
             case s.Plan():
-                return self._plan(None, event)
+                return (self._plan(None, event),)
             case s.PlanUpdate(plan=s.PlanItems() | s.PlanFile() | s.PlanMarkdown() as plan):
-                return self._plan(plan.plan_id, plan)
+                return (self._plan(plan.plan_id, plan),)
             case s.PlanRemoved(plan_id=plan_id):
-                return self._plan(plan_id, None) if plan_id in self._plans else None
+                return (self._plan(plan_id, None),) if plan_id in self._plans else ()
             case s.CompactionUpdate():
-                return self._compaction(event)
+                return (self._compaction(event),)
             case s.CompactionSummaryChunk(compaction_id=id, content=block):
                 compaction = self._entry(self._compactions, id, Compaction)
                 compaction.summary.append(block)
-                return compaction
+                return (compaction,)
             case s.SubagentUpdate():
-                return self._subagent(event)
+                return (self._subagent(event),)
             case s.SessionMessage():
-                return self._session_message(event)
+                return (self._session_message(event),)
             case s.SessionMessageChunk(message_id=id, content=block):
                 note = self._entry(self._notes, id, SessionNote)
                 note.blocks.append(block)
-                return note
-            case s.PromptResponse():
-                return self._end(event)
+                return (note,)
+            case s.PromptResponse(stop_reason=reason, usage=usage):
+                return self._end(TurnEnd(reason, usage), are_tools_over=reason == "cancelled")
             case s.Notice():
-                self.entries.append(event)
-                return event
+                return self._add(event)
             case s.Raw() | s.PlanUpdate(plan=s.Raw()):
-                self.entries.append(Unknown(event))
-                return self.entries[-1]
+                return self._add(Unknown(event))
         self._set(event)
-        return None
+        return ()
+
+    def fail(self, error: str) -> Sequence[Entry]:
+        """End a turn that has no response; its tools will say no more.  Gives all entries that changed."""
+        return self._end(TurnEnd("error", error=error), are_tools_over=True)
 
     def _set(self, event: "s.SessionUpdate | s.PromptResponse") -> None:
         """What has no place in the flow: the latest word counts."""
@@ -207,7 +219,8 @@ class Transcript:
             last = Message(speaker, chunk.message_id)
             self.entries.append(last)
         elif last.is_local:
-            last.blocks, last.id, last.is_local = [], chunk.message_id, False
+            last.forget()
+            last.id, last.is_local = chunk.message_id, False
         last.id = last.id or chunk.message_id
         last.blocks.append(chunk.content)
         return last
@@ -254,14 +267,15 @@ class Transcript:
         entry.blocks = list(_patched(entry.blocks, update.content) or ())
         return entry
 
-    def _end(self, response: s.PromptResponse) -> TurnEnd:
-        if response.stop_reason == "cancelled":
-            for entry in self._tools.values():
-                if entry.status in UNFINISHED:
-                    entry.status = "cancelled"
-        end = TurnEnd(response.stop_reason, response.usage)
-        self.entries.append(end)
-        return end
+    def _end(self, end: TurnEnd, *, are_tools_over: bool) -> Sequence[Entry]:
+        unfinished = [call for call in self._tools.values() if are_tools_over and call.status in UNFINISHED]
+        for call in unfinished:
+            call.status = "cancelled"
+        return (*unfinished, *self._add(end))
+
+    def _add(self, entry: Entry) -> Sequence[Entry]:
+        self.entries.append(entry)
+        return (entry,)
 
     def _entry(self, table: dict[str, E], id: str, kind: Callable[[str], E]) -> E:
         """The entry with this id, made on first sight: updates may come before what they update."""

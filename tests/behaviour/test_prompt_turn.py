@@ -265,7 +265,7 @@ async def test_updates_of_a_session_nobody_opened_wait_for_whoever_asks_for_it()
         newest = client.session("child-999")
         assert await anext(newest.updates()) == s.CurrentModeUpdate(current_mode_id="999")
         assert list(client.session("child-998").backlog()) == [s.CurrentModeUpdate(current_mode_id="998")]
-        assert list(client.session("child-0").backlog()) == []  # strangers are not kept without end
+        assert list(client.session("child-0").backlog()) == []  # sessions that nobody opened have bounded room
 
 
 # Errors

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine
+from patience import PATIENCE
 
 
 class Bridge:

@@ -1,20 +1,25 @@
 """Cursor's chat, played by an HTTP client that knows only what the guide says, talks with agents."""
 
+import contextlib
+import http.client
 import json
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.gateway.access.tokens import add_token
+from dragoman.gateway.log.sqlite import FILE
 
-from .cursor import PATIENCE, Bridge, bridging, events
+from .cursor import Bridge, bridging, events
 
 PATCH = Path(__file__).parents[2] / "src" / "dragoman" / "bridges" / "cursor" / "patch.js"
 
@@ -34,8 +39,8 @@ def kinds(told: list[Any]) -> list[str]:
 
 def test_a_message_is_answered_with_bubbles_and_the_generating_state(bridge: Bridge) -> None:
     told = list(bridge.send("c1", "echo Hello\necho there"))
-    assert kinds(told) == ["bubble", "bubble", "generating", "text", "text", "generating", "done"]
-    human, ai = told[0]["bubble"], told[1]["bubble"]
+    assert kinds(told) == ["generating", "bubble", "bubble", "text", "text", "generating", "done"]
+    human, ai = told[1]["bubble"], told[2]["bubble"]
     assert (human["type"], human["text"], ai["type"]) == (1, "echo Hello\necho there", 2)
     assert {event["bubbleId"] for event in told if event["type"] == "text"} == {ai["bubbleId"]}
     assert [event["generating"] for event in told if event["type"] == "generating"] == [True, False]
@@ -169,9 +174,8 @@ def test_a_conversation_goes_on_after_a_restart(tmp_path: Path, number: int) -> 
         bridge.said("kept", "echo before")
         before = bridge.ask("GET", "/acp/sessions/kept")
         running = bridge.send("kept", "wait")
+        assert next(running) == {"type": "generating", "composerId": "kept", "generating": True}
         assert next(running)["bubble"]["text"] == "wait"
-        while len(bridge.ask("GET", "/acp/sessions/kept")[1]["bubbles"]) < 4:
-            pass  # the gateway has not written it down yet
         bridge.stop(number)
     with bridging(tmp_path) as bridge:
         assert bridge.ask("GET", "/acp/sessions")[1]["sessions"][0]["composerId"] == "kept"
@@ -179,10 +183,29 @@ def test_a_conversation_goes_on_after_a_restart(tmp_path: Path, number: int) -> 
         assert after[1]["bubbles"][:2] == before[1]["bubbles"]
         assert [bubble["text"] for bubble in after[1]["bubbles"]][2] == "wait"
         told = list(bridge.send("kept", "echo after"))
-        assert told[0]["bubble"]["bubbleId"] == "kept:3:1"
+        shown = [event["bubble"]["bubbleId"] for event in told if event["type"] == "bubble"]
+        assert shown == ["kept:3:1", "kept:3:2"]
         assert [bubble["text"] for bubble in bridge.ask("GET", "/acp/sessions/kept")[1]["bubbles"]][-1].endswith(
             "after"
         )
+
+
+def test_a_message_is_a_bubble_only_once_it_is_on_the_disk(tmp_path: Path) -> None:
+    with bridging(tmp_path) as bridge:
+        bridge.said("held", "echo before")
+        (file,) = (tmp_path / "state").rglob(FILE)
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("begin immediate")  # nothing can be written meanwhile
+            running = bridge.send("held", "echo lost")
+            assert next(running)["type"] == "generating"
+            bridge.stop(signal.SIGKILL)
+            with contextlib.suppress(http.client.IncompleteRead):
+                assert not kinds(list(running))
+    with bridging(tmp_path) as bridge:
+        assert [each["text"] for each in bridge.ask("GET", "/acp/sessions/held")[1]["bubbles"]] == [
+            "echo before",
+            "before",
+        ]
 
 
 GOOD = {"composerId": "refused", "modelName": "acp:testy", "text": "echo x"}

@@ -14,6 +14,7 @@ import pytest
 from dragoman import Client, InternalError, InvalidParams, InvalidRequest, Session, connect
 from dragoman import schema as s
 from dragoman.bridges.pty import Profile
+from dragoman.bridges.pty.profiles import find_profile
 from dragoman.bridges.pty.program import Program
 from dragoman.host.terminals import Size, Terminals, execution
 from dragoman.testing import RecordingClient
@@ -233,6 +234,28 @@ async def test_a_program_that_is_not_there_is_refused_with_the_reason(tmp_path: 
     with pytest.raises(InvalidParams, match="cannot run 'no-such-program': No such file or directory"):
         async with at_terminal(["no-such-program"], tmp_path):
             pass
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("Add .aider* to .gitignore (recommended)? (Y)es/(N)o [Yes]: ", ["allow_once", "reject_once"]),
+        (
+            "Run shell command? (Y)es/(N)o/(S)kip all/(D)on't ask again [Yes]: ",
+            ["allow_once", "reject_once", "reject_always", "reject_always"],
+        ),
+        (
+            "Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all/(D)on't ask again [Yes]: ",
+            ["allow_once", "allow_always", "reject_once", "reject_always", "reject_always"],
+        ),
+    ],
+)
+def test_the_profile_of_aider_knows_its_prompt_and_its_questions(line: str, kinds: list[str]) -> None:
+    profile = find_profile(["/opt/bin/aider", "--model", "m"], user_file=Path("/nowhere/programs.toml"))
+    question = next(each for each in profile.all_questions if re.search(each.pattern, line))
+    assert [option.kind for option, _ in question.offered(line)] == kinds
+    assert profile.prompt and not re.search(profile.prompt, line)
+    assert re.search(profile.prompt, "> ") and re.search(profile.prompt, "multi> ")
 
 
 async def test_what_cannot_be_typed_is_refused(tmp_path: Path) -> None:

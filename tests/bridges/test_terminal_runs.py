@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 DRAGOMAN = [sys.executable, "-W", "error", "-m", "dragoman"]
 PTY = f"{sys.executable} -m dragoman agent pty"
@@ -19,7 +20,6 @@ AGENTS = {
     "python": f"{PTY} -- {sys.executable} -q -i",
     "asking": f'{PTY} --prompt "you> $" -- {PROGRAM}',
 }
-PATIENCE = 100
 
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.bridges.pty import TerminalScreen
-from dragoman.bridges.pty.canvas import KEPT
 from dragoman.foundation.columns import width
+from dragoman.foundation.terminal.canvas import KEPT
 
 LETTERS = "abc xyz-äß日本😀"
 WORDS = st.text(alphabet=LETTERS, max_size=60)

@@ -14,6 +14,8 @@ from typing import Any
 Event = dict[str, Any]
 Step = Callable[["Writer"], None]
 
+SUGGESTING = "[SUGGESTION MODE:"  # how the program asks what the user might say next
+
 USAGE = {"input_tokens": 100, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 30, "output_tokens": 1}
 
 
@@ -139,6 +141,8 @@ class Conversation:
         self.script: deque[list[Step]] = deque()
         self.requests: list[Event] = []  # of the conversation itself
         self.aside: list[Event] = []
+        self.beside = "ok"  # what is answered to those
+        self.before_beside: list[Step] = []  # what happens before
         self.headers: list[dict[str, str]] = []  # of all requests
         self.holds: list[Hold] = []
 
@@ -146,6 +150,12 @@ class Conversation:
         """Add one answer of the model."""
         self.holds += [step for step in steps if isinstance(step, Hold)]
         self.script.append(list(steps))
+
+    def next_steps(self, is_main: bool) -> list[Step]:
+        """What a request is answered with: by the script, or beside it."""
+        if not is_main:
+            return [*self.before_beside, text(self.beside)]
+        return self.script.popleft() if self.script else [text("ok")]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -179,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
             is_main = is_conversation(request)
             conversation.headers.append(dict(self.headers))
             (conversation.requests if is_main else conversation.aside).append(request)
-            steps = conversation.script.popleft() if is_main and conversation.script else [text("ok")]
+            steps = conversation.next_steps(is_main)
             self.server.count += 1
             writer = Writer(self, request["model"], self.server.count)
         try:
@@ -217,7 +227,8 @@ class Handler(BaseHTTPRequestHandler):
 
 def is_conversation(request: Event) -> bool:
     """Whether a request is the conversation's own: it has tools, and is no side question."""
-    return bool(request.get("tools"))
+    said = request["messages"][-1]["content"]
+    return bool(request.get("tools")) and not (isinstance(said, str) and said.startswith(SUGGESTING))
 
 
 class AnthropicServer(ThreadingHTTPServer):
@@ -239,6 +250,9 @@ class AnthropicServer(ThreadingHTTPServer):
         self.conversations[name] = Conversation(f"http://127.0.0.1:{self.server_address[1]}/{name}")
         return self.conversations[name]
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a program that hangs up."""
+
     def close(self) -> None:
         """Let go of every stream, and stop."""
         for conversation in self.conversations.values():
@@ -254,3 +268,9 @@ def running() -> Iterator[AnthropicServer]:
     server = AnthropicServer()
     yield server
     server.close()
+
+
+if __name__ == "__main__":  # for benchmarks: one conversation, in which the model always says "ok"
+    serving = AnthropicServer()
+    print(serving.conversation("bench").url, flush=True)
+    serving._thread.join()

@@ -54,7 +54,7 @@ class Told:
 
     def call(self, id: str) -> dict[str, Any]:
         """A tool call as it was told in the end: later members win."""
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"kind": "other", "status": "pending"}
         for update in self.updates:
             if isinstance(update, s.ToolCall | s.ToolCallUpdated) and update.tool_call_id == id:
                 told = msgspec.to_builtins(update)

@@ -8,7 +8,7 @@ import pytest
 import dragoman.schema as s
 from dragoman.bridges.claude.program import launch
 from dragoman.bridges.claude.requests import launch_of, wants_raw
-from dragoman.errors import AgentStartError, MissingExtra
+from dragoman.errors import AgentStartError, InvalidParams, MissingExtra
 
 CLIENT = s.ClientCapabilities()
 
@@ -38,6 +38,34 @@ def test_a_value_never_becomes_an_argument_of_its_own() -> None:
     words = argv({"claudeCode": {"options": options}, "systemPrompt": "--resume"})
     assert "--dangerously-skip-permissions" not in words and "--resume" not in words and "-x" not in words
     assert {"--debug", "--betas=-x", "--system-prompt=--resume"} <= set(words)
+
+
+def test_what_a_client_sets_in_meta_becomes_arguments(tmp_path: Path) -> None:
+    options = {
+        "tools": ["Read", "Bash"],
+        "settingSources": ["project"],
+        "additionalDirectories": ["/b"],
+        "maxTurns": 3,
+        "fallbackModel": "haiku",
+        "plugins": [{"type": "local", "path": "/plugin"}],
+        "strictMcpConfig": True,
+        "mcpServers": {"own": {"command": "x"}},
+        "env": {"LEVEL": 3, "GONE": None},
+        "cwd": "/elsewhere",
+    }
+    meta = {"additionalRoots": ["/a"], "claudeCode": {"options": options}}
+    found = launch_of(s.NewSessionRequest(cwd="/work", mcp_servers=[], meta=meta), CLIENT, {})
+    words = found.argv("/servers")
+    wanted = ["--tools=Read,Bash", "--setting-sources=project", "--max-turns=3", "--fallback-model=haiku"]
+    assert {*wanted, "--plugin-dir=/plugin", "--strict-mcp-config"} <= set(words)
+    assert [words[n + 1] for n, word in enumerate(words) if word == "--add-dir"] == ["/a", "/b"]
+    assert (found.cwd, found.servers) == ("/work", {"own": {"command": "x"}})
+    assert found.env()["LEVEL"] == "3" and "GONE" not in found.env()
+    copied = {"claudeCode": {"options": {"resume": "11111111-0000-4000-8000-000000000000"}}}
+    assert {"--resume=11111111-0000-4000-8000-000000000000", "--fork-session"} <= set(argv(copied))
+    assert "--tools=" in argv({"claudeCode": {"options": {"tools": []}}})
+    with pytest.raises(InvalidParams, match="as `hooks` of `settings`"):
+        argv({"claudeCode": {"options": {"hooks": {"PreToolUse": []}}}})
 
 
 def test_what_the_administrator_sets_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

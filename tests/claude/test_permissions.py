@@ -12,7 +12,7 @@ from dragoman.errors import InvalidParams
 from dragoman.testing import RecordingClient, pair
 
 from .anthropic_server import Conversation, text, tool
-from .clients import Bare, option_values, turn
+from .clients import Bare, option_values, said, turn
 
 
 def asked(client: RecordingClient) -> list[s.RequestPermissionRequest]:
@@ -171,7 +171,8 @@ async def test_modes_models_and_efforts_are_options_and_wrong_values_are_refused
     model: Conversation, work: Path
 ) -> None:
     model.say(text("ok"))
-    async with pair(ClaudeAgent, Bare()) as client:
+    client = Bare()
+    async with pair(ClaudeAgent, client):
         session = await client.new_session(work)
         values = dict(option_values(session.config_options or ()))
         assert values == {"mode": "default", "model": "default", "effort": "default"}
@@ -196,6 +197,9 @@ async def test_modes_models_and_efforts_are_options_and_wrong_values_are_refused
         await client.agent.request("session/set_model", {"sessionId": session.id, "modelId": "opus"})
         await session.set_config_option("model", "sonnet")
         await turn(session, "hi")
+        await session.set_config_option("model", "opus")
+        await turn(session, "again")
+    assert said(u.update for u in client.updates if isinstance(u.update, s.AgentMessageChunk)) == "okok"
     request = model.requests[0]
     assert request["model"] == "claude-sonnet-5-5"
     assert "high" in json.dumps(request.get("output_config") or request["messages"][-1])

@@ -113,6 +113,7 @@ async def test_a_turn_cancelled_in_the_middle_of_words_or_of_a_tool_ends_and_the
         session.cancel()
         told = await prompt
         assert told.response.stop_reason == "cancelled"
+        assert told.response.usage and told.response.usage.total_tokens == 175
         assert told.call("t1")["status"] == "failed"
 
         model.say(text("Here."))

@@ -29,7 +29,11 @@ async def test_words_thoughts_and_usage_arrive_as_they_are_said_and_once(model: 
     assert usage and (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (100, 25, 175)
     assert (usage.cached_read_tokens, usage.cached_write_tokens) == (30, 20)
     last = told.of(s.UsageUpdate)[-1]
-    assert (last.used, last.size) == (175, 1_000_000)
+    assert (last.used, {update.size for update in told.of(s.UsageUpdate)}) == (175, {1_000_000})
+    assert {(update.meta or {})["_claude/model"] for update in told.of(s.UsageUpdate)} == {"claude-opus-5-5"}
+    quota = (told.response.meta or {})["quota"]
+    assert quota["model_usage"] == [{"model": "claude-opus-5-5", "token_count": quota["token_count"]}]
+    assert (quota["token_count"]["totalTokens"], quota["token_count"]["cachedWriteTokens"]) == (175, 20)
     assert last.cost and last.cost.currency == "USD" and last.cost.amount > 0
     assert [u.title for u in told.of(s.SessionInfoUpdate)] == ["hello there"]
 
@@ -54,6 +58,11 @@ async def test_tools_in_parallel_are_told_with_their_input_their_place_and_what_
     assert read["locations"] == [{"path": str(file), "line": 1}]
     assert read["content"][0]["content"]["text"] == "```\none\ntwo\nthree\n```"
     assert read["rawInput"] == {"file_path": str(file)}
+    assert read["_meta"]["claudeCode"]["toolResponse"]["file"]["totalLines"] == 4
+    steps = [update for update in told.updates if getattr(update, "tool_call_id", "") == "t1"]
+    assert len(steps) == 3  # it has begun, has its input, has ended
+    last = [update for update in told.of(s.ToolCallUpdated) if update.tool_call_id == "t4"][-1]
+    assert (last.status, last.content) == ("completed", None)  # the client knows the diff already
     assert told.call("t2")["content"][0]["content"]["text"] == "```console\nhi\n```"
     assert told.call("t2")["kind"] == "execute"
     edit = told.call("t3")

@@ -67,7 +67,7 @@ async def desk(
 ) -> AsyncIterator[tuple[Session, RecordingClient, ScriptedModel]]:
     """A session with a coder whose model says these steps."""
     scripted = model or ScriptedModel(*steps)
-    settings = {"limits": QUICK, **coder}
+    settings = {"limits": QUICK, "language_servers": False, **coder}
     app: Callable[[Any], Coder] = lambda remote: Coder(remote, model=scripted, **settings)  # noqa: E731
     async with pair(app, client or DiskClient()) as connected:
         session = await connected.new_session(cwd, **(options or {}))
@@ -99,10 +99,12 @@ def updates(client: RecordingClient) -> list[Any]:
 
 
 def calls(client: RecordingClient) -> dict[str, dict[str, Any]]:
-    """Every tool call as it ended: its fields folded together."""
+    """Every tool call of the model as it ended: its fields folded together."""
     found: dict[str, dict[str, Any]] = {}
     for update in updates(client):
         if isinstance(update, s.ToolCall):
+            if is_about_a_server(update.title):
+                continue
             found[update.tool_call_id] = {
                 "title": update.title,
                 "status": update.status,
@@ -110,7 +112,7 @@ def calls(client: RecordingClient) -> dict[str, dict[str, Any]]:
                 "locations": list(update.locations),
                 "content": [],
             }
-        elif isinstance(update, s.ToolCallUpdated):
+        elif isinstance(update, s.ToolCallUpdated) and update.tool_call_id in found:
             known = found[update.tool_call_id]
             for name in ("title", "status", "kind", "locations", "content"):
                 if (value := getattr(update, name)) is not None:
@@ -130,4 +132,10 @@ def snapshot(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def asked(client: RecordingClient) -> list[s.RequestPermissionRequest]:
-    return [request for request in client.requests if isinstance(request, s.RequestPermissionRequest)]
+    """What the user was asked, other than whether an MCP server may be used."""
+    asked = [request for request in client.requests if isinstance(request, s.RequestPermissionRequest)]
+    return [request for request in asked if not is_about_a_server(request.tool_call.title)]
+
+
+def is_about_a_server(title: str | None) -> bool:
+    return (title or "").startswith(("Start the MCP server", "Connect to the MCP server"))

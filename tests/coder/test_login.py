@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import schema as s
 from dragoman.coder import Coder
@@ -159,7 +160,7 @@ def test_a_key_is_entered_in_a_terminal(a_home_of_its_own: Path) -> None:
             input=typed,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
             env={"PATH": os.environ["PATH"], "HOME": str(a_home_of_its_own)},
         )
 

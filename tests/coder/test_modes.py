@@ -20,7 +20,7 @@ from dragoman.coder.markdown import fenced
 from dragoman.host.display import COMMAND_LIMIT, is_elided, visible
 from dragoman.testing import pair
 
-from .desk import BareClient, DiskClient, asked, calls, desk, results, said, snapshot, updates
+from .desk import BareClient, DiskClient, asked, calls, desk, is_about_a_server, results, said, snapshot, updates
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -243,7 +243,11 @@ async def test_where_a_command_would_run_is_told(project: Path) -> None:
 
 async def test_what_a_foreign_tool_would_be_given_is_shown(project: Path) -> None:
     step = call("mcp__pen__write", path=str(project / "by-mcp.txt"))
-    client = DiskClient(permissions="reject")
+
+    def only_the_server(request: s.RequestPermissionRequest) -> str:
+        return "allow_session" if is_about_a_server(request.tool_call.title) else "reject"
+
+    client = DiskClient(permissions=only_the_server)
     async with desk(project, step, "Done.", client=client, options=servers()) as (session, _, _model):
         await session.prompt("Go")
     (shown,) = asked(client)[0].tool_call.content or ()

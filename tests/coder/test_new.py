@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 
 def dragoman(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "dragoman", *words], cwd=cwd, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "dragoman", *words], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE
     )
 
 
@@ -22,7 +23,7 @@ def python(*words: str, cwd: Path, typed: str = "") -> subprocess.CompletedProce
         input=typed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
 

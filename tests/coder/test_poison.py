@@ -208,7 +208,7 @@ async def test_what_is_refused_is_left_out_and_the_user_is_told(
     async with talking(STRICT[0], project, monkeypatch, *steps) as (session, client, _):
         assert await tried(session, "Look at it") == "end_turn"
         refused = await tried(session, f"Tell me of {POISON}")
-        assert "is not allowed" in refused and "taken out" in refused
+        assert "is not allowed" in refused and "was removed" in refused
         assert await tried(session, "And now?") == "end_turn"
     (notice,) = [update for update in updates(client) if isinstance(update, s.Notice)]
     assert "left out" in notice.title and "Could not process image" in (notice.description or "")
@@ -387,7 +387,7 @@ async def test_a_message_too_long_for_the_model_is_taken_out_again(
     async with talking(Small, tmp_path, monkeypatch, answer("One."), answer("Two.")) as (session, _, server):
         assert await tried(session, "Count") == "end_turn"
         outcome = await tried(session, "x" * 200_000)
-        assert "longer than" in outcome and "taken out" in outcome
+        assert "longer than" in outcome and "was removed" in outcome
         assert await tried(session, "Go on") == "end_turn"
     assert "Count" in server.told()[-1] and "xxx" not in server.told()[-1]
 

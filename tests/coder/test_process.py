@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import AuthRequired, Client, connect
 from dragoman import schema as s
@@ -192,7 +193,7 @@ def test_to_answer_initialize_none_of_the_heavy_libraries_is_loaded() -> None:
         "heavy = {'pydantic', 'pydantic_ai', 'mcp', 'openai', 'anthropic', 'dragoman.host', 'dragoman.reviewer'}\n"
         "print(*sorted(heavy & set(sys.modules)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
@@ -227,7 +228,9 @@ asyncio.run(main())
 """
     tests = str(Path(__file__).parent.parent)
     env = {**os.environ, "HOME": str(a_home_of_its_own), "PYTHONPATH": tests}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, env=env
+    )
     assert done.returncode == 0, done.stderr
     built, *loaded = done.stdout.split()
     assert int(built) < 10 and loaded == []  # about 60 otherwise

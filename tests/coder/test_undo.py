@@ -370,7 +370,7 @@ async def test_what_the_user_saves_at_the_last_moment_stays_at_a_host_of_ours(
     assert path.read_text() == "one\n"
 
 
-# The gate
+# Permissions
 
 
 @CLIENTS

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from leftovers import children, descriptors
+from patience import PATIENCE
 
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 
-from .house import PATIENCE, House, Watcher, hosting
+from .house import House, Watcher, hosting
 
 FRAGILE = Path(__file__).with_name("fragile.py")
 ROUND = 5.0  # seconds between two rounds of upkeep
@@ -70,7 +71,7 @@ async def settled(house: House, clients: int) -> None:
             await asyncio.sleep(0.01)
         for session in list(house.gateway.live.values()):
             await session.turns.finished()
-        await house.gateway._chores.ended()
+        await house.gateway._errands.ended()
         while any(task.get_name() in ("turns", "session/prompt") for task in asyncio.all_tasks()):  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -78,7 +79,7 @@ async def settled(house: House, clients: int) -> None:
 async def open_and_close(directory: Path, cycles: int, kilobytes: int) -> Figures:
     """Open a session, prompt it and close it, again and again; half of them with a connection of their own."""
     first = max(cycles // 10, 5)
-    limits = Quotas(kept=cycles + 1)
+    limits = Limits(kept_each=cycles + 1)
     async with hosting(directory, command(directory), limits=limits) as house, house.visit() as ann:
         for cycle in range(cycles):
             if cycle % 2:

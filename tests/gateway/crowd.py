@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 
 from .house import hosting
 
@@ -14,7 +14,7 @@ from .house import hosting
 async def crowd(directory: Path, *, clients: int, requests: int, tenants: int = 10) -> dict[str, int]:
     """Each client counts its ids from 0 and watermarks what it says; every answer and update is looked through."""
     people = tuple(f"tenant{number}" for number in range(tenants))
-    limits = Quotas(sessions=clients, connections=clients + 10, connections_each=clients)
+    limits = Limits(sessions_each=clients, connections=clients + 10, connections_each=clients)
     figures = {"clients": clients, "requests": 0, "crossed": 0}
     each = max(1, requests // clients)
     async with hosting(directory, people=people, limits=limits) as house, AsyncExitStack() as stack:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from patience import PATIENCE
 
 from dragoman import Agent
 from dragoman import schema as s
 from dragoman.agent.serving import serve_on
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.clients.client_connection import serve_client
 from dragoman.gateway.gateway import Gateway
@@ -26,8 +27,7 @@ from dragoman.transports.memory import pipe
 
 from .memory import MemoryEngine, Storage
 
-PATIENCE = 60.0
-LIMITS = Quotas(cancel_seconds=0.05, queue=8, owner_seconds=0.05)
+LIMITS = Limits(cancel_seconds=0.05, queue=8, owner_seconds=0.05, agent_failures=1_000_000)
 REFUSALS = ("storage", "draining", "quota", "role")  # kinds of errors that are no outcome of a turn
 OPENING = ("session/load", "session/resume", "session/attach")
 DETACHED = "_dragoman/session/detached"
@@ -273,7 +273,7 @@ class World:
         await self._all_answered()
         assert last.answers(said)[0].get("result") == {"stopReason": "end_turn"}, last.answers(said)
         session = self.gateway.live[self.session]
-        assert not session.asks and not session.turns.is_busy
+        assert not session.questions and not session.turns.is_busy
         await self.stop()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left
@@ -297,8 +297,8 @@ class World:
         ended = {record.prompt: (number, record) for number, record in own if isinstance(record, PromptEnded)}
         assert prompted == Counter(record.prompt for _, record in own if isinstance(record, PromptEnded))
         assert set(prompted.values()) <= {1}, prompted
-        asked = Counter(record.ask for _, record in own if isinstance(record, QuestionAsked))
-        assert asked == Counter(record.ask for _, record in own if isinstance(record, Answered))
+        asked = Counter(record.question for _, record in own if isinstance(record, QuestionAsked))
+        assert asked == Counter(record.question for _, record in own if isinstance(record, Answered))
         assert self.most <= 1, "two turns ran at once"
         for key, (_, outcome) in ended.items():
             if b'"cancelled"' in bytes(outcome.result):

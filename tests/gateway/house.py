@@ -1,27 +1,29 @@
 """Gateways for the tests of this folder, on real sockets, and clients that keep every byte they are told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from patience import PATIENCE
 
 from dragoman import Agent, Client, connect
 from dragoman import schema as s
 from dragoman.gateway.access.admission import Admission
+from dragoman.gateway.access.budget import ClientSockets
 from dragoman.gateway.access.guard import local_names
+from dragoman.gateway.access.proxies import TrustedProxies
 from dragoman.gateway.access.tokens import TokenFile, add_token
 from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.gateway import Gateway, running
 from dragoman.gateway.log.sqlite import SqliteEngine
+from dragoman.gateway.serving import nobody
 from dragoman.gateway.web import Web
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import GRACE
 from dragoman.transports.remote.server.server import listening
-
-PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine
 
 
 class House:
@@ -120,6 +122,8 @@ async def hosting(
     hosted: Mapping[str, Any] | None = None,
     port: int = 0,
     grace: float = GRACE,
+    proxies: tuple[str, ...] = (),
+    proxy_protocol: bool = False,
     **options: Any,
 ) -> AsyncIterator[House]:
     """Serve a gateway; one that begins anew in its directory takes the tokens that the people have already."""
@@ -129,8 +133,11 @@ async def hosting(
     agents = {"testy": Hosted(target=agent, **{"preset": "allow-all", **(hosted or {})})}
     gateway = Gateway(SqliteEngine(directory), agents, **options)
     admission = Admission(TokenFile(file), refused=lambda why: gateway.metrics.refusals.add(1, why))
-    web = Web(gateway, admission, grace=grace)
-    async with running(gateway), listening(web, port=port) as server:
+    trusted = TrustedProxies(proxies)
+    web = Web(gateway, admission, proxies=trusted, grace=grace)
+    sockets = ClientSockets(gateway.budget)
+    proxied = trusted.trusts if proxy_protocol else nobody
+    async with running(gateway), listening(web, port=port, gate=sockets, proxied=proxied) as server:
         web.guard.hosts |= local_names("127.0.0.1", server.port)
         async with web.watching():
             yield House(gateway, web, server, tokens)
@@ -195,6 +202,13 @@ class _Everything(dict[str, Any]):
             self._watcher.changed.set()
 
         return super().get(name) or Method(name, Any, is_request=False, handler=note)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something holds that nobody tells of."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 def number_of(frame: bytes) -> int:

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE
+
 from dragoman import connect
 from dragoman.errors import Error
 from dragoman.foundation.directories import LOCAL_TOKEN
@@ -21,7 +23,7 @@ from dragoman.gateway.log.logs import records
 from dragoman.gateway.log.records import PromptAccepted, PromptEnded, read_own, update_params
 from dragoman.gateway.log.sqlite import FILE, SqliteEngine
 
-from .house import PATIENCE, Watcher
+from .house import Watcher
 
 GATEWAYS = 2  # killed side by side: while one starts, another works
 SESSION_CYCLES = 20  # after which there is a new session
@@ -174,7 +176,7 @@ async def check_outcomes(directory: Path) -> int:
     engine = SqliteEngine(directory)
     prompts = 0
     try:
-        for session in await engine.facts("session"):
+        for session in [id async for (id,), _ in engine.facts("session")]:
             ended: dict[str, int] = {}
             async for record in records(engine, session):
                 if update_params(record.entry.frame) is not None:

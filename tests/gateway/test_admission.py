@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from patience import PATIENCE
 from remote.by_hand import ByHand
 
 from dragoman import connect
@@ -22,7 +23,7 @@ from dragoman.errors import AgentStartError, Error, InvalidParams, MethodNotFoun
 from dragoman.framing import MAX_FRAME
 from dragoman.gateway.access.admission import Admission
 from dragoman.gateway.access.checks import Checks, command_hash
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.access.signed import LEEWAY, SignedTokens
 from dragoman.gateway.access.tokens import TokenFile, TokenFileError, add_token, revoke_token
 from dragoman.gateway.agents.upstream import Hosted
@@ -35,12 +36,12 @@ from dragoman.transports.remote.server.accepted import WebRequest
 from dragoman.transports.remote.server.answers import RequestRefused
 
 from .certificates import Authority
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
-async def ask(port: int, *lines: str, path: str = "/healthz", method: str = "GET") -> int:
+async def ask(port: int, *lines: str, path: str = "/metrics", method: str = "GET") -> int:
     """The status of a request with exactly these headers."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = "".join(f"{line}\r\n" for line in (f"{method} {path} HTTP/1.1", *lines, "Connection: close"))
@@ -103,8 +104,8 @@ async def test_no_name_but_ours_and_no_page_at_all_is_answered(tmp_path: Path) -
         port = house.server.port
         house.web.guard.origins.add("https://ui.example")
         own = f"Host: localhost:{port}"
-        assert await ask(port, own) == 200
-        assert await ask(port, own, "Origin: https://ui.example") == 200
+        assert await ask(port, own) == 401  # let in, without a token
+        assert await ask(port, own, "Origin: https://ui.example") == 401
         accepted = await disguised(port, seed=1, count=400)
         for page in (
             "null",
@@ -133,9 +134,26 @@ async def test_nobody_comes_in_without_a_credential(tmp_path: Path) -> None:
 async def test_guessing_is_slowed_down(tmp_path: Path) -> None:
     async with hosting(tmp_path) as house:
         own = f"Host: localhost:{house.server.port}"
-        codes = [await ask(house.server.port, own, f"Authorization: Bearer {n}", path="/acp") for n in range(25)]
-        assert codes[:20] == [401] * 20
-        assert set(codes[20:]) == {429}
+        async with house.visit() as there:
+            codes = [
+                await ask(house.server.port, own, f"Authorization: Bearer {n}", path="/acp") for n in range(25)
+            ]
+            assert codes[:20] == [401] * 20
+            assert set(codes[20:]) == {429}
+            await there.new_session(tmp_path)  # whoever is there goes on
+        async with house.visit("bob", wire="http") as new:  # and whoever has a good token comes in
+            await new.new_session(tmp_path)
+
+
+async def test_a_cookie_is_a_credential_unless_another_site_has_the_browser_send_it(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house:
+        port, own = house.server.port, f"Host: localhost:{house.server.port}"
+        cookie = f"Cookie: theme=dark; dragoman_token={house.tokens['ann']}"
+        accepted = "Accept: text/event-stream"
+        assert await ask(port, own, cookie, accepted, path="/acp") == 400  # let in: the connection is not named
+        assert await ask(port, own, cookie, accepted, "Sec-Fetch-Site: same-origin", path="/acp") == 400
+        assert await ask(port, own, cookie, accepted, "Sec-Fetch-Site: cross-site", path="/acp") == 401
+        assert await ask(port, own, "Cookie: dragoman_token=wrong", accepted, path="/acp") == 401
 
 
 async def test_guessing_at_one_token_is_slowed_down_wherever_it_comes_from(tmp_path: Path) -> None:
@@ -341,7 +359,7 @@ async def test_an_agent_is_given_the_servers_in_the_one_reading_that_was_checked
     checks = Checks(commands=[command_hash("mcp-known")])
     twice = b'[{"name":"k","command":"sh","command":"mcp-known","args":[],"args":[],"env":[],"_meta":{"a":1}}]'
     found = {"cwd": Raw(b'"/"'), "mcpServers": Raw(twice)}
-    checks.opening(found, Quotas())
+    checks.opening(found, Limits())
     assert bytes(found["mcpServers"]) == (
         b'[{"name":"k","command":"mcp-known","args":[],"env":[],"_meta":{"a":1}}]'
     )
@@ -351,18 +369,18 @@ async def test_a_refused_server_is_named_with_the_hash_that_would_allow_it() -> 
     server = {"name": "k", "command": "a", "args": ["b"], "env": [{"name": "C", "value": "d"}]}
     found = {"cwd": Raw(b'"/"'), "mcpServers": Raw(json.dumps([server]).encode())}
     with pytest.raises(InvalidParams, match=command_hash("a", ["b"], [("C", "d")])) as refused:
-        Checks().opening(found, Quotas())
+        Checks().opening(found, Limits())
     (known_by,) = re.findall("[0-9a-f]{64}", str(refused.value))
-    Checks(commands=[known_by]).opening(found, Quotas())
+    Checks(commands=[known_by]).opening(found, Limits())
 
 
 async def test_each_limit_has_a_clear_error_of_its_own(tmp_path: Path) -> None:
-    limits = Quotas(sessions=2, connections_each=2, prompt_bytes=2000, session_bytes=60_000, turn_seconds=0.2)
+    limits = Limits(sessions_each=2, connections_each=2, prompt_bytes=2000, session_bytes=60_000, turn_seconds=0.2)
     async with hosting(tmp_path, limits=limits) as house, house.visit() as ann:
         first, second = await ann.new_session(tmp_path), await ann.new_session(tmp_path)
         with pytest.raises(Overloaded) as caught:
             await ann.new_session(tmp_path)
-        assert caught.value.data["limit"] == "sessions"
+        assert caught.value.data["limit"] == "sessions_each"
         await ann.close_session(second.id)
         await ann.new_session(tmp_path)  # there is room again
         with pytest.raises(Overloaded) as caught:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.gateway.attachment import attached
 from dragoman.testing import RecordingClient
 
-from .house import PATIENCE, hosting
+from .house import hosting
 from .test_transparency import RICH, heard, opened, prompted, words
 from .versatile import Versatile
 

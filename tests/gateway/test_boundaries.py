@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ordinary import OWNER, run_as_ordinary_user
+from patience import PATIENCE
 
 import dragoman
 from dragoman import connect
@@ -28,7 +29,6 @@ from dragoman.host.terminals.sandbox.sandbox import Sandbox, SandboxUnavailable
 from dragoman.testing import Testy
 
 from .certificates import Authority
-from .house import PATIENCE
 from .test_places import furnished, people, told
 
 bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

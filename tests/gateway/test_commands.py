@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 
-from .house import PATIENCE, Watcher
+from .house import Watcher
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -40,6 +41,7 @@ async def served(state: Path, *options: str) -> AsyncIterator[tuple[str, asyncio
             process.send_signal(signal.SIGTERM)
         _, log = await process.communicate()
         for line in log.splitlines():
+            assert line.startswith(b"{"), log.decode()  # not a line of the log: a traceback, say
             assert json.loads(line)["level"] != "error", line
 
 

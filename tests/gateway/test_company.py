@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Session
 from dragoman.errors import InvalidParams, InvalidRequest, Overloaded, ResourceNotFound
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 
-from .house import PATIENCE, House, Watcher, hosting, stepping
+from .house import House, Watcher, hosting, stepping
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -98,7 +99,7 @@ async def test_turns_run_one_at_a_time_in_the_order_they_came(tmp_path: Path) ->
 
 async def test_a_queue_that_is_full_says_so(tmp_path: Path) -> None:
     agent = stepping()
-    async with hosting(tmp_path, agent, limits=Quotas(queue=1)) as house, house.visit() as ann:
+    async with hosting(tmp_path, agent, limits=Limits(queue=1)) as house, house.visit() as ann:
         session = await ann.new_session(tmp_path)
         first = asyncio.ensure_future(_answer(session, "one"))
         await ann.until(lambda: ann.notices("_dragoman/queue")[-1]["running"])
@@ -223,11 +224,11 @@ async def test_to_cancel_answers_what_is_asked(tmp_path: Path) -> None:
             session.cancel()
             assert await running == "cancelled"
         session = house.gateway.live[session.id]
-        assert not session.asks
+        assert not session.questions
 
 
 async def test_a_slow_viewer_holds_up_nobody_and_is_sent_away_and_may_come_back(tmp_path: Path) -> None:
-    limits = Quotas(warn_lag=50, evict_lag=400, lag_seconds=0.2)
+    limits = Limits(warn_lag=50, evict_lag=400, lag_seconds=0.2)
     async with hosting(tmp_path, limits=limits) as house, house.visit("ann") as ann:
         session = await ann.new_session(tmp_path)
         await share(ann, session.id, "viewer")
@@ -260,7 +261,7 @@ async def fallen_behind(house: House, ann: Watcher, slow: Watcher, session: Sess
 
 
 async def test_a_viewer_that_falls_behind_is_warned_once_and_stays_if_it_catches_up(tmp_path: Path) -> None:
-    limits = Quotas(warn_lag=50, evict_lag=1_000_000, lag_seconds=3600)
+    limits = Limits(warn_lag=50, evict_lag=1_000_000, lag_seconds=3600)
     async with hosting(tmp_path, limits=limits) as house, house.visit("ann") as ann:
         session = await ann.new_session(tmp_path)
         await share(ann, session.id, "viewer")
@@ -274,7 +275,7 @@ async def test_a_viewer_that_falls_behind_is_warned_once_and_stays_if_it_catches
 
 
 async def test_a_viewer_that_falls_behind_again_is_warned_again(tmp_path: Path) -> None:
-    limits = Quotas(warn_lag=50, evict_lag=1_000_000, lag_seconds=0)
+    limits = Limits(warn_lag=50, evict_lag=1_000_000, lag_seconds=0)
     async with hosting(tmp_path, limits=limits) as house, house.visit("ann") as ann:
         session = await ann.new_session(tmp_path)
         await share(ann, session.id, "viewer")

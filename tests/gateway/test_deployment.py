@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 from dragoman.errors import Error
@@ -22,7 +23,7 @@ from dragoman.gateway.serving import ServeOptions, serving
 from dragoman.testing import Testy
 
 from .certificates import Authority
-from .house import PATIENCE, Watcher
+from .house import Watcher
 from .test_commands import DRAGOMAN, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -194,3 +195,21 @@ async def test_who_attaches_to_a_session_that_is_not_there_or_goes_is_told(tmp_p
             _, told = await follower.communicate()
         assert "there is no session" in told.decode()
         assert follower.returncode == 1
+
+
+async def test_a_gateway_that_stops_while_somebody_is_attached_logs_no_error(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with asyncio.timeout(PATIENCE):
+        async with served(state) as (url, _):  # this looks at the log
+            headers = {"Authorization": f"Bearer {(state / 'local.token').read_text()}"}
+            watcher = Watcher()
+            async with connect(url, watcher, headers=headers):
+                session = await watcher.new_session(tmp_path)
+                await session.prompt("hello")
+                follower = await asyncio.create_subprocess_exec(
+                    *(*DRAGOMAN, "gateway", "attach", session.id, "--state", str(state)), stdout=subprocess.PIPE
+                )
+                assert follower.stdout
+                assert json.loads(await follower.stdout.readline())["sessionId"] == session.id
+        await follower.communicate()
+    assert follower.returncode == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 from remote.serving import WIRES, dial
 
 from dragoman import connect
@@ -19,7 +20,7 @@ from dragoman.gateway.log.logs import records
 from dragoman.gateway.log.records import update_params
 from dragoman.gateway.log.sqlite import SqliteEngine
 
-from .house import PATIENCE, Bare, Watcher, hosting, stepping
+from .house import Bare, Watcher, hosting, stepping
 from .killing import check_outcomes, kill_in_the_middle, nursery
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 from dragoman.errors import Error
@@ -20,7 +21,7 @@ from dragoman.gateway.log.session_facts import SessionFacts
 from dragoman.gateway.log.sqlite import SqliteEngine
 from dragoman.gateway.operations.exchange import exported, imported
 
-from .house import PATIENCE, Watcher
+from .house import Watcher
 from .test_commands import DRAGOMAN, said, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -49,18 +50,16 @@ async def grown(state: Path) -> None:
         facts = SessionFacts(
             "testy", "ann", "/", msgspec.Raw(b'{"cwd" : "/"}'), updated=5.25, roles={"bob": "viewer"}
         )
-        await engine.put_fact("session", id, msgspec.json.encode(facts))
+        await engine.put_fact("session", id, value=msgspec.json.encode(facts))
         for who in ("ann", "bob"):
-            await engine.put_fact("seat", f"{who}\n{id}", b"")
+            await engine.put_fact("seat", who, id, value=b"")
     await engine.close()
 
 
 async def everything(state: Path) -> object:
     engine = SqliteEngine(state)
-    facts = {
-        kind: {key: fact.value for key, fact in (await engine.facts(kind)).items()} for kind in ("session", "seat")
-    }
-    logs = {id: [record async for record in records(engine, id)] for id in facts["session"]}
+    facts = {kind: {key: fact.value async for key, fact in engine.facts(kind)} for kind in ("session", "seat")}
+    logs = {id: [record async for record in records(engine, id)] for (id,) in facts["session"]}
     await engine.close()
     return facts, logs
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Error
 from dragoman import schema as s
@@ -16,7 +17,7 @@ from dragoman.gateway.log.engine import EngineFailure, LogEntry
 from dragoman.gateway.log.logs import append, records
 from dragoman.gateway.log.sqlite import SqliteEngine
 
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -148,7 +149,7 @@ async def flip_bits(directory: Path, count: int) -> None:
         await engine.append(
             await engine.acquire(session, "us", 60), [LogEntry("agent", frame) for frame in frames], 0
         )
-        await engine.put_fact("session", session, b"card of " + session.encode())
+        await engine.put_fact("session", session, value=b"card of " + session.encode())
     await engine.close()
     data, tip = (directory / FILE).read_bytes(), (directory / "gateway.tip").read_bytes()
     steps = max(1, 4096 * 2 // count), max(1, len(data) * 2 // count)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ordinary import run_as_ordinary_user
+from patience import PATIENCE
 
 from dragoman.errors import AgentStartError
 from dragoman.foundation.places import open_place
@@ -21,7 +22,7 @@ from dragoman.host.isolation import isolation, way_out
 from dragoman.host.terminals.sandbox import landlock
 from dragoman.host.terminals.sandbox.sandbox import Sandbox
 
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_left"),

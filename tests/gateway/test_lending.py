@@ -4,14 +4,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Session
 from dragoman import schema as s
 from dragoman.errors import RpcError
 from dragoman.gateway.access.checks import Checks
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -72,7 +73,7 @@ async def test_the_client_that_owns_the_workspace_lends_it(tmp_path: Path) -> No
 
 
 async def test_without_the_client_that_owns_it_there_is_no_workspace(tmp_path: Path) -> None:
-    limits = Quotas(owner_seconds=0.1)
+    limits = Limits(owner_seconds=0.1)
     async with hosting(tmp_path, hosted={"workspace": "client"}, limits=limits) as house, house.visit() as ann:
         async with house.visit("ann", Owner()) as owner:
             session = await owner.new_session(tmp_path)

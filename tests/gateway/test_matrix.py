@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from ordinary import run_as_ordinary_user
+from patience import PATIENCE
 
 from dragoman.gateway.access.checks import Checks
 from dragoman.host.terminals import Sandbox, Terminals, execution
 
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 from .test_isolation import OWNER, PROBE, run
 
 pytestmark = [

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from coder.test_mcp import Providing, scribe
+from patience import PATIENCE
 
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 
-from .house import PATIENCE, Bare, hosting
+from .house import Bare, hosting
 from .test_transparency import heard, prompted, words
 from .versatile import Versatile
 
@@ -89,7 +90,7 @@ async def test_a_client_that_comes_back_has_its_server_again_under_another_id(tm
 
 
 async def test_a_server_is_asked_only_of_who_owns_the_session(tmp_path: Path) -> None:
-    limits = Quotas(owner_seconds=0.1)
+    limits = Limits(owner_seconds=0.1)
     async with hosting(tmp_path, limits=limits) as house, house.bare("bob") as bob:
         async with house.bare() as ann:
             session = await opened(ann, tmp_path, "of ann")

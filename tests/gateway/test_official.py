@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.errors import InternalError
 
-from .house import PATIENCE, House, hosting
+from .house import House, hosting
 
 acp = pytest.importorskip("acp")
 websockets = pytest.importorskip("acp.ws.client")

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 from dragoman import schema as s
 from dragoman.coder import Coder, ScriptedModel, call
 
 from .asking import Asking
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 from .test_commands import served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -13,6 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from patience import PATIENCE
 
 from dragoman import Agent
 from dragoman.errors import RpcError
@@ -21,7 +22,7 @@ from dragoman.gateway.serving import ServeOptions, serving
 from dragoman.testing import Testy
 
 from .certificates import Authority
-from .house import PATIENCE, hosting
+from .house import hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

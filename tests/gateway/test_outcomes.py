@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from leftovers import descriptors
+from patience import PATIENCE
 
 import dragoman.gateway
 from dragoman import Agent
 from dragoman import schema as s
 from dragoman.errors import InternalError, InvalidRequest, Overloaded, ResourceNotFound
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.agents.processes import IDLE
 from dragoman.gateway.log.engine import EngineFailure
 from dragoman.gateway.log.logs import records
@@ -24,7 +25,8 @@ from dragoman.gateway.sessions.agent_link import AgentLink
 from dragoman.testing import Testy
 
 from .ageing import Clock
-from .house import PATIENCE, House, hosting, stepping
+from .house import House, hosting, stepping, until
+from .test_admission import ask
 from .test_company import share
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -46,8 +48,8 @@ async def check_log(house: House, session: str) -> None:
     found = await own_records(house, session)
     prompted = Counter(record.prompt for record in found if isinstance(record, PromptAccepted))
     ended = Counter(record.prompt for record in found if isinstance(record, PromptEnded))
-    asked = Counter(record.ask for record in found if isinstance(record, QuestionAsked))
-    answered = Counter(record.ask for record in found if isinstance(record, Answered))
+    asked = Counter(record.question for record in found if isinstance(record, QuestionAsked))
+    answered = Counter(record.question for record in found if isinstance(record, Answered))
     assert prompted == ended and set(ended.values()) <= {1}
     assert asked == answered
 
@@ -207,7 +209,7 @@ class Deaf(Agent):
 
 
 async def test_an_agent_that_does_not_stop_is_ended_and_no_two_turns_run_at_once(tmp_path: Path) -> None:
-    limits = Quotas(cancel_seconds=0.2)
+    limits = Limits(cancel_seconds=0.2)
     async with hosting(tmp_path, Deaf, limits=limits) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
         running = asyncio.ensure_future(outcome(session, "deaf"))
@@ -343,7 +345,7 @@ async def test_a_question_that_is_being_written_down_when_the_turn_is_cancelled_
         await session.turns.running.cancelled.wait()
         go_on.set()
         assert (await running).stop_reason == "cancelled"
-        assert ann.asked.empty() and not session.asks
+        assert ann.asked.empty() and not session.questions
         await check_log(house, session.id)
 
 
@@ -541,17 +543,21 @@ async def test_a_round_of_upkeep_that_fails_is_followed_by_others(
     monkeypatch.setattr("dragoman.gateway.gateway.RENEW_EVERY", 0.01)
     async with hosting(tmp_path, Testy) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
         session = await ann.new_session(tmp_path)
-        renew, renewals, again = house.gateway.engine.renew, [0], asyncio.Event()
+        keep_up, fails = house.gateway.engine.keep_up, [True]
 
-        async def failing(*arguments: Any) -> None:
-            renewals[0] += 1
-            if renewals[0] == 1:
+        async def failing(*arguments: Any) -> Any:
+            if fails[0]:
                 raise TimeoutError("for no reason")
-            await renew(*arguments)
-            again.set()
+            return await keep_up(*arguments)
 
-        house.gateway.engine.renew = failing  # type: ignore[method-assign]
-        await again.wait()
+        house.gateway.engine.keep_up = failing  # type: ignore[method-assign]
+        await until(house.gateway.unready)
+        assert house.gateway.unready() == ["upkeep fails: for no reason"]
+        own = f"Host: localhost:{house.server.port}"
+        assert await ask(house.server.port, own, path="/readyz") == 503
+        fails[0] = False
+        await until(lambda: not house.gateway.unready())
+        assert await ask(house.server.port, own, path="/readyz") == 200
         assert (await session.prompt("hello")).stop_reason == "end_turn"
 
 

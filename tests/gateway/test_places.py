@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from ordinary import run_as_ordinary_user
+from patience import PATIENCE
 
 from dragoman.errors import RpcError
 from dragoman.gateway.access.checks import Checks
 from dragoman.gateway.access.workspaces import Workspaces
 
-from .house import PATIENCE, House, Watcher, hosting
+from .house import House, Watcher, hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Session
 
-from .house import PATIENCE, Watcher, hosting
+from .house import Watcher, hosting
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -102,6 +103,6 @@ def test_to_leave_out_whose_something_is_does_not_type_check(tmp_path: Path) -> 
     pytest.importorskip("mypy")
     (tmp_path / "uses.py").write_text(LEAVING_OUT)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-pretty", "uses.py"]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110).stdout
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE).stdout
     wrong = {int(line.split(":")[1]) for line in told.splitlines() if ": error: " in line}
     assert wrong == {number for number, line in enumerate(LEAVING_OUT.splitlines(), 1) if line.endswith("# !")}

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import Overloaded
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.log.engine import LogEntry
 from dragoman.gateway.log.retention import Expired, KeptSession, Retention, expired
 from dragoman.gateway.log.session_facts import SessionFacts
@@ -59,16 +59,16 @@ async def grown(state: Path, **ages: float) -> None:
         await engine.append(lease, [LogEntry("agent", b'{"watermark":"%s"}' % name.encode())] * 3, 0)
         used = time.time() - age * DAY
         facts = SessionFacts("testy", name[0], "/", msgspec.Raw(b"{}"), updated=used, bytes=1000)
-        await engine.put_fact("session", name, msgspec.json.encode(facts))
-        await engine.put_fact("seat", f"{name[0]}\n{name}", b"")
+        await engine.put_fact("session", name, value=msgspec.json.encode(facts))
+        await engine.put_fact("seat", name[0], name, value=b"")
     await engine.close()
 
 
 async def left(state: Path) -> list[str]:
     engine = SqliteEngine(state)
-    facts = await engine.facts("session")
+    ids = [id async for (id,), _ in engine.facts("session")]
     await engine.close()
-    return list(facts)
+    return sorted(ids)
 
 
 def lines(text: str) -> list[tuple[str, str]]:
@@ -105,18 +105,20 @@ async def test_a_gateway_deletes_what_is_beyond_its_retention_and_what_was_half_
         db.execute("UPDATE facts SET value = ? WHERE kind = 'session' AND key = 'b2'", (b"damaged",))
     async with hosting(tmp_path, people=("a",), retention=Retention(seconds=30 * DAY)) as house:
         await house.gateway.expiry.clear_away()
-        assert list(await house.gateway.engine.facts("session")) == ["a1"]
-        assert list(await house.gateway.engine.facts("seat")) == ["a\na1"]
+        assert [key async for key, _ in house.gateway.engine.facts("session")] == [("a1",)]
+        assert [key async for key, _ in house.gateway.engine.facts("seat")] == [("a", "a1")]
         assert 'expired_total{reason="age"} 1' in house.gateway.metrics.text()
         async with house.visit("a") as ann:
             assert [one.session_id for one in await ann.list_sessions()] == ["a1"]
 
 
 async def test_who_keeps_too_much_is_told_what_helps_and_a_retention_makes_room(tmp_path: Path) -> None:
-    limits = Quotas(kept=3)
+    limits = Limits(kept_each=3)
     await grown(tmp_path, a1=1, a2=40, a3=50)
     async with hosting(tmp_path, people=("a",), limits=limits) as house, house.visit("a") as ann:
-        with pytest.raises(Overloaded, match="no more than 3 kept sessions are allowed here; delete some, or"):
+        with pytest.raises(
+            Overloaded, match="the limit kept_each is reached: 3 kept sessions of one principal; delete some, or"
+        ):
             await ann.new_session(tmp_path)
         tokens = house.tokens
     async with hosting(tmp_path, limits=limits, retention=Retention(seconds=45 * DAY)) as house:

@@ -2,18 +2,20 @@
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.errors import InvalidParams, Overloaded, ResourceNotFound, RpcError
-from dragoman.gateway.access.quotas import Quotas
+from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.log.engine import EngineFailure
 from dragoman.gateway.log.records import raw
 from dragoman.gateway.log.session_facts import SessionFacts
 
-from .house import PATIENCE, Watcher, hosting, stepping
+from .house import Watcher, hosting, stepping
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -34,6 +36,22 @@ async def test_a_prompt_goes_through_and_is_told_again_on_load(tmp_path: Path, w
             assert [frame for frame in told if frame in first] == first
             assert again.numbers(session.id) == sorted(set(again.numbers(session.id)))
             assert sum(b"user_message_chunk" in frame for frame in told) == 1
+
+
+async def test_the_session_used_last_is_listed_first_after_the_clock_went_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = time.time
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        first = await ann.new_session(tmp_path)
+        await first.prompt("hello")
+        monkeypatch.setattr(time, "time", lambda: clock() - 3600)
+        second = await ann.new_session(tmp_path)
+        assert [one.session_id for one in await ann.list_sessions()] == [second.id, first.id]
+    async with hosting(tmp_path, tokens=house.tokens) as again, again.visit() as ann:  # and in the next process
+        third = await ann.new_session(tmp_path)
+        listed = [one.session_id for one in await ann.list_sessions()]
+        assert listed == [third.id, second.id, first.id]
 
 
 async def test_to_hang_up_is_not_to_cancel(tmp_path: Path) -> None:
@@ -98,7 +116,7 @@ async def test_what_is_to_become_of_a_detached_session_has_to_be_said_properly(t
 
 async def test_each_session_may_have_a_process_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dragoman", "agent", "testy"]
-    limits = Quotas(processes=2)  # the one that answered before there was a session makes room
+    limits = Limits(processes_each=2)  # the one that answered before there was a session makes room
     hosted = {"process_per": "session"}
     async with hosting(tmp_path, command, hosted=hosted, limits=limits) as house, house.visit() as ann:
         async with asyncio.timeout(PATIENCE):
@@ -220,7 +238,7 @@ async def test_a_summary_that_is_lost_or_damaged_is_made_again_from_the_log(tmp_
             if damaged is None:
                 await house.gateway.engine.drop_fact("summary", session.id)
             else:
-                await house.gateway.engine.put_fact("summary", session.id, damaged)
+                await house.gateway.engine.put_fact("summary", session.id, value=damaged)
             await ann.resume_session(session.id, tmp_path)
             assert house.gateway.live[session.id].summary == before
 
@@ -237,7 +255,7 @@ async def test_a_refused_summary_of_a_long_session_costs_no_more_than_its_latest
         before = house.gateway.live[session.id].summary
         for refused in (b"{", b'{"at": 1000000}'):
             await ann.close_session(session.id)
-            await house.gateway.engine.put_fact("summary", session.id, refused)
+            await house.gateway.engine.put_fact("summary", session.id, value=refused)
             read, looked_at = house.gateway.engine.read, []
 
             async def reading(*arguments: Any, read: Any = read, looked_at: Any = looked_at) -> Any:
@@ -259,7 +277,7 @@ async def test_a_page_of_a_list_takes_few_reads_and_none_is_skipped_when_others_
         ids = [f"sess_{number:04}" for number in range(350)]
         for number, id in enumerate(ids):
             facts = SessionFacts("testy", "ann", cwd, raw({}), updated=number // 7)
-            await asyncio.gather(engine.put_fact("seat", f"ann\n{id}", b""), house.gateway.save_facts(id, facts))
+            await asyncio.gather(engine.put_fact("seat", "ann", id, value=b""), house.gateway.save_facts(id, facts))
         run, reads = engine._reader.run, []  # type: ignore[attr-defined]
 
         def counting(*arguments: Any, **options: Any) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Agent, connect, extension
 from dragoman import schema as s
@@ -13,7 +14,7 @@ from dragoman.errors import AgentStartError, InvalidRequest
 from dragoman.gateway.attachment import attached
 from dragoman.testing import RecordingClient, Testy
 
-from .house import PATIENCE, Bare, House, Watcher, hosting, stepping
+from .house import Bare, House, Watcher, hosting, stepping
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from coder.desk import QUICK
+from patience import PATIENCE
 
 from dragoman import codec
 from dragoman.client.connecting import reach
@@ -22,7 +23,7 @@ from dragoman.testing import Testy
 from dragoman.transports.remote.client.http import dial_http
 from dragoman.transports.remote.client.websocket import dial_websocket
 
-from .house import PATIENCE, Bare, hosting
+from .house import Bare, hosting
 from .versatile import Versatile
 
 WIRES = ("websocket", "http/1.1", "http/2")

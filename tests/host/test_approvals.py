@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from patience import PATIENCE
 from torture.host_permissions import Screen, approve_then_try
 
 from dragoman.host.operations import FileRead
@@ -143,7 +144,7 @@ for number in range(20):
                             scope="always", expires=1e12))
 """
     writers = [subprocess.Popen([sys.executable, "-c", code, store.path, str(number)]) for number in range(3)]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(timeout=PATIENCE) for writer in writers] == [0, 0, 0]
     assert len(store.approvals()) == 60
 
 

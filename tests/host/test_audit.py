@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE
 from torture.host_audit import kills, records, share, tamper, tears, written
 
 from dragoman.host.audit import AuditError, AuditLog, Redactor, shown, verified, verify
@@ -135,7 +136,7 @@ if child:
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 os._exit(0)
 """
-    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=PATIENCE)
     assert len(records(path)) == 122
     assert verify(path) == []
 

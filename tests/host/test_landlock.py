@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ordinary import run_as_ordinary_user
+from patience import PATIENCE
 
 from dragoman.foundation.places import Place, open_place
 from dragoman.host.terminals import Sandbox, Terminals, execution
@@ -19,7 +20,6 @@ from dragoman.host.terminals.sandbox import first_program, landlock
 from dragoman.host.terminals.sandbox.first_program import FirstProgram
 
 OWNER = (1000, 1000)
-PATIENCE = 60
 
 bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 landlocked = pytest.mark.skipif(landlock.version() == 0, reason="the kernel has no Landlock")

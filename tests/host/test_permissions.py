@@ -6,6 +6,7 @@ import os
 import random
 
 import pytest
+from patience import PATIENCE
 from torture.host_faults import DISK_FAULTS, FAULTS, YES, by_answer, by_decide, faults
 from torture.host_permissions import (
     PROTECTED,
@@ -38,7 +39,6 @@ from dragoman.host.permissions import PRESETS, ApprovalStore, Permissions, Rules
 from dragoman.host.permissions.rules.matching import Rule
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-PATIENCE = 60  # seconds; nothing takes that long unless it hangs, however busy the machine
 
 ALL_FILES = "\n".join(
     f'[[allow]]\noperation = "{kind}"\npath = ["**", "/**"]\n'

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from users import USER, user_command
 
 from dragoman import Agent, Turn, connect
@@ -28,7 +29,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.skipif(shutil.which("git") is None, reason="Git is not installed"),
 ]
-PATIENCE = 60
 EVIL = "[core]\n\tfsmonitor = touch ran\n"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ordinary import OWNER, run_as_ordinary_user
+from patience import PATIENCE
 
 from dragoman.host.terminals import Sandbox, SandboxUnavailable, Terminals, execution
 
@@ -18,7 +19,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.skipif(not os.path.exists("/usr/bin/python3"), reason="the system has no Python"),
 ]
-PATIENCE = 60
 ATTACKS = {
     "io_uring": "call(425, 8, bytes(120)) >= 0",
     "userfaultfd": "call(323 if X86 else 282, 0) >= 0 or os.path.exists('/dev/userfaultfd')",

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from patience import PATIENCE
 
 from dragoman import Agent, connect
 from dragoman.host import Host
-
-PATIENCE = 30
 
 
 class Runner(Agent):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from coder.model_servers import OpenAIChat, answer
+from patience import PATIENCE
 
 from .traps import SECRET, Traps
 
-PATIENCE = 100.0  # seconds
 DRAGOMAN = [str(Path(sys.executable).with_name("dragoman"))]
 INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.coder.search.finding import sought
 from dragoman.coder.search.messages import SearchRequest
@@ -25,7 +26,7 @@ def test_python_m_imports_no_library_of_the_current_directory(traps: Traps) -> N
         if path.stem == "dragoman" or path.stem in sys.stdlib_module_names:
             path.unlink()
     command = [sys.executable, "-m", "dragoman", "run", "--agent", "echo", "hello"]
-    done = subprocess.run(command, cwd=traps.repository, capture_output=True, timeout=90, check=True)
+    done = subprocess.run(command, cwd=traps.repository, capture_output=True, timeout=PATIENCE, check=True)
     assert (traps.fired, done.stdout) == ([], b"hello\n")
 
 

@@ -9,6 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 # Run by the interpreter in the workspace: asks for permission to write, and has a command try it in a sandbox.
 PROGRAM = """
@@ -54,7 +55,7 @@ def test_the_environment_that_runs_us_is_protected(workspace: Path) -> None:
     target = site / "msgspec.py"
     has_bubblewrap = shutil.which("bwrap") is not None
     command = [str(workspace / ".venv" / "bin" / "python"), "-c", PROGRAM, str(workspace), str(target)]
-    done = subprocess.run([*command, str(has_bubblewrap)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([*command, str(has_bubblewrap)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     status = said.pop("status")
@@ -73,7 +74,13 @@ def test_no_settings_are_taken_from_the_workspace_by_a_relative_home(home: str, 
     command = [str(Path(sys.executable).with_name("dragoman")), "agents", "list"]
     for settings in ({"HOME": home}, {"HOME": home, "XDG_CONFIG_HOME": "./.config"}):
         done = subprocess.run(
-            command, cwd=tmp_path, env=environ | settings, capture_output=True, text=True, timeout=60, check=True
+            command,
+            cwd=tmp_path,
+            env=environ | settings,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
         )
         assert "reviewer" in done.stdout
         assert "planted" not in done.stdout

@@ -9,6 +9,8 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from patience import PATIENCE
+
 SECRET = "canary-4711"
 # Settings of Git whose values are programs.
 PROGRAMS = [
@@ -235,7 +237,12 @@ class Traps:
         environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         command = ["git", "-c", "user.name=M", "-c", "user.email=m@example.com", "-c", "protocol.file.allow=always"]
         done = subprocess.run(
-            [*command, *words], cwd=at or self.repository, env=environ, check=True, capture_output=True, timeout=60
+            [*command, *words],
+            cwd=at or self.repository,
+            env=environ,
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE,
         )
         return done.stdout.decode()
 

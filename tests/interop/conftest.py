@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from dragoman_editor import Editor
-
-PATIENCE = 90  # seconds; nothing takes that long unless it hangs, however busy the machine
+from patience import PATIENCE
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

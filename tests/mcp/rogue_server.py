@@ -20,6 +20,8 @@ NAMES = [
         "endless",
         "shouting",
         "marked",
+        "flood",
+        "lie",
     ),
 ]
 
@@ -72,6 +74,14 @@ def call(id: int, name: str) -> None:
             for _ in range(50):
                 sys.stderr.write("e" * LONG)
             send({"id": id, "result": text("done")})
+        case "flood":
+            for number in range(20_000):
+                note = {"progressToken": id, "progress": number, "message": "f" * 1000}
+                send({"method": "notifications/progress", "params": note})
+                send({"method": "notifications/prompts/list_changed"})
+            send({"id": id, "result": text("done")})
+        case "lie":
+            send({"id": id, "result": {**text("{}"), "structuredContent": {"count": "many"}}})
         case "die":
             os._exit(3)
         case "learn":
@@ -85,6 +95,12 @@ def call(id: int, name: str) -> None:
             send({"id": id, "result": text(f"Hello from {os.getpid()}.")})
 
 
+def tool(name: str) -> dict[str, Any]:
+    """A tool as it is listed; one tells what its results are like, which they are not."""
+    count = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    return {"name": name, "inputSchema": {"type": "object"}} | ({"outputSchema": count} if name == "lie" else {})
+
+
 def answer(id: int, method: str, params: dict[str, Any]) -> None:
     if method == "initialize":
         offers = {"tools": {"listChanged": True}}
@@ -92,7 +108,7 @@ def answer(id: int, method: str, params: dict[str, Any]) -> None:
         version = params["protocolVersion"]
         send({"id": id, "result": {"protocolVersion": version, "capabilities": offers, "serverInfo": info}})
     elif method == "tools/list":
-        send({"id": id, "result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]}})
+        send({"id": id, "result": {"tools": [tool(name) for name in NAMES]}})
     elif method == "tools/call":
         call(id, params["name"])
     else:

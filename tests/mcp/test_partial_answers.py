@@ -57,10 +57,10 @@ async def partial(kind: str) -> AsyncIterator[s.McpServer]:
 
 async def outcome(called: Any) -> tuple[bool, str]:
     try:
-        (piece,) = await called
+        result = await called
     except McpFailure as exc:
         return True, str(exc)
-    return False, piece.text
+    return False, result.text
 
 
 @pytest.mark.parametrize("tool", OUTCOMES)
@@ -71,7 +71,7 @@ async def test_an_answer_that_is_not_as_it_should_be_is_the_affair_of_its_call(
     """A call beside it, and those after it, have their own answers."""
     monkeypatch.setattr(servers, "CALL", 5.0)
     async with partial(kind) as config, reached(config, tmp_path) as server:
-        before = (await server.call("greet", {}))[0].text
+        before = (await server.call("greet", {})).text
         beside = asyncio.create_task(outcome(server.call("late", {})))
         await server.call("greet", {})  # so that it is under way
         if tool == "other_id":
@@ -80,7 +80,7 @@ async def test_an_answer_that_is_not_as_it_should_be_is_the_affair_of_its_call(
         assert OUTCOMES[tool][KINDS.index(kind)] in words
         assert has_failed == ((tool, kind) in FAILED)
         monkeypatch.setattr(servers, "CALL", 5.0)
-        after = [(await server.call(name, {}))[0].text for name in ("released", "greet")]
+        after = [(await server.call(name, {})).text for name in ("released", "greet")]
         if (tool, kind) == ("cut", "stdio"):  # the process is gone, and there is another
             assert (await beside)[0]
             assert after[1].startswith("hello") and after[1] != before
@@ -98,7 +98,7 @@ async def test_an_answer_to_a_call_that_was_cancelled_is_given_to_nobody(kind: s
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert (await server.call("released", {}))[0].text == "released"
+        assert (await server.call("released", {})).text == "released"
         assert [await server.call("greet", {}) for _ in range(5)] == [before] * 5
 
 

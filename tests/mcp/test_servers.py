@@ -20,7 +20,8 @@ from dragoman import schema as s
 from dragoman.agent.turn import AgentSession
 from dragoman.connection.connection import Connection
 from dragoman.connection.remotes import RemoteClient
-from dragoman.mcp import McpFailure, SessionServer, bodies, connected, connections, processes
+from dragoman.mcp import McpFailure, SessionServer, connected, connections
+from dragoman.mcp.transports import bodies, processes
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -34,14 +35,19 @@ def session(cwd: Path) -> AgentSession:
     return AgentSession(RemoteClient(cast("Connection", None)), "s", str(cwd))
 
 
-@contextlib.asynccontextmanager
-async def listening(kind: str) -> AsyncIterator[int]:
+def listening(kind: str) -> contextlib.AbstractAsyncContextManager[int]:
     """The scribe as a process that serves over HTTP; gives its port."""
+    return listening_on(SCRIBE, kind)
+
+
+@contextlib.asynccontextmanager
+async def listening_on(program: str, *words: str) -> AsyncIterator[int]:
+    """A server as a process that is told its port, which this gives."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     process = await asyncio.create_subprocess_exec(
-        sys.executable, SCRIBE, kind, str(port), stderr=asyncio.subprocess.DEVNULL
+        sys.executable, program, *words, str(port), stderr=asyncio.subprocess.DEVNULL
     )
     try:
         assert await _answers(port)
@@ -84,8 +90,8 @@ async def check(server: SessionServer, cwd: Path) -> None:
     greet = next(tool for tool in server.tools if tool.name == "greet")
     assert greet.description == "Greet somebody."
     assert greet.parameters["properties"]["name"]["type"] == "string"
-    assert [piece.text for piece in await server.call("greet", {"name": "Ada"})] == ["Hello, Ada!"]
-    assert [piece.media_type for piece in await server.call("draw", {})] == ["image/png"]
+    assert [piece.text for piece in (await server.call("greet", {"name": "Ada"})).content] == ["Hello, Ada!"]
+    assert [piece.mime_type for piece in (await server.call("draw", {})).content] == ["image/png"]
     await server.call("write", {"path": str(cwd / "made")})
     assert (cwd / "made").exists()
     with pytest.raises(McpFailure, match="it cannot be done"):
@@ -114,7 +120,7 @@ async def test_a_server_is_reached_over_sse(tmp_path: Path) -> None:
 async def test_calls_run_beside_each_other(tmp_path: Path) -> None:
     async with reached(STDIO, tmp_path) as server:
         answers = await asyncio.gather(*(server.call("greet", {"name": str(i)}) for i in range(20)))
-    assert [answer[0].text for answer in answers] == [f"Hello, {i}!" for i in range(20)]
+    assert [answer.text for answer in answers] == [f"Hello, {i}!" for i in range(20)]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path)
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert [piece.text for piece in await server.call("greet", {"name": "Bo"})] == ["Hello, Bo!"]
+        assert [piece.text for piece in (await server.call("greet", {"name": "Bo"})).content] == ["Hello, Bo!"]
 
 
 async def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,14 +186,16 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_and_no_other(tool: s
 
 async def test_text_that_is_no_text_and_stray_lines_cost_nothing(tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
-        assert [piece.text for piece in await server.call("no_text", {})] == ["\ufffd"]
-        assert [piece.text for piece in await server.call("chatter", {})] == ["done"]
-        assert [piece.text for piece in await server.call("marked", {})] == ["done"]
+        assert [piece.text for piece in (await server.call("no_text", {})).content] == ["\ufffd"]
+        assert [piece.text for piece in (await server.call("chatter", {})).content] == ["done"]
+        assert [piece.text for piece in (await server.call("marked", {})).content] == ["done"]
 
 
 async def test_structured_content_alone_is_given_as_text(tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
-        assert [json.loads(piece.text) for piece in await server.call("structured", {})] == [{"answer": 42}]
+        assert [json.loads(piece.text) for piece in (await server.call("structured", {})).content] == [
+            {"answer": 42}
+        ]
 
 
 @pytest.mark.parametrize("tool", ["long_error", "long_refusal"])
@@ -204,7 +212,7 @@ async def test_a_process_that_died_is_started_again_with_the_next_call(tmp_path:
         with pytest.raises(McpFailure):
             await server.call("die", {})
         after = await server.call("greet", {})
-        assert after != before and after[0].text.startswith("Hello from")
+        assert after != before and after.text.startswith("Hello from")
 
 
 async def test_a_process_that_dies_again_and_again_is_tried_after_a_pause(tmp_path: Path) -> None:
@@ -220,11 +228,11 @@ async def test_a_process_that_dies_again_and_again_is_tried_after_a_pause(tmp_pa
 
 async def test_a_process_killed_between_calls_is_not_missed(tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
-        pid = int((await server.call("greet", {}))[0].text.removeprefix("Hello from ").rstrip("."))
+        pid = int((await server.call("greet", {})).text.removeprefix("Hello from ").rstrip("."))
         os.kill(pid, signal.SIGKILL)
         while server.is_connected:  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0.01)
-        (after,) = await server.call("greet", {})
+        (after,) = (await server.call("greet", {})).content
         assert after.text.startswith("Hello from") and str(pid) not in after.text
 
 
@@ -233,9 +241,9 @@ async def test_a_server_that_forgot_its_session_is_asked_again_in_a_new_one(tmp_
     async with there.running():
         config = s.McpServerHttp(name="x", url=f"http://127.0.0.1:{there.port}/mcp", headers=[])
         async with reached(config, tmp_path) as server:
-            assert [piece.text for piece in await server.call("count", {})] == ["1"]
+            assert [piece.text for piece in (await server.call("count", {})).content] == ["1"]
             there.sessions.clear()
-            assert [piece.text for piece in await server.call("count", {})] == ["2"]
+            assert [piece.text for piece in (await server.call("count", {})).content] == ["2"]
             assert (there.begun, there.calls) == (2, 2)
 
 
@@ -249,7 +257,7 @@ async def test_a_server_that_was_away_is_reached_again(tmp_path: Path) -> None:
         with pytest.raises(McpFailure):
             await server.call("count", {})
         async with there.running():
-            assert [piece.text for piece in await server.call("count", {})] == ["2"]
+            assert [piece.text for piece in (await server.call("count", {})).content] == ["2"]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 5, 20, 100])
@@ -301,7 +309,7 @@ EIGHT_MEGABYTES = "eight megabytes\n" * 500_000
 
 async def test_a_call_of_eight_megabytes_each_way_over_stdio(tmp_path: Path) -> None:
     async with reached(PEN, tmp_path) as server:
-        (piece,) = await server.call("greet", {"name": EIGHT_MEGABYTES})
+        (piece,) = (await server.call("greet", {"name": EIGHT_MEGABYTES})).content
     assert piece.text == f"Hello, {EIGHT_MEGABYTES}!"
 
 
@@ -309,7 +317,7 @@ async def test_a_call_of_eight_megabytes_each_way_over_http(tmp_path: Path) -> N
     async with listening("streamable-http") as port:
         config = s.McpServerHttp(name="scribe", url=f"http://127.0.0.1:{port}/mcp", headers=[])
         async with reached(config, tmp_path) as server:
-            (piece,) = await server.call("greet", {"name": EIGHT_MEGABYTES})
+            (piece,) = (await server.call("greet", {"name": EIGHT_MEGABYTES})).content
     assert piece.text == f"Hello, {EIGHT_MEGABYTES}!"
 
 
@@ -331,7 +339,7 @@ async def test_a_line_without_end_takes_no_memory_and_is_given_up(
 ) -> None:
     monkeypatch.setattr(processes, "MAX_MESSAGE", 1_000_000)
     async with reached(ROGUE, tmp_path) as server:
-        pid = int((await server.call("greet", {}))[0].text.removeprefix("Hello from ").rstrip("."))
+        pid = int((await server.call("greet", {})).text.removeprefix("Hello from ").rstrip("."))
         before = resident()
         calling = asyncio.create_task(server.call("endless", {}))
         while _written(pid) < 200_000_000:  # noqa: ASYNC110 - nothing else tells
@@ -349,7 +357,7 @@ def _written(pid: int) -> int:
 async def test_a_server_that_writes_to_stderr_without_measure_is_heard_out(tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
         before = resident()
-        assert [piece.text for piece in await server.call("shouting", {})] == ["done"]
+        assert [piece.text for piece in (await server.call("shouting", {})).content] == ["done"]
         assert resident() - before < 50_000_000  # of 100 MB
 
 
@@ -366,4 +374,4 @@ async def test_a_body_that_is_too_long_or_hides_its_length_fails_its_call_and_no
             with pytest.raises(McpFailure, match=why):
                 await server.call("count", {})
             there.padding, there.encoding = "", ""
-            assert [piece.text for piece in await server.call("count", {})] == ["2"]
+            assert [piece.text for piece in (await server.call("count", {})).content] == ["2"]

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import (
     Agent,
@@ -146,7 +147,7 @@ json.dump(said, sys.stdout)
 def test_whoever_lacks_the_remote_extra_is_told_what_to_install() -> None:
     programs = json.dumps([mistake.wrote for mistake in WITHOUT_REMOTE])
     command = [sys.executable, "-c", HIDING]
-    ended = subprocess.run(command, input=programs, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, input=programs, capture_output=True, text=True, timeout=PATIENCE)
     assert ended.stderr == ""
     assert json.loads(ended.stdout) == [mistake.told for mistake in WITHOUT_REMOTE]
 

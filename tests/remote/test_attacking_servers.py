@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import connect
 from dragoman.client.inbox import Inbox
@@ -22,7 +23,6 @@ from .measured_client import memory
 from .serving import dial, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-PATIENCE = 60  # seconds; the machine may be busy with other things
 SILENCE = 2.0  # seconds that a server may take in the middle of a message; 45 by default
 SECONDS = 10  # of the processor, for all of a test
 MOST = 64 * MIB  # bytes that any server may cost

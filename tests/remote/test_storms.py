@@ -6,6 +6,7 @@ from itertools import accumulate, chain, repeat, takewhile
 from urllib.parse import urlsplit
 
 import pytest
+from patience import PATIENCE
 from skipped_time import skipped_time
 
 from dragoman import ConnectionClosed, connect
@@ -15,7 +16,6 @@ from .serving import WIRES, dial, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-PATIENCE = 60.0  # seconds
 PAUSES = (0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # seconds before the first tries; then there are five before each
 LONGEST = 5.0
 SHARES = (1.5, 0.5)  # of its pause that a try waits for, at most and at least

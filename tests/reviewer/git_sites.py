@@ -5,9 +5,10 @@ import subprocess
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from patience import PATIENCE
+
 BAD = "import os\nVALUE = 1\n"  # one finding, which can be repaired
 WORSE = BAD + "\nimport sys\n"  # one more, in line 4
-PATIENCE = 60.0
 
 
 class Site:

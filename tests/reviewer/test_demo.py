@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman.reviewer.samples import SAMPLE, copy_sample
 
@@ -23,7 +24,7 @@ def demo(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={"PATH": os.environ["PATH"], "HOME": str(directory), "TMPDIR": str(directory)},
     )
 
@@ -41,7 +42,7 @@ def test_without_a_key_a_terminal_and_a_network_the_sample_is_reviewed_and_repai
 
 def test_make_run_runs_it(tmp_path: Path) -> None:
     said = demo(tmp_path, "make", "--dry-run", "run").stdout.splitlines()
-    assert said[-1].endswith("dragoman demo")
+    assert said[-1].endswith("dragoman demo --screen")
 
 
 def test_at_a_terminal_each_repair_is_asked_about(tmp_path: Path) -> None:
@@ -77,7 +78,9 @@ async def test_the_sample_holds_what_the_documentation_says(project: Path) -> No
 
 def test_nothing_a_review_needs_is_loaded_before_initialize_is_answered() -> None:
     program = "import sys; from dragoman.reviewer import Reviewer; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     loaded = set(done.stdout.split())
     assert "dragoman.reviewer.agent" in loaded
     assert not {"dragoman.reviewer.intake", "dragoman.reviewer.checks", "dragoman.host"} & loaded

@@ -109,7 +109,7 @@ async def test_a_file_that_changes_while_the_user_thinks_is_left_alone(project: 
     async with reviewing(project, Slow("apply")) as reviewer:
         turn = await reviewer.say("/fix a.py")
     assert path.read_text() == "something else\n"
-    assert "no longer what was reviewed" in repr(turn.updates)
+    assert "has changed since the review" in repr(turn.updates)
 
 
 async def test_a_client_that_will_not_write_is_heard(project: Path, write: Write) -> None:

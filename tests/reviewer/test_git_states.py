@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Client, InvalidParams, connect
 
@@ -22,7 +23,9 @@ WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "protoco
 
 def git(cwd: Path, *words: str) -> str:
     environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(["git", *WHO, *words], cwd=cwd, env=environ, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["git", *WHO, *words], cwd=cwd, env=environ, check=True, capture_output=True, timeout=PATIENCE
+    )
     return done.stdout.decode()
 
 
@@ -249,7 +252,9 @@ def test_what_was_not_reviewed_is_no_success(tmp_path: Path) -> None:
         (shallow, "/review diff HEAD~1"),
     ]
     for number, (state, prompt) in enumerate(cases):
-        ended = subprocess.run([*run, prompt], cwd=state(tmp_path / str(number)), capture_output=True, timeout=60)
+        ended = subprocess.run(
+            [*run, prompt], cwd=state(tmp_path / str(number)), capture_output=True, timeout=PATIENCE
+        )
         assert (ended.returncode, state) == (5, state)
         assert b"That cannot be reviewed: " in ended.stderr
         assert b"Nothing" not in ended.stdout.replace(b"Nothing leaves this machine", b"")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 REVIEW = [sys.executable, "-m", "dragoman", "run", "--agent", "reviewer", "--permissions", "allow-reads", "--cwd"]
 # Whoever reads these is asked about; each begins with something to find.
@@ -35,7 +36,7 @@ def review(project: Path, prompt: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env={**os.environ, "HOME": str(project.parent)},
     )
 

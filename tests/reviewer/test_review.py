@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import InvalidParams, ResourceNotFound
 from dragoman import schema as s
@@ -23,7 +24,7 @@ GOOD = '"""Nothing wrong."""\n'
 
 def git(project: Path, *words: str) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@example.com")
-    subprocess.run(["git", *who, *words], cwd=project, check=True, capture_output=True, timeout=30)
+    subprocess.run(["git", *who, *words], cwd=project, check=True, capture_output=True, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -341,7 +342,10 @@ def test_a_linter_that_the_preset_does_not_let_run_is_left_out_and_named(
 ) -> None:
     words = ["run", "--agent", "reviewer", "--permissions", preset, "--json", "--cwd", str(with_eslint), command]
     done = subprocess.run(
-        [sys.executable, "-m", "dragoman", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=100
+        [sys.executable, "-m", "dragoman", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout
     events = [json.loads(line) for line in done.stdout.splitlines()]

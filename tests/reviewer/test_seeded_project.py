@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE
+
 from .conftest import Turn, User, reviewing
 from .planted import CLEAN, PLANTED, Problem, write_clean, write_seeded
 
@@ -14,7 +16,9 @@ def missed(turn: Turn, wanted: tuple[Problem, ...] = PLANTED) -> list[Problem]:
 
 def run_its_tests(project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(project), "tests"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": "."})
+    done = subprocess.run(
+        command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, env={"PYTHONPATH": "."}
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import Agent, connect
 from dragoman import schema as s
@@ -27,7 +28,7 @@ def run(
     *arguments: str, input: bytes = b"", env: dict[str, str] | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
     argv = [sys.executable, "-m", "dragoman", "sessions", *arguments]
-    return subprocess.run(argv, input=input, capture_output=True, timeout=60, check=False, env=env)
+    return subprocess.run(argv, input=input, capture_output=True, timeout=PATIENCE, check=False, env=env)
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ def test_a_long_session_is_imported_in_little_memory(tmp_path: Path) -> None:
         file.write(json.dumps({"lines": len(lines), "sha256": digest.hexdigest()}) + "\n")
     argv = [sys.executable, "-c", IMPORTING, str(tmp_path / "store")]
     with subprocess.Popen(["cat", exported], stdout=subprocess.PIPE) as cat:  # a pipe cannot be read twice
-        done = subprocess.run(argv, stdin=cat.stdout, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(argv, stdin=cat.stdout, capture_output=True, text=True, timeout=PATIENCE, check=True)
     id, megabytes = done.stdout.split()
     assert id == "sess_long"
     assert int(megabytes) < 50, done.stdout  # the session alone has 40

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from torture.store_faults import SCENARIOS, Site, suffer_all, works
 from torture.store_power import fail_power
 
@@ -314,7 +315,7 @@ async def test_processes_share_a_store_and_each_finds_all_its_own(store: Store, 
     processes = [other(store.path, 15) for _ in range(4)]
     ids = []
     for process in processes:
-        out, _ = await asyncio.to_thread(process.communicate, timeout=60)
+        out, _ = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
         assert process.returncode == 0
         ids.append(out.strip())
     for id in ids:

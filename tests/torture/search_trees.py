@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dragoman.coder.search.messages import Hits, Looked, SearchRequest
 from dragoman.coder.search.process import found
-from dragoman.coder.search.walking import files
+from dragoman.host.trees.walking import files
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # it need not be a disk
 

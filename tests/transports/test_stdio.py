@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import msgspec
 import pytest
+from patience import PATIENCE
 from torture.by_hand import Hand, Ponging, facing_agent, note, opened, request, resident
 
 from dragoman import serve_on
@@ -409,7 +410,9 @@ TRANSLATE = [sys.executable, "-m", "dragoman", "translate", "--", *SERVE]
 def test_a_program_started_without_its_streams_says_so_in_one_sentence(
     program: list[str], code: int, closed: tuple[str, ...]
 ) -> None:
-    ended = subprocess.run(without(closed, program), stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    ended = subprocess.run(
+        without(closed, program), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE
+    )
     told = f"{' and '.join(closed)} {'is' if len(closed) == 1 else 'are'} closed. Start this program with pipes"
     assert (ended.returncode, ended.stderr.count(b"\n")) == (code, 1), ended.stderr
     assert told.encode() in ended.stderr
@@ -417,7 +420,7 @@ def test_a_program_started_without_its_streams_says_so_in_one_sentence(
 
 @pytest.mark.parametrize("closed", [("stdin", "stderr"), ("stdout", "stderr")], ids="-".join)
 def test_a_program_started_with_nowhere_to_complain_fails_all_the_same(closed: tuple[str, ...]) -> None:
-    ended = subprocess.run(without(closed, SERVE), stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    ended = subprocess.run(without(closed, SERVE), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")
 
 

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Self
 
 from emulator import Emulator
+from patience import PATIENCE
 
 DRAGOMAN = [sys.executable, "-W", "error", "-m", "dragoman"]
 PEERS = Path(__file__).parent / "peers"
 TESTY = f"{sys.executable} -m dragoman agent testy"
-PATIENCE = 60.0
 
 SEQUENCE = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
 

@@ -21,12 +21,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
+from patience import PATIENCE
+
 from dragoman.host.permissions import Option, Question
 from dragoman.ui.headless.keys import ALONE, ARMING, BROKEN_OFF, PASTE, PASTE_END, TICK, Keyboard, KeyPrompt
 from dragoman.ui.headless.screen import Screen
 from dragoman.ui.output import install
 
-PATIENCE = 90.0
 QUESTION = Question(
     session_id="s",
     title="A title",

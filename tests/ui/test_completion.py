@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from at_terminal import AtTerminal, dragoman
+from patience import PATIENCE
 
 BIN = Path(sys.executable).parent
 
@@ -30,7 +31,7 @@ def offered(shell: str, line: str, cwd: Path) -> set[str]:
         "XDG_CONFIG_HOME": str(cwd),
     }
     done = subprocess.run(
-        [shell, "-c", programs[shell]], cwd=cwd, env=env, capture_output=True, text=True, timeout=60
+        [shell, "-c", programs[shell]], cwd=cwd, env=env, capture_output=True, text=True, timeout=PATIENCE
     )
     return {word.partition("\t")[0] for word in done.stdout.splitlines() if word}
 

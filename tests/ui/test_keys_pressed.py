@@ -10,7 +10,8 @@ import termios
 from pathlib import Path
 
 import pytest
-from at_terminal import DRAGOMAN, PATIENCE, TESTY, AtTerminal, peer
+from at_terminal import DRAGOMAN, TESTY, AtTerminal, peer
+from patience import PATIENCE
 
 from dragoman.ui.headless.keys import ARMING, PASTE, PASTE_END
 
@@ -72,7 +73,7 @@ def test_nothing_is_allowed_that_was_not_pressed_alone_after_silence() -> None:
     """Two hundred people at terminals of their own: pastes, held keys, type-ahead, suspensions, resized windows."""
     played = subprocess.run(
         [sys.executable, "-W", "error", SCRIPTS],
-        env={**os.environ, "TERM": "xterm-256color"},
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(SCRIPTS.parents[1])},
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE,

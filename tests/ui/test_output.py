@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from at_terminal import PATIENCE, PEERS, AtTerminal, peer
+from at_terminal import PEERS, AtTerminal, peer
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE
 from peers.vandal import EVIL, LINES
 
 import dragoman

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from at_terminal import DRAGOMAN, TESTY, dragoman, peer
+from patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_a_turn_that_was_cut_short_is_no_success_whatever_the_agent_calls_it(tmp
     assert run.stdout
     assert run.stdout.read(8) == b"Waiting."
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=30)
+    run.communicate(timeout=PATIENCE)
     assert run.returncode == 130
 
 
@@ -79,7 +80,7 @@ def test_a_run_that_is_told_to_stop_takes_its_agent_along(number: int, tmp_path:
     assert run.stdout
     assert run.stdout.read(8) == b"Waiting."
     run.send_signal(number)
-    _, stderr = run.communicate(timeout=30)
+    _, stderr = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130
     assert b"Traceback" not in stderr
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from at_terminal import DRAGOMAN, AtTerminal, dragoman
+from patience import PATIENCE
 from playing import (
     CLAUDE,
     GEMINI,
@@ -263,7 +264,12 @@ def test_lines_are_not_glued_where_both_streams_go_to_one_pipe(tmp_path: Path, p
     agent = player(tmp_path, said, told("t", title="Think", kind="think", status="completed"))
     command = [*DRAGOMAN, "run", "--agent", agent, "go"]
     both = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=project, timeout=60
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        cwd=project,
+        timeout=PATIENCE,
     )
     assert both.stdout.decode().splitlines() == ["Well.", "✓ Think", "[]"]
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from at_terminal import DRAGOMAN, PATIENCE, dragoman, peer
+from at_terminal import DRAGOMAN, dragoman, peer
+from patience import PATIENCE
 from playing import player
 
 GREETING = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'

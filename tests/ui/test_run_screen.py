@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from at_terminal import DRAGOMAN, TESTY, AtTerminal, dragoman
 from emulator import Emulator
+from patience import PATIENCE
 from playing import ask, diff, player, told
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -127,7 +128,9 @@ def test_a_long_change_is_shown_whole_to_whoever_has_to_allow_it(tmp_path: Path)
 def test_output_that_goes_nowhere_is_no_failure(tmp_path: Path) -> None:
     with open("/dev/null", "w") as nowhere:
         command = [*DRAGOMAN, "run", "--agent", TESTY, "thought\ntool\necho done"]
-        assert subprocess.run(command, stdout=nowhere, stderr=nowhere, timeout=30, cwd=tmp_path).returncode == 0
+        assert (
+            subprocess.run(command, stdout=nowhere, stderr=nowhere, timeout=PATIENCE, cwd=tmp_path).returncode == 0
+        )
 
 
 MARKDOWN = "# Title\n\n- **bold** `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"

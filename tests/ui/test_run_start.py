@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from at_terminal import DRAGOMAN, PATIENCE, AtTerminal, peer
+from at_terminal import DRAGOMAN, AtTerminal, peer
+from patience import PATIENCE
 
 # A run in which everything else that reaches an agent gives up at once.
 IMPATIENT = """

@@ -154,7 +154,7 @@ def test_a_session_of_another_agent_that_is_closed_is_forgotten() -> None:
     edge = our_client()
     close = edge.outward(request(3, "session/close", sessionId="s")).onward[0]["id"]
     edge.inward({"id": close, "result": {}})
-    assert "s" not in edge.talks
+    assert "s" not in edge.sessions
 
 
 async def test_a_closed_session_refuses_a_prompt_on_the_wire() -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE
+
 import dragoman
 from dragoman import Transcript
 from dragoman.testing import RecordingClient
@@ -25,7 +27,7 @@ async def test_an_agent_of_version_2_serves_a_client_of_version_1(sdk_python: st
 
 def test_an_agent_of_version_1_serves_a_client_of_version_2(sdk_python: str):
     command = [sdk_python, str(HERE / "sdk_client.py"), *TRANSLATE, "--to", "v1", "--", *TESTY]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert (seen["version"], seen["info"]) == (2, "testy")

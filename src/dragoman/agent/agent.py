@@ -1,4 +1,4 @@
-"""What an agent's author sees: subclass Agent, write `answer`, call `serve`."""
+"""The agent author's interface: subclass Agent, write `answer`, call `serve`."""
 
 import asyncio
 import functools
@@ -16,6 +16,7 @@ from ..dialects.older import SET_MODEL, ModelChoice
 from ..errors import InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound
 from ..events import Method
 from ..roles import AgentRole, overrides
+from ..schema.mcp_connection import AnyMcpNotification
 from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 
@@ -27,7 +28,7 @@ CONTENT = {"image": s.ImageContent, "audio": s.AudioContent, "embedded_context":
 MCP = {"http": s.McpServerHttp, "sse": s.McpServerSse, "acp": s.McpServerAcp}
 ACCEPTABLE = {*CONTENT, *MCP, "additional_directories", "system_prompt", "override_system_prompt"}
 
-# What a class may say of itself, and how it is sent.
+# Class attributes that are sent to clients, each with its type.
 DECLARED: Mapping[str, Any] = {
     "info": s.Implementation | None,
     "modes": Sequence[s.SessionMode],
@@ -41,7 +42,7 @@ class Agent(AgentRole):
     """An agent for one client.  Write `answer`; the agent advertises every other method you override."""
 
     info: ClassVar[s.Implementation | None] = None
-    accepts: ClassVar[Collection[str]] = ()  # of ACCEPTABLE: what clients may send besides the baseline
+    accepts: ClassVar[Collection[str]] = ()  # of ACCEPTABLE: content that clients may send besides the baseline
     modes: ClassVar[Sequence[s.SessionMode]] = ()  # the first is the one a session starts in
     config_options: ClassVar[Sequence[s.SessionConfigOption]] = ()
     commands: ClassVar[Sequence[s.AvailableCommand]] = ()
@@ -63,7 +64,7 @@ class Agent(AgentRole):
         self.sessions: dict[str, AgentSession] = {}
         self._queues: dict[str, list[RunningTurn]] = {}  # the running turn of a session, then those that wait
         self._announcements: dict[str, Callable[[], None]] = {}  # of sessions that are being brought back
-        self._arriving: dict[str, list[RunningTurn]] = {}  # those that an override of `prompt` is at work on
+        self._arriving: dict[str, list[RunningTurn]] = {}  # those that an overridden `prompt` works on
 
     if not TYPE_CHECKING:
 
@@ -188,8 +189,11 @@ class Agent(AgentRole):
             config_options=self.config_options,
         )
         await self.opened(session)
-        self.sessions[id] = session
-        if commands := self.commands_of(session):
+        before, self.sessions[id] = self.sessions.get(id), session
+        if before is not None:
+            await before.end()
+        session.commands = self.commands_of(session)
+        if commands := session.commands:
             update = s.AvailableCommandsUpdate(available_commands=commands)
             announce = functools.partial(
                 self.client.update, s.SessionNotification(session_id=session.id, update=update)
@@ -219,7 +223,7 @@ class Agent(AgentRole):
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         """Cancel the session's turns, wait until they have ended, and forget the session."""
-        self.session(params.session_id)
+        session = self.session(params.session_id)
         # At once: what the client sends after this request is about a session that is closed, or loaded again.
         del self.sessions[params.session_id]
         running = self._under_way(params.session_id)
@@ -227,6 +231,7 @@ class Agent(AgentRole):
             turn.cancel()
         for turn in running:
             await turn.finished()
+        await session.end()
         return s.CloseSessionResponse()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
@@ -251,7 +256,7 @@ class Agent(AgentRole):
         return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
 
     async def _set_model(self, params: ModelChoice) -> s.JsonObject:
-        """Choose a model as clients did when models were no config option."""
+        """Choose a model; older clients do so, for which models are no config option."""
         options = self.session(params.session_id).config_options
         models = (o for o in options if isinstance(o, s.SessionConfigSelect) and o.category == "model")
         if (option := next(models, None)) is None:
@@ -291,7 +296,7 @@ class Agent(AgentRole):
     async def _arrived(
         self, handler: Callable[[s.PromptRequest], Awaitable[s.PromptResponse]], params: s.PromptRequest
     ) -> s.PromptResponse:
-        """Answer a prompt; from here on it can be cancelled, whatever an override of `prompt` does first."""
+        """Answer a prompt; from here on it can be cancelled, also while an overridden `prompt` works."""
         running = self._running_turn()
         arrived = self._arriving.setdefault(params.session_id, [])
         arrived.append(running)
@@ -311,7 +316,7 @@ class Agent(AgentRole):
         for block in params.prompt:
             if type(block) is not s.TextContent:
                 self._check_content(block)
-        is_whole = type(self).prompt is Agent.prompt  # else an override of it is at work, and the turn its own
+        is_whole = type(self).prompt is Agent.prompt  # else an override is at work and has a turn of its own
         running = self._running_turn() if is_whole else RunningTurn.here()
         queue = self._queues.setdefault(session.id, [])
         if len(queue) > MAX_WAITING:
@@ -331,6 +336,13 @@ class Agent(AgentRole):
                 running.end()
             _leave(self._queues, session.id, queue, running)
 
+    def mcp_notification(self, params: AnyMcpNotification) -> None:
+        """Pass on what an MCP server in the client says of a request that is open."""
+        if isinstance(params, s.MessageMcpNotification):
+            hearer = self.client.mcp_hearers.get((params.server_id, params.request_id))
+            if hearer:
+                hearer(params)
+
     def cancel(self, params: s.CancelNotification) -> None:
         """Cancel the turns of a session that were received before this notification."""
         # Not at once: a prompt that came just before has its task, but that may not have begun.
@@ -341,7 +353,7 @@ class Agent(AgentRole):
             running.cancel(newest)
 
     def _under_way(self, session_id: str) -> list[RunningTurn]:
-        """The turns of a session that are not answered yet; one of an overridden `prompt` may be there twice."""
+        """The unanswered turns of a session; a turn of an overridden `prompt` may occur twice."""
         return [*self._arriving.get(session_id, ()), *self._queues.get(session_id, ())]
 
     def _check(
@@ -371,7 +383,7 @@ class Agent(AgentRole):
 
 
 def _check_declared(agent: type[Agent], name: str, kind: Any) -> None:
-    """Raise TypeError for a class attribute that could not be sent; one that is made later is checked then."""
+    """Raise TypeError for a class attribute that cannot be sent; one set later is checked when sent."""
     value = vars(agent).get(name, ())
     if hasattr(value, "__get__") or value == ():
         return
@@ -397,7 +409,7 @@ def _ahead(queue: list[RunningTurn], running: RunningTurn) -> RunningTurn | None
 def _leave(
     turns: dict[str, list[RunningTurn]], session_id: str, listed: list[RunningTurn], running: RunningTurn
 ) -> None:
-    """Take a turn off the list it is on; a list that is empty is not kept, unless it is a later one."""
+    """Take a turn off its list; drop the list if it is empty and nothing has replaced it."""
     listed.remove(running)
     if not listed and turns.get(session_id) is listed:
         del turns[session_id]

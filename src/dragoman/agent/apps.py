@@ -1,4 +1,4 @@
-"""Apps: what gives every client an agent of its own, a class or a function that takes the client."""
+"""Apps give every client an agent of its own: an agent class, or a function that takes the client."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -26,7 +26,7 @@ def check_app(app: object, caller: str, takes: str = "an agent class") -> None:
 
 
 def made_by(app: App, client: RemoteClient) -> AbstractAsyncContextManager[AgentRole]:
-    """The agent that an app gives a client; raises TypeError where that is none."""
+    """The agent that an app gives a client; raises TypeError where the app returns something else."""
     check_makes(app, client)
     made = app(client)
     if not hasattr(made, "__aenter__"):
@@ -35,7 +35,7 @@ def made_by(app: App, client: RemoteClient) -> AbstractAsyncContextManager[Agent
 
 
 def entered(agent: AgentRole) -> AgentRole:
-    """What an app gives once it is entered; raises TypeError where that is no agent."""
+    """The agent that `__aenter__` returns; raises TypeError where it returns something else."""
     if not isinstance(agent, AgentRole):
         raise TypeError(f"__aenter__ must return the agent (`return self`), and not {brief(repr(agent))}")
     return agent

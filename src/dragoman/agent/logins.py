@@ -1,6 +1,6 @@
 """Logins with credentials on the wire: a client that fails too often is disconnected.
 
-A login that the agent sees to itself (a browser, a key in its environment) may be tried as often as the user likes.
+Logins that the agent does itself (in a browser, with a key in its environment) have no limit.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class LoginFailures:
 
 
 def limited_logins(requests: Mapping[str, Method], connection: Connection) -> Mapping[str, Method]:
-    """The requests an agent answers; after three logins with wrong credentials it answers, and hangs up."""
+    """The requests an agent answers; after the answer to the third login with wrong credentials it hangs up."""
     method, failures = requests.get(AUTHENTICATE), LoginFailures(connection)
     if method is None:
         return requests

@@ -1,4 +1,4 @@
-"""What a turn has at work, as the client sees it: tools, and commands in the client's terminals."""
+"""The work of a turn as the client sees it: tool calls, and commands in the client's terminals."""
 
 import asyncio
 import contextlib
@@ -75,9 +75,9 @@ class ToolRun:
             raise TypeError(f"terminal() shows what `turn.terminal(…)` gives, and not {brief(repr(terminal))}")
         await self.show(s.Terminal(terminal_id=terminal.id))
 
-    async def show(self, content: s.ToolCallContent) -> None:
-        """Add a block to what the tool shows; before it is allowed to run, it stays pending."""
-        self._content.append(content)
+    async def show(self, *content: s.ToolCallContent) -> None:
+        """Add blocks to the tool call; a call that is not allowed yet stays pending."""
+        self._content += content
         await self._send(s.ToolCallUpdated(tool_call_id=self.id, content=list(self._content)))
 
     async def update(
@@ -90,7 +90,7 @@ class ToolRun:
         raw_input: Any = s.UNSET,
         raw_output: Any = s.UNSET,
     ) -> None:
-        """Change what the client knows of the call."""
+        """Send the client changes of the call."""
         self._status = status or self._status
         call = self._call  # a question asked later shows what the client knows by then
         self._call = replace(
@@ -174,7 +174,7 @@ class TerminalRun:
             return await self._client.wait_for_terminal_exit(request)
 
     async def kill(self) -> None:
-        """End the command; what it printed can still be read."""
+        """End the command; its output can still be read."""
         await self._client.kill_terminal(s.KillTerminalRequest(**self._ids))
 
     async def release(self) -> None:
@@ -185,7 +185,7 @@ class TerminalRun:
 
 
 def _told(exc: BaseException) -> str:
-    """What the client is told of an exception: the words of our own errors, of others only their kind."""
+    """The text of an exception for the client: the message of our own errors, only the type of others."""
     if isinstance(exc, asyncio.CancelledError):
         return "Cancelled."
     return str(exc) if isinstance(exc, Error) else f"{type(exc).__name__}; the agent's log says more."

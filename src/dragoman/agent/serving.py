@@ -1,4 +1,4 @@
-"""An agent offered to whoever is at the other end of a wire, or of stdin and stdout."""
+"""Serves an agent to the client at the other end of a transport, or of stdin and stdout."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import sys
 from ..connection.connection import Connection
 from ..connection.remotes import RemoteClient
 from ..errors import ConnectionClosed, brief
-from ..foundation.owning import take
+from ..foundation.owning import finish, take
 from ..roles import AgentRole
 from ..transports import Transport, claim
 from ..transports.translating import TranslatingTransport
@@ -36,9 +36,18 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
             requests, notifications = entered(agent).answers(AgentRole)
             own = isinstance(agent, Agent)  # and no gateway or proxy, which passes logins on
             connection.answer_with(limited_logins(requests, connection) if own else requests, notifications)
-            await connection.run()
+            try:
+                await connection.run()
+            finally:
+                if isinstance(agent, Agent):
+                    await finish(_end_sessions(agent))
     finally:
         await transport.close()
+
+
+async def _end_sessions(agent: Agent) -> None:
+    for session in list(agent.sessions.values()):
+        await session.end()
 
 
 def serve(app: App, *, dialect: str | None = None) -> None:

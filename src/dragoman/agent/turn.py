@@ -6,7 +6,7 @@ import os
 from binascii import b2a_base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -20,6 +20,11 @@ from ..foundation.owning import finish, take
 from ..roles import ClientRole, methods, offered
 from .runs import Permission, TerminalRun, ToolRun
 
+if TYPE_CHECKING:
+    from ..mcp import ServerApprovals, SessionTools
+    from ..mcp.permissions import Gate
+    from ..mcp.questions import Sampler
+
 MAX_ID = 256  # characters of a message's id
 MAX_PIECE = 1024 * 1024  # characters in one update; six times as many bytes at most
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -29,7 +34,7 @@ ALLOW_OR_NOT = (
     s.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
 )
 
-# In the `_meta` of a question: the agent's work gets done after a no as well, by other means or with less.
+# In the `_meta` of a permission request: after a refusal the agent does the work without the tool.
 OPTIONAL = {"dragoman": {"optional": True}}
 
 Chunk = s.AgentMessageChunk | s.AgentThoughtChunk
@@ -37,14 +42,14 @@ UPDATE = methods(ClientRole)["update"]
 
 
 def _around(kind: type[Chunk]) -> list[bytes]:
-    """What stands around the session's id, the text and the message's id in the frame of a chunk."""
+    """The bytes of a chunk's frame around the session's id, the text and the message's id."""
     hole = "?"
     chunk = kind(content=s.TextContent(text=hole), message_id=hole)
     update = s.SessionNotification(session_id=hole, update=chunk)
     return sendable(Notification(UPDATE.name, update)).split(codec.encode(hole))
 
 
-# Most of what an agent sends are pieces of text: all but the text is encoded once a message.
+# Most frames of an agent carry pieces of text: everything around the text is encoded once a message.
 _AROUND = {kind: _around(kind) for kind in (s.AgentMessageChunk, s.AgentThoughtChunk)}
 
 
@@ -82,10 +87,13 @@ class AgentSession:
         self.additional_directories = additional_directories
         self.mcp_servers = mcp_servers
         self.system_prompt = system_prompt
-        self.meta = meta  # what the client sent along when it opened the session
+        self.meta = meta  # the client's `_meta` at the opening of the session
         self.mode = mode
         self.config_options = config_options
         self.state: dict[str, Any] = {}
+        self.commands: Sequence[s.AvailableCommand] = ()
+        self.further_commands: Sequence[s.AvailableCommand] = ()  # of its MCP servers
+        self._tools: SessionTools | None = None
         self.keeper: Callable[[AgentSession], Awaitable[None]] | None = None  # stores `state`
 
     def config(self, id: str) -> str | bool:
@@ -123,8 +131,33 @@ class AgentSession:
         await self.update(s.ConfigOptionUpdate(config_options=shown_options(self.client, options)))
 
     async def set_commands(self, commands: Sequence[s.AvailableCommand]) -> None:
-        """Tell the client which slash commands there are."""
-        await self.update(s.AvailableCommandsUpdate(available_commands=commands))
+        """Tell the client which slash commands there are, besides those of the MCP servers in use."""
+        self.commands = commands
+        await self.update(s.AvailableCommandsUpdate(available_commands=[*commands, *self.further_commands]))
+
+    def tools(
+        self,
+        *,
+        sampling: "Sampler | None" = None,
+        gate: "Gate | None" = None,
+        approvals: "ServerApprovals | None" = None,
+    ) -> "SessionTools":
+        """Give the session's MCP servers: `async with session.tools() as tools:` in a turn.
+
+        They start with the first block and end with the session.  `sampling` answers what servers ask of the
+        agent's model, which is refused without it; `gate` decides on calls instead of the user and their rules;
+        `approvals` remembers which servers were allowed.  The options count when this is first called.
+        """
+        if self._tools is None:
+            from ..mcp import SessionTools
+
+            self._tools = SessionTools(self, sampling=sampling, gate=gate, approvals=approvals)
+        return self._tools
+
+    async def end(self) -> None:
+        """End what the session has at work, its MCP servers; the agent does when the session or the client goes."""
+        if self._tools is not None:
+            await self._tools.close()
 
     async def set_title(self, title: str | None) -> None:
         """Name the session; None clears the name."""
@@ -150,7 +183,7 @@ class Turn:
     ended = False
     _speaker: type | None = None  # whose message is being sent
     _message_id = ""
-    _head = _tail = b""  # what stands around a text of it in its frame; nothing where frames are not made here
+    _head = _tail = b""  # the bytes around a text in its frame; None where frames are not made here
 
     def __init__(self, session: AgentSession, request: s.PromptRequest) -> None:
         self.session = session
@@ -192,7 +225,7 @@ class Turn:
             await self._speak_on(s.AgentThoughtChunk, content)
 
     def _speak(self, kind: type[Chunk], content: str | s.ContentBlock) -> bool:
-        """Send a block, or a text as far as it goes into one update; gives whether there is more of it."""
+        """Send a block, or as much of a text as one update takes; returns whether some text is left."""
         if self.ended:
             raise LocalProtocolError("the turn has ended; nothing can be added to it")
         if self._speaker is not kind:
@@ -208,9 +241,9 @@ class Turn:
         return piece is not content
 
     def _begin_message(self, kind: type[Chunk]) -> None:
-        """Give the next message its id, and make what stands around each of its texts on the wire."""
+        """Give the next message its id, and encode the bytes around each of its texts."""
         self._speaker, self._message_id = kind, f"{next(_message_numbers):012x}"
-        if type(self.client).update is RemoteClient.update:  # else whoever overrides it wants to see each chunk
+        if type(self.client).update is RemoteClient.update:  # else an override has to see each chunk
             first, second, third, last = _AROUND[kind]
             self._head = first + codec.encode(self.session.id) + second
             self._tail = third + codec.encode(self._message_id) + last
@@ -276,7 +309,7 @@ class Turn:
     ) -> Permission:
         """Ask the user whether a tool may run; the result is true only if the user chose an option that allows.
 
-        `optional`: the work gets done without the tool, too, so that a no leaves nothing undone.
+        `optional`: the agent can do the work without the tool if the user refuses.
         """
         subject = call.described() if isinstance(call, ToolRun) else call
         response = await self.client.request_permission(
@@ -325,7 +358,7 @@ class Turn:
             cwd=None if cwd is None else self.session.path(cwd),
             output_byte_limit=output_byte_limit,
         )
-        # Not hurried: a client that is told to cancel may have made the terminal all the same, and not say so.
+        # Without a deadline: a client that gets a cancel may have made the terminal anyway, and not say so.
         terminal = await take(self._created(request), self._released, cancels=False)
         try:
             yield terminal
@@ -373,7 +406,7 @@ def _pairs(env: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:
 
 
 def _block(content: object) -> s.ContentBlock:
-    """Anything but a text that is said."""
+    """Content other than a text, as blocks."""
     if isinstance(content, Struct | s.Raw) and not codec.unsendable(content, s.ContentBlock):
         return content  # type: ignore[return-value]
     raise TypeError(f"a text or a content block can be said, not {brief(repr(content))}")

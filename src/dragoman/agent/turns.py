@@ -20,15 +20,15 @@ STOP_REASONS: tuple[str, ...] = typing.get_args(s.StopReason)
 
 _arrived: ContextVar["RunningTurn"] = ContextVar("arrived")
 
-# What nearly every prompt is answered with: made, checked and encoded once.
+# The answer to nearly every prompt: made, checked and encoded once.
 _PLAIN = {reason: codec.vouched(s.PromptResponse(stop_reason=reason), s.PromptResponse) for reason in STOP_REASONS}
 
 
 class RunningTurn:
     """A prompt that has arrived and is not answered yet; made in the task that answers it.
 
-    To be cancelled is a state that lasts until the answer: whatever the agent makes of the cancellation, the answer
-    is `cancelled`.
+    Cancelled is a state that lasts until the answer: the answer is `cancelled`, however the agent handles the
+    cancellation.
     """
 
     __slots__ = ("_key", "_over", "_patience", "_timer", "_wire", "cancelled", "ended", "turn")
@@ -48,7 +48,7 @@ class RunningTurn:
         return _arrived.get()
 
     def cancel(self, newest: int | None = None) -> None:
-        """End the turn, unless it came after the `newest` request: it may say its last words, but not for ever."""
+        """End the turn, unless it came after the `newest` request; it may send last updates for a while."""
         if self.cancelled or self.ended or (newest is not None and self._key > newest):
             return
         self.cancelled = True
@@ -61,7 +61,7 @@ class RunningTurn:
         self.end()
 
     async def outcome(self, work: Awaitable[s.PromptResponse]) -> s.PromptResponse:
-        """What the prompt is answered with: what the work gives, or `cancelled`.  `here` is this turn meanwhile."""
+        """Run the work and return its result, or `cancelled`.  Meanwhile `here` is this turn."""
         _arrived.set(self)
         try:
             response = await work
@@ -72,7 +72,7 @@ class RunningTurn:
         return replace(response, stop_reason="cancelled") if self.cancelled else response
 
     def failed(self, exc: Exception) -> s.PromptResponse:
-        """The turn raised something: over being cancelled, or over the end of the wire, or by its own doing."""
+        """Answer for a turn that raised: it was cancelled, the wire ended, or it failed by itself."""
         if self.cancelled:
             log.warning("a cancelled turn failed", exc_info=True)
             return self.response("cancelled")
@@ -81,7 +81,7 @@ class RunningTurn:
         raise exc
 
     def cut_short(self) -> s.PromptResponse:
-        """The turn raised CancelledError: because the client wanted it, the agent stops, or by its own doing."""
+        """Answer for a turn that raised CancelledError: the client cancelled it, the agent stops, or it gave up."""
         task = asyncio.current_task()
         assert task
         if self._wire.closed and not self.cancelled:
@@ -115,7 +115,7 @@ class RunningTurn:
         await asyncio.shield(self._over)
 
     def end(self) -> None:
-        """Let the next turn begin; whatever this one still wants to say is too late."""
+        """Let the next turn begin; from now on this turn can send nothing."""
         self.ended = True
         if self.turn:
             self.turn.ended = True

@@ -15,13 +15,16 @@ from ..errors import Error, UnsupportedSystem
 from ..foundation.suggesting import choices, nearest
 from ..foundation.unix import MODULES, missing
 from ..ui.output import OutputFailed, install
-from . import agent, agents, audit, completion, demo, new, permissions, run, sessions, setup, translate
+from . import agent, agents, audit, completion, new, permissions, run, sessions, setup, translate
 from .complaint import UNSUPPORTED, UNWRITABLE, USAGE, complain
+from .editors import lsp
 from .hosting import connect, cursor, gateway, mcp, serve
+from .screens import demo, tui
 
 # In the order of the help text.
 COMMANDS = (
     *(
+        tui,
         run,
         demo,
         agents,
@@ -34,6 +37,7 @@ COMMANDS = (
         gateway,
         cursor,
         mcp,
+        lsp,
         permissions,
         audit,
         translate,
@@ -49,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
         self.register("action", "parsers", _Commands)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """All arguments or none: a command that is given too many says so itself."""
+        """All arguments or none: a command with too many arguments refuses them itself."""
         words = list(sys.argv[1:] if args is None else args)
         # where the words behind -- go: Python 3.11 loses them when options come before
         after_dashes: str = self.get_default("after_dashes") or ""
@@ -83,7 +87,7 @@ class _Parser(argparse.ArgumentParser):
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
     def add_parser(self, name: str, **options: Any) -> Any:
-        """A command, whose own help begins with what the list of commands says of it."""
+        """A command, whose help begins with its line in the list of commands."""
         told: str = options["help"]
         options.setdefault("description", f"{told[0].upper()}{told[1:]}.")
         return super().add_parser(name, **options)
@@ -109,8 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = parser()
         arguments = known.parse_args(argv)
         if not hasattr(arguments, "command"):
-            known.print_help()
-            return 0
+            return _without_command(known)
         return int(arguments.command(arguments) or 0)
     except UnsupportedSystem as exc:
         return complain(str(exc), UNSUPPORTED)
@@ -120,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if exc.name not in MODULES:
             raise
         return complain(str(missing(exc.name)), UNSUPPORTED)
-    except BrokenPipeError:  # whoever read our output has had enough
+    except BrokenPipeError:  # the reader of our output has closed it
         return 0
     except OSError as exc:
         _drop_output()
@@ -131,8 +134,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
 
 
+def _without_command(known: argparse.ArgumentParser) -> int:
+    """At a terminal show the screen, or say how to install it; elsewhere print the help."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        if tui.is_installed():
+            return tui.run_tui(known.parse_args(["tui"]))
+        sys.stderr.write(f"The screen is not installed; to install it: {tui.INSTALL}\n\n")
+    known.print_help()
+    return 0
+
+
 def _open_closed_streams() -> None:
-    """Have all three standard streams: one that was closed leads nowhere, and not to what is opened next."""
+    """Open closed standard streams to /dev/null, so that no later file gets their descriptors."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             _lead_nowhere(fd)
@@ -140,7 +153,7 @@ def _open_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Forget what cannot be written: the interpreter would try once more at its end, and complain."""
+    """Drop output that cannot be written: the interpreter would try again at exit, and complain."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -9,7 +9,7 @@ from .complaint import complain
 from .translate import add_dialect
 from .values import Commands, seconds, terminal_size
 
-# Where each is, and what it does; only the one that is served is loaded.
+# The module and the description of each; only the one that is served is loaded.
 AGENTS = {
     "coder": ("coder", "Coder", "writes code with any language model"),
     "claude": ("bridges.claude", "ClaudeAgent", "is Claude, by the program of claude-agent-sdk"),
@@ -31,6 +31,8 @@ def add_to(commands: Commands) -> None:
     coder.add_argument("--model", metavar="PROVIDER:MODEL", help="model to use (default: the best available one)")
     told = "let it visit pages, each host with permission, and search the web where the provider can"
     coder.add_argument("--fetch", action="store_true", help=told)
+    told = "use no language servers, not even with permission"
+    coder.add_argument("--no-language-servers", action="store_true", help=told)
     coder.add_argument("--login", action="store_true", help="store a provider's key, then exit")
     claude = agent.add_argument_group("for claude")
     claude.add_argument("--hide-claude-auth", action="store_true", help="refuse logins with a Claude subscription")
@@ -42,11 +44,13 @@ def add_to(commands: Commands) -> None:
     told = "program and its arguments, after --"
     pty.add_argument("words", nargs="*", metavar="CMD", help=told)
     agent.set_defaults(after_dashes="words")
-    told = "what is known of the program (default: by the name of CMD)"
+    told = "profile of the program (default: chosen by the name of CMD)"
     pty.add_argument("--program", metavar="NAME", help=told)
     told = "regular expression for the line up to the cursor when the program waits"
     pty.add_argument("--prompt", metavar="REGEX", help=told)
-    told = "silence that counts as waiting (default: 2 for a program of which nothing is known, else none)"
+    told = (
+        "seconds of silence that count as waiting for input (default: 2 for a program without a profile, else none)"
+    )
     pty.add_argument("--silence", type=seconds, metavar="SECONDS", help=told)
     pty.add_argument("--size", type=terminal_size, metavar="COLUMNSxROWS", help="terminal size (default: 80x24)")
     testy = agent.add_argument_group("for testy")
@@ -58,8 +62,10 @@ def _serve(arguments: argparse.Namespace) -> int:
     from ..agent.serving import serve
     from ..store import durable
 
-    if arguments.name != "coder" and (arguments.login or arguments.fetch or arguments.model is not None):
-        return complain(f"--model, --fetch and --login are for the coder, not for {arguments.name}")
+    of_coder = (arguments.login, arguments.fetch, arguments.model is not None, arguments.no_language_servers)
+    if arguments.name != "coder" and any(of_coder):
+        told = "--model, --fetch, --no-language-servers and --login"
+        return complain(f"{told} are for the coder, not for {arguments.name}")
     if arguments.exhibit and arguments.name != "testy":
         return complain(f"--exhibit is for testy, not for {arguments.name}")
     if arguments.name != "claude" and (
@@ -88,7 +94,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     agent: Any = getattr(import_module(f"dragoman.{part}"), name)
     keeps_sessions = part in ("coder", "reviewer")  # Claude keeps its own, and the others none
     app: Any = durable(agent) if keeps_sessions else agent
-    app = partial(app, model=arguments.model, fetch=arguments.fetch) if part == "coder" else app
+    if part == "coder":
+        has_servers = not arguments.no_language_servers
+        app = partial(app, model=arguments.model, fetch=arguments.fetch, language_servers=has_servers)
     if part == "bridges.claude":
         app = partial(app, hide_subscription=arguments.hide_claude_auth, lent=not arguments.own_tools)
     serve(app, dialect=arguments.client_dialect)
@@ -105,6 +113,6 @@ def _serve_pty(arguments: argparse.Namespace) -> int:
     given = {name: value for name in OF_PTY if (value := getattr(arguments, name)) is not None}
     size = Size(*given.pop("size", (80, 24)))
     options = PtyOptions(command=arguments.words, size=size, **given)
-    options.profile()  # what is wrong with it is said before a client is there
+    options.profile()  # so an error is reported before a client connects
     serve(partial(PtyAgent, options=options), dialect=arguments.client_dialect)
     return 0

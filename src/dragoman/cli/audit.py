@@ -1,4 +1,4 @@
-"""`dragoman audit [FILE…] [--verify]`: what was asked, decided and done, and whether the record of it is whole."""
+"""`dragoman audit [FILE…] [--verify]`: shows decisions and operations, and checks that the log is intact."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ NOT_WHOLE = 1
 
 
 def add_to(commands: Commands) -> None:
-    audit = commands.add_parser("audit", help="show what agents asked for and what was decided")
+    audit = commands.add_parser("audit", help="show agents' requests and the decisions about them")
     audit.add_argument("files", nargs="*", metavar="FILE", help="audit log, oldest file first (default: your own)")
     audit.add_argument("--verify", action="store_true", help="check that no record was changed, moved or removed")
     audit.set_defaults(command=_audit)

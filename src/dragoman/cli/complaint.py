@@ -1,4 +1,4 @@
-"""How a command says what went wrong."""
+"""Reports the error of a command."""
 
 import contextlib
 import sys
@@ -8,7 +8,7 @@ UNREACHABLE, AGENT_FAILED, USAGE, UNWRITABLE, INTERRUPTED = 1, 5, 64, 74, 130
 
 
 def complain(message: str, code: int = USAGE) -> int:
-    """Say it in one line, and what a peer said of it in lines of its own; gives the exit code."""
+    """Write an error in one line, and the peer's part of it on lines of its own; returns the exit code."""
     from ..ui.output import complaint
 
     with contextlib.suppress(OSError):  # there is no other place to say it

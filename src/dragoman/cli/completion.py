@@ -1,6 +1,6 @@
-"""`dragoman completion SHELL`: what makes a shell complete our commands, options, agents and files.
+"""`dragoman completion SHELL`: prints a script that completes commands, options, agents and files.
 
-The shell asks `dragoman completion words -- WORD…`, so there is one list of what can be written, the parser.
+The shell asks `dragoman completion words -- WORD…`, so the parser is the only list of commands and options.
 """
 
 import argparse
@@ -10,8 +10,8 @@ from ..foundation.suggesting import choices
 from .complaint import complain
 from .values import Commands
 
-ASKING = "words"  # in the place of a shell: what the scripts ask
-FILES, DIRECTORIES = ":files", ":directories"  # what the shell completes by itself
+ASKING = "words"  # stands for a shell: the query of the scripts
+FILES, DIRECTORIES = ":files", ":directories"  # completed by the shell itself
 _OF_FILES = ("FILE", "PATH", "CERT")
 _OF_DIRECTORIES = ("DIR",)
 
@@ -92,10 +92,10 @@ def _complete(arguments: argparse.Namespace) -> int:
 
 
 def completed(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
-    """What the last word may become: a word and what it means a line, with a tab between."""
+    """The completions of the last word: one a line, with a tab before its description."""
     *before, begun = words
     taken = 0  # how many arguments of the command have been written
-    expecting: argparse.Action | None = None  # the option whose value comes next
+    expecting: argparse.Action | None = None  # option whose value comes next
     for word in before:
         if expecting is not None:
             expecting = None

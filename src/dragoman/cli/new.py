@@ -164,7 +164,7 @@ def _make(arguments: argparse.Namespace) -> int:
 
 
 def _unusable(name: str, package: str) -> str | None:
-    """Why an agent cannot have a name: its package has to be importable, and the only one that is called so."""
+    """Why an agent cannot have a name: its package must be importable and have a name of its own."""
     import keyword
     import sys
     from importlib.util import find_spec
@@ -177,6 +177,6 @@ def _unusable(name: str, package: str) -> str | None:
 
 
 def _title(package: str) -> str:
-    """The name of an agent's class, which is never that of a class its modules import."""
+    """The name of an agent's class, which differs from every class that its modules import."""
     title = "".join(part.title() for part in package.split("_"))
     return title if title.endswith("Agent") and title != "Agent" else f"{title}Agent"

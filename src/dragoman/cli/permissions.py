@@ -1,4 +1,4 @@
-"""`dragoman permissions check FILE [COMMAND…]`: whether rules can be used, and what they say of a command."""
+"""`dragoman permissions check FILE [COMMAND…]`: checks rules, and shows their decision about a command."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     permissions = commands.add_parser("permissions", help="check a file of permission rules")
     actions = permissions.add_subparsers(title="actions", metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="show what the rules cover, and what they say about a command")
+    check = actions.add_parser("check", help="show what the rules cover, and their decision about a command")
     check.add_argument("file", metavar="FILE", help="file of rules, such as .dragoman/permissions.toml")
     check.add_argument(
         "words",

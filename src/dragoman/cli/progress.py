@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-SHOWN_AFTER = 1.0  # seconds; what takes less shows nothing
+SHOWN_AFTER = 1.0  # seconds; shorter work shows nothing
 BETWEEN = 0.1  # seconds between two states of the line
 
 
@@ -25,7 +25,7 @@ class _WatchedFile(io.FileIO):
         if count:
             self._tell(self._read)
         else:
-            self._tell.end()  # what follows may print
+            self._tell.end()  # the code that follows may print
         return count
 
 

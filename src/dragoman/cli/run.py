@@ -1,4 +1,4 @@
-"""`dragoman run PROMPT`: one turn of an agent, shown."""
+"""`dragoman run PROMPT`: runs and shows one turn of an agent."""
 
 import argparse
 import sys
@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
         default="ask",
         choices=PRESETS,
         metavar="PRESET",
-        help=f"what the agent may do without asking: {', '.join(PRESETS)} (default: ask)",
+        help=f"operations that the agent may do without asking: {', '.join(PRESETS)} (default: ask)",
     )
     add("--mode", help="session mode to work in, such as plan; the agent names its modes")
     add(
@@ -91,16 +91,16 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain("the prompt is empty; say something to the agent")
     if (arguments.visible or arguments.network) and arguments.sandbox != "agent":
         return complain("--visible and --network are for an agent in a sandbox: add --sandbox=agent")
-    agent = _agent(arguments)
+    agent = chosen_agent(arguments)
     if isinstance(agent, str):
         return complain(agent)
-    order = headless.RunOptions(
+    run_options = headless.RunOptions(
         agent=agent,
         prompt=prompt,
         cwd=cwd,
         preset=arguments.permissions,
         mode=arguments.mode,
-        options=[(option, value) for option, _, value in options],
+        session_options=[(option, value) for option, _, value in options],
         files=[Path(file) for file in arguments.file],
         session=arguments.session,
         latest=arguments.latest,
@@ -114,11 +114,11 @@ def _run(arguments: argparse.Namespace) -> int:
         json=arguments.json,
         interactive=sys.stderr.isatty() and (sys.stdin.isatty() or arguments.prompt == "-"),
     )
-    return asyncio.run(headless.run(order))
+    return asyncio.run(headless.run(run_options))
 
 
-def _agent(arguments: argparse.Namespace) -> "Launch | str":
-    """The agent to run, with what it is shown where it is reached at a URL; or what is wrong with it."""
+def chosen_agent(arguments: argparse.Namespace) -> "Launch | str":
+    """The agent to run, with the headers for an agent at a URL; or the error, as a text."""
     from msgspec.structs import replace
 
     from ..host.processes import find_agent

@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
 def _with_store(
     work: "Callable[[Database, argparse.Namespace], int]", *, is_made: bool = False
 ) -> Callable[[argparse.Namespace], int]:
-    """A command that has a store open, and says in one line what is wrong with it."""
+    """A command that opens a store, and reports damage of it in one line."""
 
     def command(arguments: argparse.Namespace) -> int:
         from pathlib import Path
@@ -68,7 +68,7 @@ def _with_store(
             return complain(_in_words(exc), FAILED)
         except (BrokenPipeError, OutputFailed):
             raise
-        except Exception as exc:  # whatever damage leads to, it is said in one line
+        except Exception as exc:  # every effect of damage is reported in one line
             return complain(f"the store at {path} cannot be used: {exc or type(exc).__name__}", FAILED)
 
     return command
@@ -132,7 +132,7 @@ def _export(db: "Database", arguments: argparse.Namespace) -> int:
         stdout.write_bytes(line + b"\n")
     stdout.flush()
     if damaged:
-        return complain(f"{arguments.session} is damaged; what is missing is named in its place", FAILED)
+        return complain(f"{arguments.session} is damaged; missing parts are named in place", FAILED)
     return 0
 
 

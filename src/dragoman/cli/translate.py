@@ -16,7 +16,7 @@ DIALECTS = ("v1", "v2", "pharo", "beamcode", "cursor", "draft", "jetbrains", "le
 
 
 def add_dialect(parser: argparse.ArgumentParser, option: str, who: str) -> None:
-    """Let the user say which dialect somebody speaks."""
+    """Add the option that names the dialect of a peer."""
     told = f"dialect of the {who}, if it is not detected by itself: {', '.join(DIALECTS)}"
     parser.add_argument(option, dest=f"{who}_dialect", type=_dialect, metavar="DIALECT", help=told)
 
@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
     add_dialect(translate, "--from", "client")
     add_dialect(translate, "--to", "agent")
     translate.add_argument(
-        "--report", action="store_true", help="report what could not be translated on stderr, at the end"
+        "--report", action="store_true", help="report untranslatable messages on stderr, at the end"
     )
     translate.add_argument(
         "agent_command", nargs="+", metavar="CMD", help="command that starts the agent, after --"
@@ -86,7 +86,7 @@ async def _run(descriptors: tuple[int, int], arguments: argparse.Namespace) -> i
 
 
 def _pass_on(data: bytes) -> None:
-    """Show what the agent writes to stderr."""
+    """Pass on the agent's stderr."""
     from ..ui.output import install
 
     _, stderr = install()

@@ -1,4 +1,4 @@
-"""What the values of options must be like; one that is not is told in the command's one line."""
+"""Reads the values of options; a wrong value ends the command with one line."""
 
 import argparse
 import math
@@ -46,6 +46,14 @@ def terminal_size(text: str) -> tuple[int, int]:
 def count(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     return _checked(number, number > 0, text, "a whole number above 0")
+
+
+def limit(text: str, least: float, *, is_whole: bool) -> float:
+    """A limit of a gateway, at least so much."""
+    number = _number(text)
+    is_right = number >= least and (not is_whole or number.is_integer())
+    wanted = f"a {'whole ' if is_whole else ''}number of at least {least:g}"
+    return _checked(int(number) if is_right and is_whole else number, is_right, text, wanted)
 
 
 def port(text: str) -> int:

@@ -1,10 +1,10 @@
-"""What a client's author sees: drive an agent's sessions, answer what it asks."""
+"""The client author's interface: drive an agent's sessions, answer the agent's requests."""
 
 import asyncio
 import functools
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, Unpack
 
 import msgspec
 
@@ -20,12 +20,15 @@ from .inboxes import Inboxes
 from .outgoing import SentTurns
 from .session import Session
 
+if TYPE_CHECKING:
+    from ..mcp.provided import ProvidedServers
+
 MAX_PAGES = 1000
 NEW, FORK, CLOSE = (methods(AgentRole)[name] for name in ("new_session", "fork_session", "close_session"))
 
 
 class SessionOptions(TypedDict, total=False):
-    """What a session may be given besides its directory."""
+    """The options of a new session besides its directory."""
 
     mcp_servers: Sequence[s.McpServer]
     additional_directories: Sequence[str | os.PathLike[str]]
@@ -34,7 +37,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 class _Unconnected:
-    """Stands for what a client has once it is connected; whatever is wanted of it is refused with a sentence."""
+    """Stands for a part that a client has only while connected; every use raises an error that says so."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError("this client is not connected: use `async with connect(agent, client):`")
@@ -52,7 +55,10 @@ class Client(ClientRole):
 
     info: ClassVar[s.Implementation | None] = None
 
+    mcp_servers: Sequence[object] = ()  # offered to every session: `MCPServer` objects, or configurations
+
     agent: RemoteAgent = UNCONNECTED
+    _provided: "ProvidedServers | None" = None
     connection: Connection = UNCONNECTED
     _inboxes: Inboxes = UNCONNECTED
     dialect = "v1"  # what the agent speaks; it is translated
@@ -73,7 +79,7 @@ class Client(ClientRole):
 
     async def new_session(self, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]) -> Session:
         """Open a new session in a directory."""
-        request = s.NewSessionRequest(**_placed(cwd, options))
+        request = s.NewSessionRequest(**_placed(cwd, options, self._servers()))
         with self._inboxes.opening():
             response = await self.connection.call(NEW, checked(NEW, request), self._close_unwanted)
             return self._session(response.session_id, response)
@@ -82,7 +88,7 @@ class Client(ClientRole):
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """Open a stored session; its whole history is in `session.backlog()`."""
-        request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, options))
+        request = s.LoadSessionRequest(session_id=session_id, **_placed(cwd, options, self._servers()))
         with self._inboxes.loading(session_id):
             return self._session(session_id, await self.agent.load_session(request))
 
@@ -90,14 +96,14 @@ class Client(ClientRole):
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """Open a stored session without receiving its history."""
-        request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, options))
+        request = s.ResumeSessionRequest(session_id=session_id, **_placed(cwd, options, self._servers()))
         return self._session(session_id, await self.agent.resume_session(request))
 
     async def fork_session(
         self, session_id: str, cwd: str | os.PathLike[str] = ".", **options: Unpack[SessionOptions]
     ) -> Session:
         """Open a new session with the history of another one."""
-        request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, options))
+        request = s.ForkSessionRequest(session_id=session_id, **_placed(cwd, options, self._servers()))
         with self._inboxes.opening():
             self.agent.must_offer(FORK)
             response = await self.connection.call(FORK, checked(FORK, request), self._close_unwanted)
@@ -145,7 +151,7 @@ class Client(ClientRole):
         """Log out of the agent; raises `NotOffered` if it cannot."""
         await self.agent.logout(s.LogoutRequest())
 
-    # What the agent asks
+    # The agent's requests
 
     def update(self, params: s.SessionNotification) -> None:
         """Keep an update until the session's reader takes it; an override calls `super().update(params)`."""
@@ -156,7 +162,7 @@ class Client(ClientRole):
         return refusal(params)
 
     async def create_elicitation(self, params: s.CreateElicitationRequest) -> s.CreateElicitationResponse:
-        """Answer a question of the agent with `fill_form` or `open_url`, whichever it is for."""
+        """Answer an elicitation request of the agent with `fill_form` or `open_url`."""
         own = type(self)
         if isinstance(params, s.FormElicitation) and own.fill_form is not Client.fill_form:
             content = await self.fill_form(params)
@@ -250,6 +256,12 @@ class Client(ClientRole):
         self._inboxes = Inboxes(connection)
         connection.when_closed(self._inboxes.wake)
         requests, notifications = self.answers(ClientRole)
+        if self.mcp_servers:
+            from ..mcp.provided import ProvidedServers
+
+            self._provided = ProvidedServers(self.mcp_servers, self.agent)
+            further, told = self._provided.answers()
+            requests, notifications = {**further, **requests}, {**told, **notifications}
         ask = requests["session/request_permission"]
         withdrawable = msgspec.structs.replace(ask, handler=functools.partial(self._ask, ask.handler))  # type: ignore[arg-type]
         connection.answer_with({**requests, ask.name: withdrawable}, notifications)
@@ -259,7 +271,7 @@ class Client(ClientRole):
         handler: Callable[[Any], Coroutine[Any, Any, s.RequestPermissionResponse]],
         params: s.RequestPermissionRequest,
     ) -> s.RequestPermissionResponse:
-        """Have a permission request answered, until the session is cancelled and the question with it."""
+        """Answer a permission request; a cancel of the session ends it."""
         if self.is_cancelled(params.session_id):
             return CANCELLED
         key, task = self.connection.answering, asyncio.current_task()
@@ -278,10 +290,20 @@ class Client(ClientRole):
         return Session(self, id, inbox, modes=response.modes, config_options=response.config_options)
 
     def _close_unwanted(self, opened: "s.NewSessionResponse | s.ForkSessionResponse") -> None:
-        """A session was opened though whoever wanted it had been cancelled: end it, where that can be done."""
-        if offered(self.agent_capabilities, CLOSE.gate):
+        """Close a session that the agent opened after its caller was cancelled, if the agent can close sessions."""
+        if offered(self.agent_capabilities, CLOSE.capability):
             request = s.CloseSessionRequest(session_id=opened.session_id)
             self.connection.submit(CLOSE, request, lambda _: None)
+
+    def _servers(self) -> Sequence[s.McpServer]:
+        """The client's own MCP servers, as a session is opened with them."""
+        return self._provided.offered(self.agent_capabilities) if self._provided else ()
+
+    async def end_servers(self) -> None:
+        """End the MCP servers that were offered, after the connection was closed."""
+        if self._provided:
+            provided, self._provided = self._provided, None
+            await provided.close()
 
     async def take_back(self) -> None:
         """Take back everything lent, after the connection was closed; a plain client lends nothing."""
@@ -296,7 +318,7 @@ _Opened = s.NewSessionResponse | s.LoadSessionResponse | s.ResumeSessionResponse
 
 
 def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-    """The answer that allows nothing: the option to reject this once, or to have been cancelled."""
+    """The answer that allows nothing: the option to reject once, or `cancelled`."""
     for kind in ("reject_once", "reject_always"):
         for option in params.options:
             if option.kind == kind:
@@ -305,9 +327,11 @@ def refusal(params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
     return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
 
 
-def _placed(cwd: str | os.PathLike[str], options: SessionOptions) -> dict[str, Any]:
-    """What a session is given, as requests want it: absolute paths, and the servers always named."""
+def _placed(cwd: str | os.PathLike[str], options: SessionOptions, servers: Sequence[s.McpServer]) -> dict[str, Any]:
+    """The options of a session as requests carry them: absolute paths, and always a list of servers."""
     placed: dict[str, Any] = {"mcp_servers": [], **options, "cwd": absolute(cwd)}
+    if servers:
+        placed["mcp_servers"] = [*placed["mcp_servers"], *servers]
     if directories := options.get("additional_directories"):
         if isinstance(directories, str | bytes | os.PathLike):
             told = "additional_directories is a list of paths: write additional_directories"
@@ -317,7 +341,7 @@ def _placed(cwd: str | os.PathLike[str], options: SessionOptions) -> dict[str, A
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path as the protocol wants it."""
+    """An absolute path, as the protocol requires."""
     try:
         return os.fsdecode(os.path.abspath(path))
     except FileNotFoundError:

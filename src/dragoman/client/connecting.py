@@ -1,4 +1,4 @@
-"""Reaching an agent, wherever it is, and shaking hands with it."""
+"""Reaches an agent, wherever it runs, and does the handshake."""
 
 import asyncio
 import contextvars
@@ -97,7 +97,7 @@ def connect_over(
 
 
 class _Connecting(Held[Client]):
-    """What `connect` gives; tells whoever uses it in another way how it is used."""
+    """The result of `connect`; other uses than `async with` raise an error that shows the right use."""
 
     if not TYPE_CHECKING:
 
@@ -135,13 +135,14 @@ async def _disconnect(client: Client, connection: Connection) -> None:
         await connection.close()
     finally:
         try:
+            await client.end_servers()
             await client.take_back()
         finally:
             client.detach()
 
 
 def failed_start(end: ConnectionClosed) -> AgentStartError:
-    """The end of a connection as the reason why an agent did not start, with its last words if it was a process."""
+    """The error for an agent that did not start: why its connection ended, with the stderr of a process."""
     if isinstance(end, AgentExited):
         reason = f"the agent {describe_exit(end.status)} before it answered initialize"
         return AgentStartError(reason, end.status, end.stderr)
@@ -169,7 +170,7 @@ async def reach(
     headers: Mapping[str, str] | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[Transport]:
-    """A wire to whatever can be talked to."""
+    """A transport to a target of any kind."""
     kind = target_kind(target)
     _check_options(kind, headers=headers, cwd=cwd, env=env, on_stderr=on_stderr)
     if kind == "a URL":
@@ -188,7 +189,7 @@ async def reach(
         )
     elif kind == "an agent class":
         transport, theirs = pipe()
-        # A context of its own: what the client has in its variables is nothing to the agent.
+        # A context of its own: the agent does not see the client's context variables.
         serving = contextvars.Context().run(own, _serve_here(target, theirs), "agent")  # type: ignore[arg-type]
     else:
         transport = target  # type: ignore[assignment]
@@ -202,7 +203,7 @@ async def reach(
 
 
 def target_kind(target: object, caller: str = "connect") -> str:
-    """What a target is; raises TypeError for what nobody can talk to."""
+    """The kind of a target; raises TypeError for a value that is no target."""
     if isinstance(target, str) and "://" in target.strip().partition(" ")[0]:
         return "a URL"
     if isinstance(target, str | os.PathLike | list | tuple):
@@ -231,7 +232,7 @@ def _is_of_texts(value: object) -> bool:
 
 
 async def _serve_here(app: App, transport: MemoryTransport) -> None:
-    """Run an agent in this process; should it fail, its client learns why."""
+    """Run an agent in this process; if it fails, the client gets the reason."""
     try:
         await serve_on(functools.partial(_telling, app, transport), transport)
     except Exception:

@@ -1,7 +1,7 @@
-"""Where a session's updates wait for whoever reads them: in memory first, then on disk, always in order.
+"""Where a session's updates wait for their reader: in memory first, then on disk, always in order.
 
-One slow reader may not hold up the wire its neighbours share, nor fill the memory: what it leaves lying is kept in
-nameless temporary files.  Only when there is too much on disk too does the wire have to wait.
+A slow reader must neither hold up the wire that other sessions share nor fill the memory: its unread updates go
+to nameless temporary files.  Only when there is too much on disk too does the wire have to wait.
 
 Updates do not say which prompt they belong to.  An agent takes the prompts of a session one after the other, so an
 update belongs to the oldest one that is not answered.  Each prompt has a `Part` of the inbox of its own.
@@ -28,7 +28,7 @@ class _Frame(Struct):
 
 
 class Holdable(Protocol):
-    """What brings updates, and can be made to wait; mostly a connection."""
+    """A source of updates that can be held; mostly a connection."""
 
     def hold(self) -> None: ...
     def resume(self) -> None: ...
@@ -41,8 +41,8 @@ class Part:
     """The updates of one prompt, and those that came between it and the one before."""
 
     # Most have none of these, and there is one a prompt.
-    is_due = False  # it is a prompt's that is not answered yet
-    is_abandoned = False  # it is a prompt's that nobody has any more
+    is_due = False  # of a prompt that is not answered yet
+    is_abandoned = False  # of a prompt that nobody holds any more
     spool: Spool | None = None
     failure: Error | None = None  # why there is a gap behind what is here
     is_dropped = False  # nobody wants it any more
@@ -56,7 +56,7 @@ class Part:
         self.takes_items = True  # nothing is on disk, and nothing is missing
 
     def adopt(self, other: "Part") -> None:
-        """Take over all that is in another part, which nobody will have any more."""
+        """Take over the updates of another part, which is not used any more."""
         self.ready, self.arrived, self.size, self.takes_items = (
             other.ready,
             other.arrived,
@@ -72,7 +72,7 @@ class Part:
 
 
 class Inbox:
-    """All that waits of one session; its wire is held when there is no room left.
+    """The waiting updates of one session; its wire is held when there is no room left.
 
     Updates are made ready a batch at a time; a batch takes up room until all of it has been read.
     """
@@ -91,11 +91,11 @@ class Inbox:
         self.spooled = 0  # bytes on disk, or on their way to it
         self.is_holding = False
         self.is_closed = False
-        self.readers = 0  # how many read all of it, whosever it is
+        self.readers = 0  # readers of the whole session, whichever prompt an update belongs to
         self._waiters: list[asyncio.Future[None]] = []
 
     def resize(self, wire: Holdable, *, memory: int = MEMORY, disk: int = DISK) -> None:
-        """Give it another room, as it turns out whether its session is somebody's."""
+        """Change its room, once it is known whether somebody opened its session."""
         self._wire, self._memory, self._disk = wire, memory, disk
 
     # Prompts
@@ -130,7 +130,7 @@ class Inbox:
             self.wake()
 
     def finish(self, part: Part) -> None:
-        """All of an answered prompt's part has been read."""
+        """Drop an answered prompt's part, all of which has been read."""
         parts = self._parts
         if parts and parts[0] is part:  # mostly
             del parts[0]
@@ -192,13 +192,13 @@ class Inbox:
         return None
 
     def fail(self, failure: Error) -> None:
-        """Keep no more of what is arriving: its reader is told why when it has read the rest."""
+        """Keep no further updates; the reader gets the reason after the updates that were kept."""
         part = self._current or self._open()
         part.failure, part.takes_items = failure, False
         self.wake()
 
     def wait(self) -> "asyncio.Future[None]":
-        """Until something has happened here; any number may wait, in our event loop alone."""
+        """Wait until something happens here; any number of tasks of our event loop may wait."""
         self._home.check()
         if self._waiters:  # some may have been cancelled
             self._waiters = [waiter for waiter in self._waiters if not waiter.done()]
@@ -207,14 +207,14 @@ class Inbox:
         return waiter
 
     def wake(self) -> None:
-        """Have everybody who waits look again."""
+        """Wake every waiting task."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
 
     def close(self) -> None:
-        """Throw away what is left; nothing comes any more."""
+        """Throw away the remaining updates; no more will come."""
         self.is_closed = True
         for part in self._parts:
             self._empty(part)
@@ -262,7 +262,7 @@ class Inbox:
         part.taken_size = part.taken_count = 0
 
     def _drop(self, part: Part) -> None:
-        """Nobody will read a part any more."""
+        """Drop a part that nobody will read any more."""
         self._empty(part)
         part.is_dropped, part.takes_items = True, False
         if not part.is_due:

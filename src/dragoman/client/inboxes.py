@@ -1,4 +1,4 @@
-"""The inboxes of a connection, by session: also of sessions that are not open yet, or that nobody has asked for."""
+"""The inboxes of a connection, by session, including sessions that are not open yet or that nobody here opened."""
 
 import contextlib
 import logging
@@ -10,17 +10,17 @@ from .inbox import Inbox
 
 log = logging.getLogger("dragoman")
 
-MAX_STRANGERS = 256  # sessions whose updates are kept though nobody has opened them
-STRANGER_MEMORY = 64 * 1024  # bytes kept of each of them
+MAX_UNOPENED = 256  # sessions whose updates are kept though nobody has opened them
+UNOPENED_MEMORY = 64 * 1024  # bytes kept of each of them
 OPENING_DISK = 256 * 1024 * 1024  # bytes more of each while a session is being opened: it may be that one
 
 
 class Inboxes(dict[str, Inbox]):
     """`inboxes[session_id]` is made when it is first asked for.
 
-    A session that was opened here has the full room, and holds up the wire when that is used up.  The updates of a
-    stranger are dropped when there are too many.  Before a session is open nobody can read it, and to hold up the
-    wire would hold up the answer that opens it: there, too many updates are an error for whoever reads them.
+    A session that was opened here has the full room, and holds up the wire when that is used up.  A session that
+    nobody opened here loses its updates when there are too many.  While a session is being opened nobody can read
+    it, and a held wire would hold up the answer that opens it; there, too many updates are an error for its reader.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -28,34 +28,34 @@ class Inboxes(dict[str, Inbox]):
         self._known: dict[
             str, None
         ] = {}  # the sessions somebody here has opened; an empty set takes thrice as much
-        self._strangers: dict[str, None] = {}  # those that have an inbox all the same, in the order they came
+        self._unopened: dict[str, None] = {}  # sessions that have an inbox though nobody opened them, oldest first
         self._opening = 0  # how many sessions are being opened whose ids are not known yet
-        self._has_warned = False  # that updates of strangers are dropped
+        self._has_warned = False  # that updates of unopened sessions are dropped
 
     def __missing__(self, session_id: str) -> Inbox:
         self[session_id] = inbox = Inbox(self._connection.home, self._connection)
         if session_id not in self._known:
-            if len(self._strangers) >= MAX_STRANGERS:
-                self._drop(next(iter(self._strangers)))
-            self._strangers[session_id] = None
+            if len(self._unopened) >= MAX_UNOPENED:
+                self._drop(next(iter(self._unopened)))
+            self._unopened[session_id] = None
             if self._opening:
-                self._fail_when_full(session_id, memory=STRANGER_MEMORY, disk=OPENING_DISK)
+                self._fail_when_full(session_id, memory=UNOPENED_MEMORY, disk=OPENING_DISK)
             else:
                 self._drop_when_full(session_id)
         return inbox
 
     def know(self, session_id: str) -> Inbox:
-        """The inbox of a session that somebody has opened."""
+        """The inbox of a session that is opened here."""
         self._known[session_id] = None
-        self._strangers.pop(session_id, None)
+        self._unopened.pop(session_id, None)
         if inbox := self.get(session_id):
             inbox.resize(self._connection)
         return self[session_id]
 
     def forget(self, session_id: str) -> None:
-        """Throw away what has arrived of a session; it is not open here any longer."""
+        """Throw away the updates of a session that is not open here any longer."""
         self._known.pop(session_id, None)
-        self._strangers.pop(session_id, None)
+        self._unopened.pop(session_id, None)
         if inbox := self.pop(session_id, None):
             inbox.close()
 
@@ -79,7 +79,7 @@ class Inboxes(dict[str, Inbox]):
             yield
         finally:
             self._opening -= 1
-            for session_id in [] if self._opening else list(self._strangers):
+            for session_id in [] if self._opening else list(self._unopened):
                 if self[session_id].spooled:
                     self._drop(session_id)
                 else:
@@ -87,7 +87,7 @@ class Inboxes(dict[str, Inbox]):
 
     @contextlib.contextmanager
     def leaving(self, session_id: str) -> Iterator[None]:
-        """A session is closed or deleted: nothing of it is kept, whatever the agent answers; it may be unknown."""
+        """Forget a session that is closed or deleted, whatever the agent answers; it may be unknown."""
         try:
             with contextlib.suppress(ResourceNotFound):
                 yield
@@ -103,7 +103,7 @@ class Inboxes(dict[str, Inbox]):
             self.forget(session_id)
 
     def _drop_when_full(self, session_id: str) -> None:
-        self[session_id].resize(_Instead(lambda: self._drop(session_id)), memory=STRANGER_MEMORY, disk=0)
+        self[session_id].resize(_Instead(lambda: self._drop(session_id)), memory=UNOPENED_MEMORY, disk=0)
 
     def _drop(self, session_id: str) -> None:
         level = logging.INFO if self._has_warned else logging.WARNING
@@ -121,7 +121,7 @@ class Inboxes(dict[str, Inbox]):
 
 
 class _Instead:
-    """Stands for a wire that is not to be held: when there is no room left, something else is done."""
+    """Stands for a wire that must not be held: calls `hold` instead when there is no room left."""
 
     def __init__(self, hold: Callable[[], None]) -> None:
         self.hold = hold

@@ -1,4 +1,4 @@
-"""The prompts a client has sent: which are not answered yet, and which of those are cancelled."""
+"""The prompts of a client that are not answered yet, and which of them are cancelled."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -39,9 +39,9 @@ class SentTurn(Part):
 
 
 class SentTurns:
-    """The prompts of a client that are not answered: the newest of each session, and from there back.
+    """The unanswered prompts of a client: the newest of each session, linked to the ones before it.
 
-    To be cancelled is a state of a session: it lasts until every turn that was under way then is answered.
+    Cancelled is a state of a session: it lasts until every turn that was running then is answered.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A conversation as its client drives it."""
+"""A session on the client's side, and the turns in it."""
 
 import asyncio
 import functools
@@ -25,7 +25,7 @@ class Session:
 
     Updates wait in order until they are read: those of a turn by iterating over its `Prompt`, all others
     (a replayed history, what comes between two turns) from `backlog`, or ahead of the next turn's.
-    A prompt that you let go of before you have read it loses its updates when the next prompt is sent.
+    A prompt that you drop before reading all of it loses its updates when the next prompt is sent.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Session:
         return Prompt(turn, self._inbox)
 
     def cancel(self) -> None:
-        """End the running turn: it answers `cancelled` when it has wound up.
+        """End the running turn: it answers `cancelled` once the agent has stopped.
 
         Open questions are withdrawn; until the turn is answered, further ones are answered `cancelled` unasked.
         """
@@ -137,7 +137,7 @@ class Session:
 class Prompt(Coroutine[Any, Any, s.PromptResponse]):
     """A turn under way: an async iterator over its updates that ends with the response; also a coroutine.
 
-    Whoever is cancelled while awaiting it cancels the turn; to be cancelled while iterating leaves it running.
+    Cancelling a task that awaits it cancels the turn; cancelling a task that iterates over it does not.
     `aclose` cancels it, so that `contextlib.aclosing` ends a turn whose reader leaves early.
     """
 

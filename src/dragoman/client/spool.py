@@ -1,6 +1,6 @@
 """Frames on disk, first in first out, in nameless temporary files.
 
-A file that has been read is let go of: a reader that lags behind keeps about as much on disk as it has not read.
+A file is closed once it has been read, so a slow reader uses about as much disk as it has not read.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ LENGTH = 4  # bytes before each frame
 
 
 class Spool:
-    """Keeps about as many bytes as its owner lets it have, which is `limit`."""
+    """Keeps about `limit` bytes; the owner sets the limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -22,7 +22,7 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """How many bytes it takes up."""
+        """The bytes it takes up on disk."""
         return self._on_disk + len(self._unwritten)
 
     @property
@@ -106,7 +106,7 @@ class _File:
 
 
 def _frames(data: bytes) -> tuple[list[bytes], int]:
-    """The whole frames that bytes begin with, and how many bytes those are."""
+    """The complete frames at the start of some bytes, and their length in bytes."""
     frames: list[bytes] = []
     at = 0
     while at + LENGTH <= len(data):

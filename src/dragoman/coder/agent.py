@@ -31,7 +31,8 @@ class Coder(Agent):
     """A coding agent for any language model.
 
     `model` is a model or the name of one; without it the best there is is found.  `fetch` gives it a tool to visit
-    pages.  What it works with is loaded with the first session: none of it is needed to answer `initialize`.
+    pages; without `language_servers` it uses none.  What it works with is loaded with the first session: none of it
+    is needed to answer `initialize`.
     """
 
     info = s.Implementation(name="dragoman-coder", title="Dragoman Coder", version=__version__)
@@ -62,13 +63,15 @@ class Coder(Agent):
         *,
         model: Model | str | None = None,
         fetch: bool = False,
+        language_servers: bool = True,
         limits: "TurnLimits | None" = None,
     ) -> None:
         super().__init__(client)
         self._model = model
         self._fetch = fetch
+        self._language_servers = language_servers
         self._limits = limits
-        self._talks: dict[str, Conversation] = {}
+        self._conversations: dict[str, Conversation] = {}
         self._reviewer: Any = None
 
     def tool_catalogue(self) -> Sequence[s.JsonObject]:
@@ -83,7 +86,7 @@ class Coder(Agent):
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for id in list(self._talks):
+        for id in list(self._conversations):
             await self._let_go(id)
         if "models" in vars(self):  # else nothing of it was loaded
             await self.models.close()
@@ -99,7 +102,7 @@ class Coder(Agent):
 
     @functools.cached_property
     def limits(self) -> "TurnLimits":
-        """What a turn may take."""
+        """Limits of a turn."""
         from .model.retrying import TurnLimits
 
         return self._limits or TurnLimits()
@@ -172,20 +175,21 @@ class Coder(Agent):
             raise InvalidRequest(str(exc)) from exc
         if session.mode not in MODES:
             session.mode = DEFAULT
-        talk = Conversation(session, CoderPermissions(session, rules, []))
-        await talk.look_around()
+        conversation = Conversation(session, CoderPermissions(session, rules, []))
+        conversation.has_languages = self._language_servers
+        await conversation.look_around()
         await self.models.look()
-        model = talk.choices.get("model") or self.models.usual
+        model = conversation.choices.get("model") or self.models.usual
         self.models.prepare(model)
-        effort = talk.choices.get("effort", "default")
+        effort = conversation.choices.get("effort", "default")
         session.config_options = options(session.mode or DEFAULT, model, self.models.known, effort)
-        self._talks[session.id] = talk
+        self._conversations[session.id] = conversation
 
     def commands_of(self, session: AgentSession) -> Sequence[s.AvailableCommand]:
         """The coder's own slash commands and one for each skill."""
         from .slash import commands
 
-        return commands(self._talks[session.id].skills)
+        return commands(self._conversations[session.id].skills)
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         """Close a session with its MCP servers and running commands."""
@@ -194,8 +198,8 @@ class Coder(Agent):
         return response
 
     async def _let_go(self, id: str) -> None:
-        if talk := self._talks.pop(id, None):
-            await talk.close()
+        if conversation := self._conversations.pop(id, None):
+            await conversation.close()
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
         """Switch the mode and report it as the config option `mode`, too."""
@@ -209,19 +213,19 @@ class Coder(Agent):
     async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
         """Set the model, the mode or another option, and store the choice with the session."""
         response = await super().set_config_option(params)
-        session, talk = self.session(params.session_id), self._talks[params.session_id]
+        session, conversation = self.session(params.session_id), self._conversations[params.session_id]
         if params.config_id == "mode":
             await session.set_mode(str(params.value))
         else:
-            talk.choices[params.config_id] = str(params.value)
-            await talk.save()
+            conversation.choices[params.config_id] = str(params.value)
+            await conversation.save()
         return response
 
-    def instructions(self, talk: "Conversation") -> str:
+    def instructions(self, conversation: "Conversation") -> str:
         """The system prompt of a session as it is now."""
         from .context.instructions import TASK, instructions
 
-        session = talk.session
+        session = conversation.session
         given = session.system_prompt
         words = (
             "\n".join(block.text for block in given.content if isinstance(block, s.TextContent)) if given else ""
@@ -230,9 +234,9 @@ class Coder(Agent):
         return instructions(
             session.cwd,
             session.additional_directories,
-            talk.mode,
-            talk.skills,
-            talk.helpers,
+            conversation.mode,
+            conversation.skills,
+            conversation.helpers,
             task=words if replaces else TASK,
             addition="" if replaces else words,
         )
@@ -243,75 +247,91 @@ class Coder(Agent):
         """Run a slash command, or let the model work until it has answered."""
         from .context.titles import from_words
 
-        talk = self._talks[turn.session.id]
-        talk.place.journal.begin()
-        if talk.title is None and not turn.text.startswith("/"):
-            await talk.set_title(from_words(turn.text))
+        conversation = self._conversations[turn.session.id]
+        conversation.place.journal.begin()
+        if conversation.title is None and not turn.text.startswith("/"):
+            await conversation.set_title(from_words(turn.text))
         try:
-            return await self._command(turn, talk)
+            return await self._command(turn, conversation)
         except KeyRefused as exc:
             raise AuthRequired(str(exc)) from exc
         except ModelError as exc:
             raise InternalError(str(exc)) from exc
 
-    async def _command(self, turn: Turn, talk: "Conversation") -> s.StopReason | None:
-        """Do what a slash command says, or have the model answer."""
+    async def _command(self, turn: Turn, conversation: "Conversation") -> s.StopReason | None:
+        """Run a slash command, or have the model answer."""
         from . import slash
 
         name, rest = slash.parsed(turn.text)
         if command := slash.OWN.get(name):
-            return await command.run(self, turn, talk, rest)
-        if skill := talk.skills.get(name):
+            return await command.run(self, turn, conversation, rest)
+        if skill := conversation.skills.get(name):
             text = skill.with_arguments(rest)
             blocks = [block for block in turn.prompt if not isinstance(block, s.TextContent)]
-            return await self.converse(turn, talk, [s.TextContent(text=text), *blocks])
-        return await self.converse(turn, talk, turn.prompt)
+            return await self.converse(turn, conversation, [s.TextContent(text=text), *blocks])
+        return await self.converse(turn, conversation, await self._prompt_of(turn, conversation))
+
+    async def _prompt_of(self, turn: Turn, conversation: "Conversation") -> Sequence[s.ContentBlock]:
+        """The prompt; for a slash command of an MCP server the server's prompt."""
+        if not turn.text.startswith("/mcp:"):
+            return turn.prompt
+        from ..mcp import McpFailure
+
+        await conversation.equip(turn)
+        try:
+            found = await conversation.servers.command(turn) if conversation.servers else None
+        except McpFailure as exc:
+            raise InvalidRequest(str(exc)) from exc
+        return turn.prompt if found is None else found
 
     async def converse(
-        self, turn: Turn, talk: "Conversation", prompt: Sequence[s.ContentBlock]
+        self, turn: Turn, conversation: "Conversation", prompt: Sequence[s.ContentBlock]
     ) -> s.StopReason | None:
         """Have the model answer, or the reviewer where there is none."""
         from .context.prompts import parts_of
-        from .files.reviewing import can_review, findings_in
+        from .files.reviewing import can_review
         from .loop import Loop
         from .model.choice import NEXT_STEP
+        from .tools.languages import checked
 
-        model = await self.models.get(talk.model)
+        model = await self.models.get(conversation.model)
         if model is None:
-            if talk.choices.get("model") != talk.model and not can_review(prompt, talk.session.cwd):
-                raise AuthRequired(f"{self.models.why(talk.model)}. {NEXT_STEP}")
-            await self._tell_model(turn, talk)
+            if conversation.choices.get("model") != conversation.model and not can_review(
+                prompt, conversation.session.cwd
+            ):
+                raise AuthRequired(f"{self.models.why(conversation.model)}. {NEXT_STEP}")
+            await self._tell_model(turn, conversation)
             return await self.review(turn)
-        await self._tell_model(turn, talk)
-        await talk.equip(turn, web=self._fetch)
+        await self._tell_model(turn, conversation)
+        await conversation.equip(turn, model=model, web=self._fetch)
         parts, unread = parts_of(prompt, model.takes)
         if unread:
-            await turn.session.notice(f"{model.name} cannot read what was attached", ", ".join(unread), "warning")
+            await turn.session.notice(f"{model.name} cannot read the attachments", ", ".join(unread), "warning")
         loop = Loop(
             turn,
-            talk,
+            conversation,
             model,
-            lambda: self.instructions(talk),
-            effort=str(talk.session.config("effort")),
+            lambda: self.instructions(conversation),
+            effort=str(conversation.session.config("effort")),
             limits=self.limits,
             open_model=self.models.get,
-            check=lambda turn, paths: findings_in(turn, talk.place, paths),
+            check=lambda turn, paths: checked(turn, conversation, paths),
         )
         stopped = await loop.run(parts)
-        if not talk.is_named and stopped is None:
-            self.client.wire.after_answer(functools.partial(talk.name_soon, model))
+        if not conversation.is_named and stopped is None:
+            self.client.wire.after_answer(functools.partial(conversation.name_soon, model))
         return stopped
 
-    async def _tell_model(self, turn: Turn, talk: "Conversation") -> None:
+    async def _tell_model(self, turn: Turn, conversation: "Conversation") -> None:
         """Say which model answers, the first time and whenever it is another one."""
         from .options import REVIEWER
 
-        name = talk.model
-        if talk.told_model == name:
+        name = conversation.model
+        if conversation.told_model == name:
             return
         what = "The built-in reviewer, no language model, answers" if name == REVIEWER else f"`{name}` answers"
         await turn.say(f"_{what} ({self.models.why(name)}); `/model` changes that._\n\n")
-        talk.told_model = name
+        conversation.told_model = name
 
     async def review(self, turn: Turn) -> s.StopReason | None:
         """Have the reviewer answer."""

@@ -27,7 +27,7 @@ class Announced:
         self._name = name
         self.run = run
         self._written = ""
-        self._is_told = False  # what the call is about is on screen
+        self._is_told = False  # the subject of the call is on screen
         self._ended = False
 
     @classmethod
@@ -35,7 +35,7 @@ class Announced:
         return cls(name, await turn.tool(visible(name, limit=MAX_TITLE), kind=kind, name=name).__aenter__())
 
     async def grow(self, more: str, place: Workplace) -> None:
-        """The model wrote more of the arguments: as soon as they say what it is about, so does the screen."""
+        """The model wrote more of the arguments: show the subject of the call as soon as it is known."""
         if self._is_told:
             return
         self._written += more
@@ -55,7 +55,7 @@ class Announced:
         await self.run.update(title=title, locations=[s.ToolCallLocation(path=path)])
 
     async def show(self, tool: Tool, parts: Sequence[Part]) -> None:
-        """Show what a tool found; what it read or changed the editor shows itself."""
+        """Show a tool's findings; the editor itself shows files that were read or changed."""
         if tool.kind in ("search", "fetch", "other"):
             text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
             if text:

@@ -38,7 +38,7 @@ class CallRunner:
         helpers: "Assistants | None" = None,
     ) -> None:
         self._turn = turn
-        self._talk = conversation
+        self._conversation = conversation
         self._toolbox = toolbox
         self._takes = takes
         self._most = repeats
@@ -56,10 +56,10 @@ class CallRunner:
 
     async def grow(self, id: str, more: str) -> None:
         """The model wrote more of a call's arguments."""
-        await self._announced[id].grow(more, self._talk.place)
+        await self._announced[id].grow(more, self._conversation.place)
 
     async def end(self, why: str, kept: Sequence[ToolUse] = ()) -> None:
-        """Close what is open on screen, but for the calls that are going to be run."""
+        """Close the open calls on screen, except those that will be run."""
         made = {call.id for call in kept}
         for id in [id for id in self._announced if id not in made]:
             await self._announced.pop(id).end(why)
@@ -108,14 +108,22 @@ class CallRunner:
             self.results[call.id] = await self._run(call, tool, announced)
 
     async def _run(self, call: ToolUse, tool: Tool, announced: Announced) -> ToolOutcome:
-        talk, run = self._talk, announced.run
+        conversation, run = self._conversation, announced.run
         await run.update(
-            title=visible(tool.title(talk.place), limit=MAX_TITLE),
+            title=visible(tool.title(conversation.place), limit=MAX_TITLE),
             kind=tool.kind,
-            locations=list(tool.locations(talk.place)),
+            locations=list(tool.locations(conversation.place)),
             raw_input=_input(call),
         )
-        work = Work(self._turn, run, talk.place, talk.skills, self._takes, talk.set_mode, self._helpers)
+        work = Work(
+            self._turn,
+            run,
+            conversation.place,
+            conversation.skills,
+            self._takes,
+            conversation.set_mode,
+            self._helpers,
+        )
         outcome: Outcome = "success"
         parts: Sequence[Part]
         shown: str | None = None

@@ -1,4 +1,4 @@
-"""What the agent keeps of a session: everything a later turn needs, most of it in the session's state."""
+"""A session's conversation: everything a later turn needs, most of it in the session's state."""
 
 import asyncio
 import logging
@@ -12,6 +12,7 @@ from .. import schema as s
 from ..agent.agent import with_value
 from ..agent.turn import AgentSession, Turn
 from ..errors import Error
+from ..lsp.table import LanguageTableError
 from ..roles import offered
 from .context import history as h
 from .context import titles
@@ -20,14 +21,13 @@ from .context.kept_history import KeptHistory
 from .model.port import Finished, Model, TokenUsage, answer_of
 from .modes import DEFAULT
 from .permissions import CoderPermissions
-from .toolbox import USUAL, Toolbox
+from .toolbox import USUAL, Foreign, Toolbox
 from .tools import ApplyPatch, AskAssistant, AskUser, FetchUrl, Tool, UseSkill
 from .warning import warned
 from .workplace import Workplace
 
 if TYPE_CHECKING:
-    from ..mcp import SessionServer
-    from ..mcp.servers import ToolInfo
+    from ..mcp import SamplingRequest, SessionTools, ToolInfo
 
 log = logging.getLogger("dragoman")
 
@@ -39,28 +39,32 @@ NAMING = 60.0  # seconds a model may take to name a session
 class Conversation:
     """One session's history, place of work, tools and accounts."""
 
-    def __init__(self, session: AgentSession, gate: CoderPermissions) -> None:
+    def __init__(self, session: AgentSession, permissions: CoderPermissions) -> None:
         stored: Mapping[str, Any] = session.state.get(STATE) or {}
         self.session = session
-        self.gate = gate
-        gate.allowed[:] = stored.get("allowed", [])
+        self.permissions = permissions
+        permissions.allowed[:] = stored.get("allowed", [])
         self.history = KeptHistory(_messages(session.state, stored.get("messages", 0)))
-        self.place = Workplace(session, gate)
+        self.place = Workplace(session, permissions)
         self.place.seen.update(stored.get("seen", {}))
         self.room_for_helpers = asyncio.Semaphore(MOST_HELPERS)
         self.skills: Mapping[str, Skill] = {}
         self.helpers: Mapping[str, Assistant] = {}
         self.toolbox = Toolbox(())
+        self.has_languages = True  # language servers may be used
+        self._told_table = False  # the user was told that the table of language servers is wrong
+        self._language_tools: list[Foreign] = []
         self._left_out: set[str] = set()  # foreign tools that a provider refused
         self._faulty: set[str] = set()  # and those whose faults the user was told
-        self.servers: list[SessionServer] | None = None  # None: not yet connected
+        self.servers: SessionTools | None = None  # None: not yet connected
+        self._asked: tuple[Turn | None, Model | None] = None, None  # in which turn, and whom servers may ask
         self.may_search_web = False
         self.tokens = msgspec.convert(stored.get("tokens", {}), TokenUsage)
         self.cost: float | None = stored.get("cost")
         self.used: int = stored.get("used", 0)  # tokens of the last request and its answer
         self.title: str | None = stored.get("title")
         self.is_named: bool = stored.get("is_named", False)  # the model was asked for the title
-        self._offered: list[Sequence[ToolInfo]] = []  # the tools of each server that the model is offered
+        self._offered: list[ToolInfo] = []  # the tools of servers that the model is offered
         self._naming: asyncio.Task[None] | None = None
         self._is_closed = False
         self.told_model: str | None = stored.get("told_model")  # the model the user was told of
@@ -76,7 +80,7 @@ class Conversation:
         state[STATE] = {
             "messages": len(self.history),
             "seen": dict(self.place.seen),
-            "allowed": list(self.gate.allowed),
+            "allowed": list(self.permissions.allowed),
             "tokens": msgspec.to_builtins(self.tokens),
             "cost": self.cost,
             "used": self.used,
@@ -88,7 +92,7 @@ class Conversation:
         await self.session.save()
 
     def spend(self, finished: Finished) -> None:
-        """Count what an answer took."""
+        """Count the tokens and the cost of an answer."""
         self.tokens += finished.tokens
         if finished.cost is not None:
             self.cost = (self.cost or 0.0) + finished.cost
@@ -100,7 +104,7 @@ class Conversation:
             await self.session.set_title(title)
 
     def name_soon(self, model: Model) -> None:
-        """Have the model name the session, beside whatever comes next."""
+        """Have the model name the session while other work goes on."""
         if self._naming is None and not self._is_closed:
             self._naming = asyncio.create_task(self._name(model), name="name the session")
 
@@ -131,14 +135,15 @@ class Conversation:
         """The name of the model the user has it answered by."""
         return str(self.session.config("model"))
 
-    async def equip(self, turn: Turn, *, web: bool = False) -> None:
-        """Make the tools ready: our own, and those of the session's MCP servers.
+    async def equip(self, turn: Turn, *, model: Model | None = None, web: bool = False) -> None:
+        """Make the tools ready: our own, and those of the session's MCP servers, which may ask the model.
 
         `web` lets the model visit pages, and search for them where its provider can.
         """
         self.may_search_web = web
-        if self.servers is None:
-            self.servers = await self._connected(turn) if self.session.mcp_servers else []
+        self._asked = turn, model
+        if self.servers is None and self.session.mcp_servers:
+            self.servers = await self.session.tools(sampling=self._sample).__aenter__()
         further: list[tuple[type[Tool], bool]] = [
             (FetchUrl, web),
             (ApplyPatch, "gpt" in self.model),  # the models that were taught it
@@ -150,24 +155,49 @@ class Conversation:
         has_own = (self.session.meta or {}).get(
             "disableBuiltInTools"
         ) is not True  # as clients of claude-code-acp say
-        self.toolbox = Toolbox(own if has_own else [])
+        self._language_tools = await self._found_languages(turn) if has_own else []
+        self.toolbox = Toolbox(own if has_own else [], self._language_tools)
         self._offered = []
         await self.follow_servers(turn)
 
+    async def _sample(self, request: "SamplingRequest") -> str:
+        """The model's answer to a server's request; raises McpFailure."""
+        from ..mcp import McpFailure
+        from .tools.sampling import sampled
+
+        turn, model = self._asked
+        if turn is None or model is None or turn.ended:
+            raise McpFailure("no model is at work")
+        answer = await sampled(turn, model, request)
+        self.spend(answer)
+        return answer.reply.text
+
     async def follow_servers(self, turn: Turn) -> None:
         """Offer the tools that the session's MCP servers have now."""
-        if not self.servers:
+        if self.servers is None:
             return
         from .tools.foreign import tools_of
 
-        for server in self.servers:
-            await server.refresh()
-        there = [server.tools for server in self.servers]
+        await self.servers.refresh()
+        there = list(self.servers)
         if there != self._offered:
             self._offered = there
             tools, faults = tools_of(self.servers)
             await self._tell_faults(turn, faults)
-            self.toolbox.set_foreign(tool for tool in tools if tool.spec.name not in self._left_out)
+            every = [*self._language_tools, *tools]
+            self.toolbox.set_foreign(tool for tool in every if tool.spec.name not in self._left_out)
+
+    async def _found_languages(self, turn: Turn) -> list[Foreign]:
+        """The tools of language servers, where any is installed."""
+        from .tools.languages import language_tools
+
+        try:
+            return language_tools() if self.has_languages and await self.place.languages.look() else []
+        except LanguageTableError as exc:
+            if not self._told_table:
+                self._told_table = True
+                await warned(turn, "No language server can be used", str(exc))
+            return []
 
     def leave_out(self, tool: str) -> None:
         """Offer the model a foreign tool no longer: its provider refuses it."""
@@ -181,29 +211,6 @@ class Conversation:
                 self._faulty.add(tool)
                 await warned(turn, f"The tool {tool} cannot be used", why)
 
-    async def _connected(self, turn: Turn) -> "list[SessionServer]":
-        """Reach the session's MCP servers; one that cannot be reached is told of and done without."""
-        from ..mcp import connected
-
-        trying = [asyncio.create_task(connected(config, self.session)) for config in self.session.mcp_servers]
-        try:
-            await asyncio.wait(trying)
-        except asyncio.CancelledError:
-            for task in trying:
-                task.cancel()
-            for found in await asyncio.gather(*trying, return_exceptions=True):
-                if not isinstance(found, BaseException):
-                    await found.close()
-            raise
-        servers = []
-        for task in trying:
-            if failure := task.exception():
-                log.warning("%s", failure)
-                await warned(turn, "An MCP server cannot be used", str(failure))
-            else:
-                servers.append(task.result())
-        return servers
-
     async def set_mode(self, mode: str) -> None:
         """Change the mode from the agent's side, in both places a client may show it."""
         await self.session.set_mode(mode)
@@ -214,8 +221,7 @@ class Conversation:
         if self._naming:
             self._naming.cancel()
             await asyncio.wait([self._naming])
-        for server in self.servers or ():
-            await server.close()
+        await self.session.end()
         await self.place.close()
 
 
@@ -234,4 +240,4 @@ def _messages(state: Mapping[str, object], count: int) -> Iterator[h.Message]:
         try:
             yield msgspec.convert(state[_key(i)], h.Message)
         except (KeyError, msgspec.ValidationError):
-            return  # what follows a message that is lost makes no sense without it
+            return  # messages after a lost one make no sense without it

@@ -1,7 +1,7 @@
 """Helpers: each has a conversation of its own and tools of its own, and reports.
 
 The built-in one reads the project and changes nothing.  Others come from files in `.agents/agents`; what they do
-passes the same gate as whatever the agent does itself.
+passes the same permissions as the agent's own tools.
 """
 
 import functools
@@ -59,21 +59,26 @@ class Assistants:
     """The helpers of one turn; a few work at once, the others wait."""
 
     def __init__(
-        self, turn: Turn, talk: Conversation, model: Model, retries: Retries, open_model: OpenModel | None = None
+        self,
+        turn: Turn,
+        conversation: Conversation,
+        model: Model,
+        retries: Retries,
+        open_model: OpenModel | None = None,
     ) -> None:
         self._turn = turn
-        self._talk = talk
+        self._conversation = conversation
         self._model = model
         self._retries = retries
         self._open_model = open_model
 
     async def explore(self, task: str) -> str:
-        """What the built-in helper finds out."""
+        """The report of the built-in helper."""
         return await self._report(self._model, Toolbox(READING), TASK, task)
 
     async def ask(self, call: ToolRun, helper: str, task: str) -> str:
-        """What came of a task that a helper of the project or of the user was given; raises Failed."""
-        known = self._talk.helpers
+        """The report of a helper of the project or of the user; raises Failed."""
+        known = self._conversation.helpers
         if (found := known.get(helper)) is None:
             raise Failed(f"There is no helper {helper!r}; there are: {', '.join(known) or 'none'}.")
         if unknown := [name for name in found.tools if name not in LENT]:
@@ -90,7 +95,7 @@ class Assistants:
         if not helper.model or helper.model == self._model.name or self._open_model is None:
             return self._model
         key = f"model:{helper.model}"
-        allowed = self._talk.gate.allowed
+        allowed = self._conversation.permissions.allowed
         if not helper.is_users and key not in allowed:
             await call.text(
                 f"A file of the project says that the helper {visible(helper.name)} asks "
@@ -109,20 +114,20 @@ class Assistants:
             raise Failed(f"The helper {helper.name} cannot be asked: {exc}.") from exc
 
     async def _report(self, model: Model, toolbox: Toolbox, instructions: str, task: str) -> str:
-        async with self._talk.room_for_helpers:
+        async with self._conversation.room_for_helpers:
             return await self._worked(model, toolbox, instructions, task)
 
     async def _worked(self, model: Model, toolbox: Toolbox, instructions: str, task: str) -> str:
-        talk = self._talk
-        calls = CallRunner(self._turn, talk, toolbox, model.takes)
+        conversation = self._conversation
+        calls = CallRunner(self._turn, conversation, toolbox, model.takes)
         history = KeptHistory()
         history.ask((TextPart(task),))
-        told = f"{instructions}\n\nWorking directory: {talk.session.cwd}"
+        told = f"{instructions}\n\nWorking directory: {conversation.session.cwd}"
         try:
             for _ in range(MOST_REQUESTS):
-                request = ModelRequest(told, list(history), toolbox.specs(talk.mode))
+                request = ModelRequest(told, list(history), toolbox.specs(conversation.mode))
                 answer = await self._retries.run(functools.partial(answer_of, model, request))
-                talk.spend(answer)
+                conversation.spend(answer)
                 reply = CallIds(history).applied(sound_reply(answer.reply))
                 if not reply.calls:
                     return reply.text or "(The helper said nothing.)"

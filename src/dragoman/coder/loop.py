@@ -1,4 +1,4 @@
-"""The loop: ask the model, do what it calls for, tell it what came of it, until it has nothing more to do.
+"""The loop: ask the model, run its calls, give it the results, until it makes no more calls.
 
 Whatever happens, and whenever the turn is cancelled, the history is valid afterwards and no tool call stays open.
 """
@@ -37,13 +37,13 @@ from .permissions import Cancelled
 
 EDITING = ("edit_file", "write_file", "apply_patch")
 
-TAKEN_OUT = "What was new in the conversation was taken out of it, so that the next prompt works."
+TAKEN_OUT = "The new part of the conversation was removed, so that the next prompt works."
 
 Check = Callable[[Turn, Sequence[str]], Awaitable[str]]
 
 
 class Loop:
-    """One turn of the agent.  `check` is given the files that were changed and gives what is wrong with them."""
+    """One turn of the agent.  `check` gets the changed files and returns their faults."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Loop:
         check: Check | None = None,
     ) -> None:
         self._turn = turn
-        self._talk = conversation
+        self._conversation = conversation
         self._model = model
         self._instructions = instructions
         self._effort = effort
@@ -74,20 +74,20 @@ class Loop:
             repeats=limits.repeats,
             helpers=Assistants(turn, conversation, model, self._retries, open_model),
         )
-        self._partial = ""  # what was said of the answer under way
+        self._partial = ""  # the part of the current answer that was said
 
     async def run(self, parts: Sequence[Part]) -> s.StopReason | None:
-        """Answer what the user said; gives the reason it stopped."""
-        talk = self._talk
-        talk.history.ask(parts)
-        await talk.save()  # before the model sees it
+        """Answer the user; returns the stop reason."""
+        conversation = self._conversation
+        conversation.history.ask(parts)
+        await conversation.save()  # before the model sees it
         try:
             for _ in range(self._limits.requests):
-                await talk.follow_servers(self._turn)
+                await conversation.follow_servers(self._turn)
                 await self._compactor.make_room(self._instructions())
                 finished = await self._answer()
-                talk.history.prove()
-                talk.history.answer(finished.reply)
+                conversation.history.prove()
+                conversation.history.answer(finished.reply)
                 await self._calls.end("The model did not make this call after all.", finished.reply.calls)
                 await self._account(finished)
                 if not finished.reply.calls:
@@ -102,7 +102,7 @@ class Loop:
             return "cancelled"
         except (ModelRefused, TooLong) as exc:
             # Else every later prompt would be refused for it.
-            words = f"{exc}. {TAKEN_OUT}" if talk.history.retreat() else str(exc)
+            words = f"{exc}. {TAKEN_OUT}" if conversation.history.retreat() else str(exc)
             raise ModelError(words) from exc
         finally:
             await self._wind_up()
@@ -117,20 +117,20 @@ class Loop:
         return "max_tokens" if finished.stop == "length" else None
 
     async def _wind_up(self) -> None:
-        """Leave nothing half done: what was said stays said, every call has a result, none stays open on screen."""
-        talk = self._talk
-        talk.history.answer(ModelReply(self._partial))
+        """Finish a turn that was cut short: sent text is kept, every call gets a result, none stays open."""
+        conversation = self._conversation
+        conversation.history.answer(ModelReply(self._partial))
         if self._calls.results:
-            talk.history.settle(list(self._calls.results.values()))
-        talk.history.repair()
+            conversation.history.settle(list(self._calls.results.values()))
+        conversation.history.repair()
         with contextlib.suppress(ConnectionClosed):
             await self._calls.end("Cancelled.")
-            await talk.save()
+            await conversation.save()
 
     # Asking the model
 
     async def _answer(self) -> Finished:
-        """The model's answer; a conversation too long is made shorter, and what is refused is left out of it."""
+        """The model's answer; a conversation that is too long is shortened, and refused parts are left out."""
         shortened = 0
         while True:
             try:
@@ -147,14 +147,14 @@ class Loop:
                     raise
 
     async def _left_out(self, why: str) -> bool:
-        """Leave out what the provider may have refused, where that is possible, and tell the user."""
-        talk = self._talk
-        if tool := talk.toolbox.blamed(why, talk.mode):
-            talk.leave_out(tool)
+        """Leave out the part that the provider may have refused, where possible, and tell the user."""
+        conversation = self._conversation
+        if tool := conversation.toolbox.blamed(why, conversation.mode):
+            conversation.leave_out(tool)
             words = f"The tool {tool} is left out of this session"
-        elif talk.history.lighten():
+        elif conversation.history.lighten():
             words = "The newest attachments or results are left out of the conversation"
-        elif talk.history.flatten():
+        elif conversation.history.flatten():
             words = "The older conversation is told to the model as plain text"
         else:
             return False
@@ -168,15 +168,15 @@ class Loop:
         self._partial = ""
 
     async def _stream(self) -> Finished:
-        talk = self._talk
+        conversation = self._conversation
         request = ModelRequest(
             self._instructions(),
-            list(talk.history),
-            talk.toolbox.specs(talk.mode),
+            list(conversation.history),
+            conversation.toolbox.specs(conversation.mode),
             self._effort,
-            may_search_web=talk.may_search_web,
+            may_search_web=conversation.may_search_web,
         )
-        ids = CallIds(talk.history)
+        ids = CallIds(conversation.history)
         async with contextlib.aclosing(told(self._model, request, self._limits.silence)) as events:
             async for event in events:
                 match event:
@@ -196,14 +196,14 @@ class Loop:
         raise hung_up(self._model.name)
 
     async def _account(self, finished: Finished) -> None:
-        talk, tokens = self._talk, finished.tokens
-        talk.spend(finished)
-        talk.used = tokens.input + tokens.output
-        cost = None if talk.cost is None else s.Cost(amount=round(talk.cost, 6), currency="USD")
-        await talk.session.report_usage(talk.used, self._model.window, cost)
-        self._turn.usage = usage(talk.tokens)
+        conversation, tokens = self._conversation, finished.tokens
+        conversation.spend(finished)
+        conversation.used = tokens.input + tokens.output
+        cost = None if conversation.cost is None else s.Cost(amount=round(conversation.cost, 6), currency="USD")
+        await conversation.session.report_usage(conversation.used, self._model.window, cost)
+        self._turn.usage = usage(conversation.tokens)
 
-    # Doing what it calls for
+    # Running its calls
 
     async def _do(self, calls: Sequence[ToolUse]) -> None:
         """Run the calls; every one gets a result."""
@@ -212,12 +212,12 @@ class Loop:
         findings = await self._findings() if edited else ""
         if findings:
             results[-1] = _with_words(results[-1], f"Checks after your edits found:\n{findings}")
-        self._talk.history.settle(results)
+        self._conversation.history.settle(results)
         self._calls.results = {}
-        await self._talk.save()
+        await self._conversation.save()
 
     async def _findings(self) -> str:
-        changed = self._talk.place.journal.changed_in_turn()
+        changed = self._conversation.place.journal.changed_in_turn()
         return await self._check(self._turn, changed) if self._check else ""
 
 

@@ -1,4 +1,4 @@
-"""The modes of a session: how far the agent may go by itself, whatever the model says."""
+"""The modes of a session limit what the agent may do without asking; the model cannot change them."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What the user can set in a session: mode, model, effort."""
+"""The options of a session: mode, model, effort."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ REVIEWER = "reviewer"  # the value of the option `model` that means none
 
 
 def options(mode: str, model: str, models: Sequence[str], effort: str) -> list[s.SessionConfigOption]:
-    """All options of a session; the model in use is among those to choose from, whatever it is."""
+    """All options of a session; the choices always include the model in use."""
     names = list(dict.fromkeys([*([model] if model != REVIEWER else []), *models]))
     return [
         s.SessionConfigSelect(

@@ -34,7 +34,7 @@ from ..host.permissions.rules.rules import Rules, Verdict, user_file
 from .markdown import fenced
 from .modes import MODES
 
-MAX_NAMED = 200  # letters in which an option says what it covers
+MAX_NAMED = 200  # characters of an option's description of its scope
 _FILES = FileRead | FileWrite | FileDelete
 
 
@@ -51,14 +51,14 @@ class Cancelled(Error):
 
 
 class Scope(Struct, frozen=True):
-    """What "for this session" would allow: the key it is remembered by, and the words that name it exactly."""
+    """The scope of "for this session": the key it is remembered by, and the words that name it exactly."""
 
     key: str
     words: str
 
 
 class CoderPermissions:
-    """Decides for one session; `allowed` is what the user allowed for its time, and can be stored."""
+    """Decides for one session; `allowed` holds the user's approvals for the session, and can be stored."""
 
     def __init__(self, session: AgentSession, rules: Rules, allowed: list[str]) -> None:
         self._session = session
@@ -85,16 +85,39 @@ class CoderPermissions:
         `asking`: what is held while the user is asked.
         """
         self._refuse(operation, reads_only)
-        verdict = self._judged(operation)
-        doubts = [*([doubt] if doubt else ()), *self._doubts(operation, verdict)]
-        if isinstance(operation, _FILES) and not doubts and has_other_names(operation.path):
-            doubts += await asyncio.to_thread(self._other_names, operation, Twins(self.roots))
-        is_allowed = is_ordered or self._is_settled(operation) or (verdict and verdict.effect == "allow")
-        if is_allowed and not doubts:
+        is_allowed, doubts = await self._weighed(operation)
+        doubts = [*([doubt] if doubt else ()), *doubts]
+        if (is_allowed or is_ordered) and not doubts:
             return
         async with asking or nullcontext():
             await self._ask(turn, call, operation, doubts)
         self._refuse(operation, reads_only)  # the mode may have changed while the question was open
+
+    async def admit_together(self, turn: Turn, call: ToolRun, operations: Sequence[FileWrite | FileDelete]) -> None:
+        """Return when all of a change that `call` shows may be made; one question is about the whole of it."""
+        doubts: list[str] = []
+        open_ones = []
+        for operation in operations:
+            self._refuse(operation, False)
+            is_allowed, found = await self._weighed(operation)
+            doubts += [f"{visible(operation.path, limit=MAX_NAMED)}: {why}" for why in found]
+            if not is_allowed or found:
+                open_ones.append(operation)
+        if not open_ones:
+            return
+        asked = next((operation for operation in open_ones if self.scope(operation) is None), open_ones[0])
+        await self._ask(turn, call, asked, doubts)
+        for operation in operations:
+            self._refuse(operation, False)
+
+    async def _weighed(self, operation: Operation) -> tuple[bool, list[str]]:
+        """Whether an operation needs no question by itself, and why the user is asked all the same."""
+        verdict = self._judged(operation)
+        doubts = self._doubts(operation, verdict)
+        if isinstance(operation, _FILES) and not doubts and has_other_names(operation.path):
+            doubts = await asyncio.to_thread(self._other_names, operation, Twins(self.roots))
+        is_allowed = self._is_settled(operation) or (verdict is not None and verdict.effect == "allow")
+        return is_allowed, doubts
 
     def _refuse(self, operation: Operation, reads_only: bool) -> None:
         if why := scrutiny.impossible(operation):
@@ -112,7 +135,7 @@ class CoderPermissions:
             raise Denied(f"Nothing can be changed or run in the mode {mode.id!r}; only the user can leave it.")
 
     def _judged(self, operation: Operation) -> Verdict | None:
-        """What the rules say of an operation now."""
+        """The rules' current verdict on an operation."""
         place = Circumstances(workspace=self._place.workspace, now=time.time())
         return scrutiny.judged(self._rules, scrutiny.names(operation), place, self.roots, self._own)
 
@@ -137,7 +160,7 @@ class CoderPermissions:
         return any(is_in(real, root) for root in self.roots)
 
     def may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
-        """Those files that may be listed and searched without a question; what would be asked about is left out."""
+        """The files that may be listed and searched without a question."""
         return {path for path in paths if self._may_show(FileRead(path=path), twins)}
 
     def _may_show(self, operation: FileRead, twins: Twins) -> bool:
@@ -164,7 +187,7 @@ class CoderPermissions:
         return scope is not None and scope.key in self.allowed
 
     def scope(self, operation: Operation) -> Scope | None:
-        """What an answer "for this session" would cover; None where there is no such answer."""
+        """The scope of an answer "for this session"; None where there is no such answer."""
         match operation:
             case FileWrite():
                 return Scope("edits", "all edits in the project")
@@ -208,7 +231,7 @@ class CoderPermissions:
 
 
 def _details(operation: Operation) -> str:
-    """What whoever decides on an operation has to see of it, where a title may not show it."""
+    """The details of an operation that the user must see, where the title may not show them."""
     match operation:
         case Execute(argv=argv, shell=shell):
             words = argv[-1] if shell else " ".join(argv)

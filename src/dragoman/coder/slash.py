@@ -1,4 +1,4 @@
-"""Slash commands: what the user can have done without asking the model, and what is sent to it in other words."""
+"""Slash commands: some run without the model, others send it a prompt of their own."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ the project needs to work in it, in at most 60 lines, nothing that any engineer 
 
 
 class SlashCommand(Struct, frozen=True):
-    """A command of ours: what the user is told of it, and what does it."""
+    """A command of ours: its description, and the function that runs it."""
 
     description: str
     run: Callable[["Coder", Turn, Conversation, str], Awaitable[s.StopReason | None]]
@@ -48,43 +48,47 @@ def _described(name: str, description: str, hint: str) -> s.AvailableCommand:
 
 
 def parsed(text: str) -> tuple[str, str]:
-    """The name of a slash command and what follows it; no name when it is none."""
+    """The name of a slash command and its arguments; an empty name when the text is none."""
     if not text.startswith("/"):
         return "", text
     name, _, rest = text[1:].partition(" ")
     return name.strip(), rest.strip()
 
 
-async def _undo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
-    """Bring files back to what they were before the last turn that changed any."""
-    return await _reversed(turn, talk, undo_last_turn(turn, talk.place), told, "There is nothing to undo.")
+async def _undo(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> s.StopReason | None:
+    """Restore the files from before the last turn that changed any."""
+    return await _reversed(
+        turn, conversation, undo_last_turn(turn, conversation.place), told, "There is nothing to undo."
+    )
 
 
-async def _redo(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
+async def _redo(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> s.StopReason | None:
     """Make the changes again that were taken back last."""
-    return await _reversed(turn, talk, redo_last_turn(turn, talk.place), told_again, "There is nothing to redo.")
+    return await _reversed(
+        turn, conversation, redo_last_turn(turn, conversation.place), told_again, "There is nothing to redo."
+    )
 
 
 async def _reversed(
     turn: Turn,
-    talk: Conversation,
+    conversation: Conversation,
     work: Awaitable[Undone | None],
     sentences: Callable[[Undone], Iterator[str]],
     nothing: str,
 ) -> s.StopReason | None:
-    """Take changes back, or make them again, and say what became of each file."""
+    """Undo or redo changes, and report the outcome for each file."""
     try:
         done = await work
     except Cancelled:
         return "cancelled"
     await turn.say(nothing if done is None else "\n\n".join(sentences(done)))
-    await talk.save()
+    await conversation.save()
     return None
 
 
-async def _diff(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
-    """Show what was changed in the session."""
-    changes = talk.place.journal.changes()
+async def _diff(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> None:
+    """Show the changes of the session."""
+    changes = conversation.place.journal.changes()
     if not changes:
         await turn.say("Nothing was changed in this session.")
         return
@@ -92,44 +96,46 @@ async def _diff(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> No
     async with turn.tool("Changes of this session", kind="read", locations=places) as call:
         for path, change in changes.items():
             await call.diff(path, change.before, change.after)
-    patches = "".join(patch(talk.place.shown(path), change) for path, change in changes.items())
+    patches = "".join(patch(conversation.place.shown(path), change) for path, change in changes.items())
     await turn.say(f"```diff\n{patches}```")
 
 
-async def _help(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
-    listed = commands(talk.skills)
+async def _help(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> None:
+    listed = commands(conversation.skills)
     await turn.say("".join(f"- `/{command.name}`: {command.description}\n" for command in listed))
 
 
-async def _compact(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
-    asked = await coder.models.get(talk.model)
-    if asked is None or not talk.history:
+async def _compact(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> None:
+    asked = await coder.models.get(conversation.model)
+    if asked is None or not conversation.history:
         await turn.say("There is nothing to make shorter.")
         return
-    await Compactor(turn, talk, asked, Retries(turn, coder.limits)).compact(coder.instructions(talk))
-    await talk.save()
+    await Compactor(turn, conversation, asked, Retries(turn, coder.limits)).compact(
+        coder.instructions(conversation)
+    )
+    await conversation.save()
     await turn.say("The conversation was made shorter.")
 
 
-async def _model(coder: "Coder", turn: Turn, talk: Conversation, wanted: str) -> None:
+async def _model(coder: "Coder", turn: Turn, conversation: Conversation, wanted: str) -> None:
     """Show the models there are, or change to one of any name."""
-    session, models = talk.session, coder.models
+    session, models = conversation.session, coder.models
     if not wanted:
         listed = "\n".join(f"- `{name}`" for name in [*models.known, REVIEWER])
-        await turn.say(f"`{talk.model}` answers. There are:\n{listed}\n")
+        await turn.say(f"`{conversation.model}` answers. There are:\n{listed}\n")
         return
     await models.get(wanted)  # before anything changes: it may not be there
     changed = options(session.mode or DEFAULT, wanted, models.known, str(session.config("effort")))
     await session.set_config_options(changed)
-    talk.choices["model"] = talk.told_model = wanted
-    await talk.save()
+    conversation.choices["model"] = conversation.told_model = wanted
+    await conversation.save()
     await turn.say(f"`{wanted}` answers from now on.")
 
 
-async def _servers(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> None:
+async def _servers(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> None:
     """Show the session's MCP servers and their tools."""
-    await talk.equip(turn)
-    there = {server.name: server for server in talk.servers or ()}
+    await conversation.equip(turn)
+    there = {server.name: server for server in (conversation.servers.servers if conversation.servers else ())}
     lines = []
     for config in turn.session.mcp_servers:
         server = there.get(config.name)
@@ -138,19 +144,19 @@ async def _servers(coder: "Coder", turn: Turn, talk: Conversation, rest: str) ->
     await turn.say("\n".join(lines) or "This session has no MCP servers.")
 
 
-async def _review(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
+async def _review(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> s.StopReason | None:
     return await coder.review(turn)
 
 
-async def _init(coder: "Coder", turn: Turn, talk: Conversation, rest: str) -> s.StopReason | None:
-    return await coder.converse(turn, talk, [s.TextContent(text=INIT)])
+async def _init(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> s.StopReason | None:
+    return await coder.converse(turn, conversation, [s.TextContent(text=INIT)])
 
 
 OWN: Mapping[str, SlashCommand] = {
     "help": SlashCommand("Say what there is", _help),
     "model": SlashCommand("Show the models there are, or change to one", _model, "provider:model"),
     "compact": SlashCommand("Make the conversation shorter", _compact),
-    "diff": SlashCommand("Show what was changed in this session", _diff),
+    "diff": SlashCommand("Show the changes of this session", _diff),
     "undo": SlashCommand("Take back the changes of the last turn that made any", _undo),
     "redo": SlashCommand("Make the changes again that were taken back last", _redo),
     "review": SlashCommand(

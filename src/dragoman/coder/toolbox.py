@@ -57,7 +57,7 @@ class Toolbox:
         self._foreign = {tool.spec.name: tool for tool in foreign}
 
     def specs(self, mode: str) -> list[ToolSpec]:
-        """What the model is offered; what a mode forbids is left out, and refused should it be called anyway."""
+        """The tools for the model; tools that a mode forbids are left out, and refused if called anyway."""
         left_out = {kind.name for kind in (*CHANGING, ApplyPatch)} if MODES[mode].changes == "never" else set()
         if mode != "plan":
             left_out.add(ExitPlan.name)
@@ -78,7 +78,7 @@ class Toolbox:
         self._foreign.pop(name, None)
 
     def kind_of(self, name: str) -> Any:
-        """What sort of tool a name is, for the moment before its arguments are known."""
+        """The kind of a tool by its name, until its arguments are known."""
         return self._kinds[name].kind if name in self._kinds else "other"
 
     def tool(self, call: ToolUse) -> Tool:

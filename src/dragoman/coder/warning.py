@@ -4,6 +4,6 @@ from ..agent.turn import Turn
 
 
 async def warned(turn: Turn, title: str, why: str) -> None:
-    """Tell the user, whatever their client can show: a notice, else words of the agent's answer."""
+    """Warn the user: by a notice, or in the agent's answer where the client shows no notices."""
     if not await turn.session.notice(title, why, "warning"):
         await turn.say(f"_{title}: {' '.join(why.split())}_\n\n")

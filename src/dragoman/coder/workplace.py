@@ -1,6 +1,6 @@
 """Where the agent works: files and commands of one session, through the client where it lends them, else here.
 
-Everything with an effect passes the gate first, and every edit is in the undo journal before it is made.
+Everything with an effect passes the permissions first, and every edit is in the undo journal before it is made.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
 from msgspec import Struct
@@ -20,9 +20,10 @@ from .. import schema as s
 from ..agent.runs import TerminalRun, ToolRun
 from ..agent.turn import AgentSession, Turn
 from ..errors import ConnectionClosed, Error, RpcError
-from ..host.operations import Execute, FileRead, FileWrite
+from ..host.operations import Execute, FileDelete, FileRead, FileWrite
 from ..host.terminals import Terminals, execution
-from .files.project_files import ProjectFiles, UnreadableFile, bytes_here, digest, read_here
+from ..lsp.servers import LanguageServers
+from .files.project_files import FileVersions, ProjectFiles, UnreadableFile, bytes_here, digest, read_here
 from .files.undo_journal import UndoJournal
 from .permissions import CoderPermissions, Denied
 
@@ -37,7 +38,7 @@ _PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words that mean
 
 
 class CommandEnd(Struct, frozen=True):
-    """How a command ended and what it printed; neither code nor signal means that it was still running."""
+    """A command's exit and output; neither code nor signal means that it was still running."""
 
     output: str
     code: int | None = None
@@ -52,20 +53,21 @@ class CommandNotRunning(Error):
 
 
 class Running(Struct, frozen=True):
-    """A command that runs beside the conversation: how to read what it printed, and how to let go of it."""
+    """A command that runs beside the conversation: functions to read its output and to release it."""
 
     read: Callable[[], Awaitable[s.TerminalOutputResponse]]
     release: Callable[[], Awaitable[None]]
 
 
 class Workplace:
-    def __init__(self, session: AgentSession, gate: CoderPermissions) -> None:
+    def __init__(self, session: AgentSession, permissions: CoderPermissions) -> None:
         self.session = session
-        self.gate = gate
+        self.permissions = permissions
         self.journal = UndoJournal(session)
         self.files = ProjectFiles(session)
-        self.seen: dict[str, str] = {}  # files the model has read, with the digest of what it read
+        self.seen: dict[str, str] = {}  # files that the model has read, with the digest of the text
         self.searches = asyncio.Semaphore(MAX_SEARCHES)  # each is a process
+        self.languages = LanguageServers(session.cwd, session.additional_directories)
         self.beside: dict[str, Running] = {}  # commands in the background, by the ids the model knows
         self._over: dict[str, s.TerminalOutputResponse] = {}  # those of them that ended, as they ended
         self._terminals: Terminals | None = None
@@ -79,6 +81,7 @@ class Workplace:
                 await self.stop(id)
         if self._terminals:
             await self._terminals.close()
+        await self.languages.close()
         self.files.close()
         if self._spill:
             self._spill.cleanup()
@@ -92,7 +95,7 @@ class Workplace:
 
     async def read(self, turn: Turn, call: ToolRun, path: str) -> str:
         """The text of a file, unsaved changes included; raises Unreadable."""
-        await self.gate.admit(turn, call, FileRead(path=path))
+        await self.permissions.admit(turn, call, FileRead(path=path))
         text = await self.text(turn, path)
         if text is None:
             raise UnreadableFile(f"There is no file {self.shown(path)}.")
@@ -107,24 +110,24 @@ class Workplace:
 
     async def bytes_of(self, turn: Turn, call: ToolRun, path: str) -> bytes:
         """The bytes of a file on disk, for pictures and the like."""
-        await self.gate.admit(turn, call, FileRead(path=path))
+        await self.permissions.admit(turn, call, FileRead(path=path))
         return await asyncio.to_thread(bytes_here, path)
 
     async def write(self, turn: Turn, call: ToolRun, path: str, old: str | None, new: str) -> None:
-        """Replace a file after its change was shown and allowed; `old` is what it was when the change was made."""
+        """Replace a file after its change was shown and allowed; `old` is its text at that time."""
         self.must_be_writable(path)
         await call.diff(path, old, new)
         operation = FileWrite(path=path, digest=digest(new), creates=old is None)
-        await self.gate.admit(turn, call, operation)
+        await self.permissions.admit(turn, call, operation)
         await call.start()
         if await self.text(turn, path) != old:
             raise UnreadableFile(f"{self.shown(path)} was changed by someone else meanwhile; read it again.")
-        self.gate.must_be_able_to_change()  # the user may have changed the mode at this very moment
+        self.permissions.must_be_able_to_change()  # the user may have changed the mode at this very moment
         await self.put(turn, path, old, new)
         self.seen[path] = digest(new)
 
     async def put(self, turn: Turn, path: str, old: str | None, new: str, *, is_again: bool = False) -> None:
-        """Write a file for which the gate was passed, so that it can be undone."""
+        """Write a file that was admitted, so that the edit can be undone."""
         number = await self.journal.record(path, old, new, is_again=is_again)  # before the file is another one
         try:
             await self.files.put(turn, path, old, new)
@@ -133,8 +136,32 @@ class Workplace:
                 await self.journal.withdraw(number, old if _is_untouched(exc) else await self.text(turn, path))
             raise
 
+    async def write_together(self, turn: Turn, call: ToolRun, changes: Sequence[FileVersions]) -> None:
+        """Change several files in one go, after the whole change was shown and allowed: all of them, or none."""
+        for change in changes:
+            self.must_be_writable(change.path)
+        await call.show(
+            *(s.Diff(path=change.path, old_text=change.before, new_text=change.after or "") for change in changes)
+        )
+        await self.permissions.admit_together(turn, call, [_operation(change) for change in changes])
+        await call.start()
+        for change in changes:
+            if await self.text(turn, change.path) != change.before:
+                raise UnreadableFile(f"{self.shown(change.path)} was changed by someone else meanwhile.")
+        self.permissions.must_be_able_to_change()
+        numbers = [await self.journal.record(c.path, c.before, c.after or "") for c in changes]
+        try:
+            await self.files.put_all(turn, changes)
+        except Error:
+            for number, change in zip(numbers, changes, strict=True):
+                with contextlib.suppress(Error):  # else nobody knows whether it was written: the entry stays
+                    await self.journal.withdraw(number, await self.text(turn, change.path))
+            raise
+        for change in changes:
+            self.seen.pop(change.path, None)  # the model has not seen its current text
+
     def must_be_writable(self, path: str) -> None:
-        if not self.files.lends("fs.write_text_file") and not self.gate.is_inside(path):
+        if not self.files.lends("fs.write_text_file") and not self.permissions.is_inside(path):
             raise Denied(f"{path} lies outside the session's directories and cannot be written.")
 
     # Commands
@@ -149,7 +176,7 @@ class Workplace:
 
     async def run(self, turn: Turn, call: ToolRun, operation: Execute, timeout: float) -> CommandEnd:
         """Run a command to its end, shown live where the client has terminals."""
-        await self.gate.admit(turn, call, operation)
+        await self.permissions.admit(turn, call, operation)
         await call.start()
         if not self.files.lends("terminal"):
             return await self._run_here(operation, timeout)
@@ -163,7 +190,7 @@ class Workplace:
         await self._release_ended()
         if len(self.beside) >= MAX_BESIDE:
             raise Denied(f"{MAX_BESIDE} commands run in the background already; stop one first.")
-        await self.gate.admit(turn, call, operation)
+        await self.permissions.admit(turn, call, operation)
         await call.start()
         if self.files.lends("terminal"):
             program, *args = operation.argv
@@ -180,7 +207,7 @@ class Workplace:
         return id
 
     async def printed(self, id: str) -> s.TerminalOutputResponse:
-        """What a command in the background has printed, and how it ended if it did; raises NotRunning."""
+        """The output of a background command, and its exit if it has ended; raises NotRunning."""
         if id in self._over:
             return self._over[id]
         return await self._running(id).read()
@@ -198,7 +225,7 @@ class Workplace:
         return self.beside[id]
 
     async def _release_ended(self) -> None:
-        """Let go of commands that have ended; what the last of them printed can still be read."""
+        """Release ended commands; the output of the last ones can still be read."""
         for id, running in list(self.beside.items()):
             with contextlib.suppress(RpcError):  # else it keeps its place
                 printed = await running.read()
@@ -243,7 +270,7 @@ class Workplace:
         """Keep a text in a file of the session's own; gives its path."""
         if self._spill is None:
             self._spill = tempfile.TemporaryDirectory(prefix="dragoman-")
-            self.gate.roots.append(os.path.realpath(self._spill.name))
+            self.permissions.roots.append(os.path.realpath(self._spill.name))
         path = os.path.join(os.path.realpath(self._spill.name), f"{name}.txt")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -251,6 +278,12 @@ class Workplace:
 
     def _is_spilled(self, path: str) -> bool:
         return self._spill is not None and path.startswith(os.path.realpath(self._spill.name) + os.sep)
+
+
+def _operation(change: FileVersions) -> FileWrite | FileDelete:
+    if change.after is None:
+        return FileDelete(path=change.path)
+    return FileWrite(path=change.path, digest=digest(change.after), creates=change.before is None)
 
 
 def _is_untouched(exc: RpcError) -> bool:

@@ -25,7 +25,7 @@ class Home:
         _homes.add(self)
 
     def check(self) -> None:
-        """Refuse what is called outside of our event loop."""
+        """Raise an error for a call from outside our event loop."""
         if get_ident() != self._thread or not self.loop.is_running():
             if self._thread == LEFT:
                 raise LocalProtocolError(FORKED)
@@ -34,7 +34,7 @@ class Home:
             self._thread = get_ident()
 
     def leave(self) -> None:
-        """From now on this is a fork, whose thread goes by the number of the one that was forked."""
+        """Note that this process is a fork, whose thread has the same number as the parent's."""
         self._thread = LEFT
 
 

@@ -1,7 +1,7 @@
 """Runs a peer over a transport: a reader, a batched writer, a task per incoming request.
 
 The only place where the sans-IO peer meets I/O.  Frames are handled in the order they came: a notification is a
-plain call, a response goes straight to whoever waits for it, and only a request gets a task of its own.
+plain call, a response goes straight to its waiting caller, and only a request gets a task of its own.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Connection:
 
     newest = 0  # the key of the request that came last
     _begun = 0  # the key of the request whose task was the last to begin
-    frame: bytes | Oversize = b""  # the one being handled, for whoever keeps bytes rather than objects
+    frame: bytes | Oversize = b""  # the one being handled, for code that keeps bytes rather than objects
 
     def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
         self.peer = Peer(quiet=quiet)
@@ -76,20 +76,20 @@ class Connection:
         self._holds = 0  # how many have no room for what arrives
 
     def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
-        """Say what this side answers, each method with its handler; before `run`."""
+        """Set the methods that this side answers, each with its handler; before `run`."""
         self.peer.answer(requests, notifications)
 
-    def through(self, gate: Callable[[Transport], Transport]) -> Callable[[], None]:
-        """Have all that is sent pass a gate first; before `run`.  Gives what hands it everything at once."""
-        self._transport = gate(self._transport)
+    def through(self, wrap: Callable[[Transport], Transport]) -> Callable[[], None]:
+        """Send through `wrap(transport)`, to be called before `run`.  Returns a function that sends at once."""
+        self._transport = wrap(self._transport)
         return self._flush
 
     # Sending
 
     async def call(self, method: Method, params: Any, unwanted: Callable[[Any], None] | None = None) -> Any:
-        """Ask, and wait for the answer; whoever is cancelled while waiting tells the peer so.
+        """Send a request and wait for the answer; a caller cancelled meanwhile sends the peer a cancel.
 
-        A result that comes all the same is given to `unwanted`, which can undo what the peer did.
+        A result that arrives anyway goes to `unwanted`, which can undo the peer's work.
         """
         if self.is_full:
             await self.room()
@@ -112,13 +112,13 @@ class Connection:
                 self._deadlines.discard(id)
 
     def _disown(self, id: int, unwanted: Callable[[Any], None]) -> None:
-        """Have a result given back when it comes, should it come in spite of the cancellation."""
+        """Pass the result to `unwanted` if it arrives in spite of the cancellation."""
         if id in self._waiting:
             self._waiting[id] = lambda reply: None if reply.error else unwanted(reply.result)
             self.request_cancel(id)
 
     def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
-        """Ask without waiting: `settle` is called with the answer, in its order among all that arrives."""
+        """Send a request without waiting: `settle` gets the answer, in order with all other messages."""
         self._check_loop()
         if self.closed:
             raise again(self.closed)
@@ -161,12 +161,17 @@ class Connection:
         return LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
 
     def forward(self, frame: bytes) -> None:
-        """Pass on a notification that was read and checked elsewhere, as it is, however much waits already."""
+        """Send a checked notification unchanged, however many bytes wait already."""
         if self.closed:
             raise again(self.closed)
         self.peer.forward(frame)
         if not self._due:
             self._flush_soon()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait because the peer has not read what came before them."""
+        return self.peer.queued + self._transport.queued
 
     @property
     def is_full(self) -> bool:
@@ -184,7 +189,7 @@ class Connection:
             raise again(self.closed)
 
     def _flush_soon(self) -> None:
-        """Send a lone frame at once; what comes in a burst goes together."""
+        """Send a lone frame at once; frames of a burst are sent together."""
         if self._due:
             return
         if time.monotonic() - self._flushed > BURST:
@@ -205,7 +210,7 @@ class Connection:
                 own(self._hold_until_taken(), "holding")
 
     async def _hold_until_taken(self) -> None:
-        """Read nothing from a peer that does not take its answers, unless we wait for one of it ourselves."""
+        """Stop reading from a peer that does not take its answers, unless we wait for an answer of it."""
         if not self._waiting:
             self._throttle(True)
         try:
@@ -232,11 +237,11 @@ class Connection:
     # Receiving
 
     def start(self) -> None:
-        """Handle what arrives from now on, until either side hangs up."""
+        """Handle messages from now on, until either side hangs up."""
         self._transport.listen(self._hear, self._hear_end)
 
     async def run(self) -> None:
-        """Handle what arrives until the peer hangs up, then settle everything; to be cancelled is to hang up."""
+        """Handle messages until the peer hangs up, then settle everything; cancelling this call hangs up."""
         self.start()
         try:
             await asyncio.wait([self._over])
@@ -244,19 +249,19 @@ class Connection:
             await self.close()
 
     def hold(self) -> None:
-        """Stop reading: whoever was to take what arrives has no room for it."""
+        """Stop reading, because a receiver of messages has no room."""
         self._holds += 1
         self._transport.hold()
 
     def resume(self) -> None:
-        """Go on reading, once everybody who wanted it stopped has said so."""
+        """Go on reading, once every receiver that had stopped it has room again."""
         self._holds -= 1
         if self._holds == 0:
             self._transport.resume()
 
     def _hear(self, frames: list[bytes | Oversize]) -> None:
         if self.closed is not None:
-            return  # a handler that began now would have nobody to end it
+            return  # nobody would end a handler that began now
         receive, noise = self.peer.receive, self._noise.count
         for frame in frames:
             self.frame, event = frame, None
@@ -270,11 +275,11 @@ class Connection:
                     settle(event)
                 elif event is not None:
                     self._dispatch(event)
-            except BaseException:  # whatever one message does, the next is still read
+            except BaseException:  # a failing message does not stop the next one
                 told = event.method.name if type(event) is Note else "a message"
                 log_failure("the handler of %s failed", told)
         if self._noise.count - noise < len(frames):
-            self._noise.count = 0  # something among it was a message
+            self._noise.count = 0  # some of it was a message
         if self.peer.queued:
             self._flush_soon()
 
@@ -287,7 +292,7 @@ class Connection:
             self._over.set_result(None)
 
     def _dispatch(self, event: Event) -> None:
-        """Handle anything but a notification; whoever calls this has to go on when it raises."""
+        """Handle any event but a notification; the caller goes on if it raises."""
         match event:
             case Reply():
                 if settle := self._waiting.pop(event.id, None):
@@ -318,7 +323,7 @@ class Connection:
         self._flush_soon()
 
     def begin(self, call: Call) -> bool:
-        """Have a request answered by a task of its own, if there is room for it."""
+        """Answer a request in a task of its own, if there is room for it."""
         key = call.key
         size = len(self.frame) if isinstance(self.frame, bytes) else self.frame.size
         if self._choked:
@@ -331,7 +336,7 @@ class Connection:
         self.newest = key
         self.incoming[key] = request = IncomingRequest(self, key, size)
         self._in_works += size
-        # Not in the context of whoever sent it: in one process that may be the other side.
+        # Not in the sender's context: in one process the sender may be the other side.
         answer = self._answer(request, call)
         task = self._loop.create_task(answer, name=call.method.name, context=self._context.copy())
         if not task.done():  # an eager task may be
@@ -366,11 +371,11 @@ class Connection:
                 self._flush_soon()
 
     def when_closed(self, callback: Callable[[], None]) -> None:
-        """Have something called when the connection is over and everything pending has failed."""
+        """Call `callback` when the connection is over and everything pending has failed."""
         self._when_closed += (callback,)
 
     def in_turn(self, step: Callable[[], None]) -> None:
-        """Take a step of a notification in its place: behind the beginning of each request that came before it."""
+        """Run a step of a notification in order: after each request that came before it has begun."""
         if self._begun == self.newest:
             step()
         else:  # behind their tasks, which begin in this order, too
@@ -385,7 +390,7 @@ class Connection:
         return request.key
 
     def after_answer(self, callback: Callable[[], None]) -> None:
-        """Have something done right after the request being answered here has been; soon, where none is."""
+        """Call `callback` right after the answer to the request that is answered here; soon, if there is none."""
         request = being_answered()
         if request is None or request.connection is not self:
             self._loop.call_soon(callback)
@@ -400,7 +405,7 @@ class Connection:
         return self.peer.id_of(self.answering)
 
     def answer_early(self, key: int, result: Any) -> None:
-        """Answer a request before its task does; what the task itself answers later is dropped."""
+        """Answer a request before its task does; the task's own answer is dropped."""
         self.peer.reply(key, result)
         self._flush_soon()
 
@@ -421,7 +426,7 @@ class Connection:
         await self._ending()
 
     async def _wind_down(self) -> None:
-        """Fail what is pending, let what is owed finish or be cancelled, flush, hang up."""
+        """Fail our pending calls, let the peer's requests finish or cancel them, flush, hang up."""
         try:
             has_hung_up = self._over.done()
             why = await why_ended(self._transport) if has_hung_up else ConnectionClosed("we hung up")

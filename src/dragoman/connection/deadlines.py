@@ -1,4 +1,4 @@
-"""The calls of a connection that may not take for ever."""
+"""The calls of a connection that have a deadline."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from ..events import Method
 
 
 class Deadlines:
-    """Has calls given up when their time is over; one timer serves all, for most are answered long before."""
+    """Gives up calls at their deadline; one timer serves all, since most are answered long before."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[int, Method], None]) -> None:
         self._loop, self._expire = loop, expire

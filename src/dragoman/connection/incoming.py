@@ -1,4 +1,4 @@
-"""The requests of a peer that are being answered: each by a task of its own, or by whoever it is passed on to."""
+"""The peer's requests that are being answered: each by a task of its own, or by the peer it was passed on to."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ class IncomingRequest:
         self.connection = connection
         self.key, self.size = key, size  # of its frame, in bytes
         self.task: asyncio.Task[None] | None = None
-        self.afterwards: list[Callable[[], None]] | None = None  # what is done once it is answered
+        self.afterwards: list[Callable[[], None]] | None = None  # called once it is answered
 
 
 # The request being answered: in its task, and in every task that one starts.
@@ -40,14 +40,14 @@ class PassedOn(dict[int, Callable[[], None]]):
     _none_left: asyncio.Event | None = None  # while somebody waits for it
 
     def settle(self, key: int) -> bool:
-        """Forget a request, which is answered now; says whether it still was to be answered."""
+        """Forget a request that is answered now; returns whether it was still open."""
         was_open = self.pop(key, None) is not None
         if self._none_left and not self:
             self._none_left.set()
         return was_open
 
     async def end(self, grace: float) -> None:
-        """Wait a little until all of them are answered, then cancel the others."""
+        """Wait a short time for their answers, then cancel the remaining ones."""
         if self:
             self._none_left = asyncio.Event()
             with contextlib.suppress(TimeoutError):

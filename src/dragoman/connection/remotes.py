@@ -1,5 +1,6 @@
 """The peer at the other end of a connection, as an object: calling a method sends it."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from .. import codec
@@ -22,12 +23,12 @@ class Remote(Role):
         self.wire = wire
 
     async def _request(self, method: Method, params: Any) -> Any:
-        if method.gate:
+        if method.capability:
             self.must_offer(method)
         return await self.wire.call(method, checked(method, params))
 
     def _notify(self, method: Method, params: Any) -> None:
-        if method.gate:
+        if method.capability:
             self.must_offer(method)
         self.wire.note(method, params)
 
@@ -50,14 +51,16 @@ class Remote(Role):
         self.wire.note(Method(name, Any, is_request=False), {} if params is None else params)
 
     async def room(self) -> None:
-        """Wait until the wire takes more: whoever sends many notifications awaits this in between."""
+        """Wait until the wire takes more; await it between notifications when you send many."""
         if self.wire.is_full:
             await self.wire.room()
 
     def must_offer(self, method: Method) -> None:
         """Raise NotOffered unless the peer has said that it answers a method."""
-        if not offered(self.offers, method.gate):
-            raise NotOffered(f"{method.name} needs the capability {method.gate}, which the peer does not offer")
+        if not offered(self.offers, method.capability):
+            raise NotOffered(
+                f"{method.name} needs the capability {method.capability}, which the peer does not offer"
+            )
 
 
 class RemoteAgent(Remote, AgentRole):
@@ -70,3 +73,8 @@ class RemoteClient(Remote, ClientRole):
     """A client at the other end of a wire."""
 
     offers: s.ClientCapabilities = s.ClientCapabilities()
+
+    def __init__(self, wire: Connection) -> None:
+        super().__init__(wire)
+        # Who hears what an MCP server in the client says of a request, by the server and the request.
+        self.mcp_hearers: dict[tuple[str, str], Callable[[s.MessageMcpNotification], None]] = {}

@@ -1,4 +1,4 @@
-"""What a connection logs: frames that are no messages, and handlers that fail."""
+"""Logs frames that are no messages, and handlers that fail."""
 
 import logging
 

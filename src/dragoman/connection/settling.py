@@ -10,7 +10,7 @@ from ..events import Reply
 def settling(
     answer: "asyncio.Future[Any]", error_as: Callable[[Exception], Exception] | None = None
 ) -> Callable[[Reply], None]:
-    """What settles a future with a reply, unless nobody waits any more; `error_as` words the errors anew."""
+    """A function that settles a future with a reply; `error_as` converts errors."""
 
     def settle(reply: Reply) -> None:
         if answer.done():

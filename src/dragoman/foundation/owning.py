@@ -174,6 +174,32 @@ def _failed(owner: "asyncio.Task[None]") -> NoReturn:
     raise RuntimeError("the context manager was left before it was entered")
 
 
+class Visits:
+    """The tasks of a server, one for each of its connections; they end with it.
+
+    The server of asyncio's streams starts tasks itself if it is given a coroutine function.  Nobody owns those: who
+    is still connected when the program ends has its task cancelled, and that is logged as an error.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, work: Work[None], name: str) -> None:
+        task = own(work, name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Cancel them all, and wait until they have cleaned up."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
 def cancel_once(task: "asyncio.Task[object]") -> None:
     """Cancel a task that is not being cancelled yet: its cleaning up is not to be disturbed."""
     if not task.cancelling():

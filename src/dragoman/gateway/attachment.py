@@ -27,7 +27,7 @@ from ..roles import AgentRole
 from ..transports.holding import HeldUntilRoom
 from .early_updates import EarlyUpdates
 from .log.records import AFTER, PROMPT, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
-from .returning import MAX_WAITING, PATIENCE, Returning, Withdrawn, ask, last_answers
+from .returning import MAX_WAITING, PATIENCE, Headers, Returning, Withdrawn, ask, last_answers
 from .sessions.prompt_queue import CANCELLED
 
 log = logging.getLogger("dragoman")
@@ -61,9 +61,7 @@ class PendingPrompt(Struct, eq=False):
 class Attachment(AgentRole):
     """Stands between one client and a gateway, whichever wire leads to it at the moment."""
 
-    def __init__(
-        self, url: str, headers: Mapping[str, str], cwd: str | None, patience: float, client: Connection
-    ) -> None:
+    def __init__(self, url: str, headers: Headers, cwd: str | None, patience: float, client: Connection) -> None:
         self._cwd, self._client = cwd, client
         self.on_unreachable: Callable[[str], object] = lambda why: None
         self._name = secrets.token_hex(12)  # what the gateway knows this client by
@@ -237,8 +235,12 @@ class Attachment(AgentRole):
             raise
         offers = members(members(result).get("agentCapabilities", raw({})))
         self._comes_back = "dragoman" in meta(offers)
-        self._gateway.stay(comes_back=self._comes_back, over=lambda: self._start(self._hang_up()))
+        self._gateway.stay(comes_back=self._comes_back, over=self._give_up)
         return result
+
+    def _give_up(self, why: str) -> None:
+        self.on_unreachable(why)
+        self._start(self._hang_up())
 
     async def _hang_up(self) -> None:
         await last_answers(self._client)
@@ -331,7 +333,7 @@ class Attachment(AgentRole):
 def attached(
     url: str,
     *,
-    headers: Mapping[str, str] | None = None,
+    headers: Headers | None = None,
     cwd: str | None = None,
     patience: float = PATIENCE,
     on_unreachable: Callable[[str], object] = lambda why: None,
@@ -339,7 +341,8 @@ def attached(
     """The agent at a gateway as an app that survives drops and restarts.
 
     `cwd` is where its sessions are there.  A request fails when the gateway is away for `patience` seconds.
-    `on_unreachable` is told when it cannot be reached to begin with.
+    `headers` may be a function, which is called for each new connection, so that a credential can be replaced.
+    `on_unreachable` is told when the gateway cannot be reached to begin with, or any more.
     """
     return functools.partial(_attached, url, headers or {}, cwd, patience, on_unreachable)
 
@@ -347,7 +350,7 @@ def attached(
 @asynccontextmanager
 async def _attached(
     url: str,
-    headers: Mapping[str, str],
+    headers: Headers,
     cwd: str | None,
     patience: float,
     on_unreachable: Callable[[str], object],

@@ -8,41 +8,43 @@ import contextlib
 import logging
 import secrets
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from ..errors import Error, InvalidParams, Overloaded, ResourceNotFound
+from ..errors import Error, InternalError, InvalidParams, Overloaded, ResourceNotFound
 from ..foundation.owning import Work
+from .access.budget import GatewayBudget, Share
 from .access.checks import Checks
 from .access.introductions import Introduction
+from .access.limits import RETRY_AFTER, Limits, draining
 from .access.logins import Logins
 from .access.principals import PrincipalName
-from .access.quotas import RETRY_AFTER, Quotas, draining, exceeded
 from .access.workspaces import Workspaces
 from .agents.processes import Idleness, Processes
 from .agents.upstream import Hosted
+from .chores import Chore, GatewayChores
 from .log import summary
-from .log.engine import DamagedLog, Engine, EngineFailure, Fenced, Lease
+from .log.engine import DamagedLog, Engine, EngineFailure, Lease
+from .log.moments import Moments
 from .log.records import changed, members, raw
-from .log.retention import Expiry, Retention, forget_session
-from .log.session_facts import MEMBER, Detached, ListedSession, SessionFacts
+from .log.retention import EVERY, ROUND, SOON, Expiry, Retention, forget_session
+from .log.session_facts import MAX_STATED, MEMBER, Detached, ListedSession, SessionFacts
 from .metrics import Metrics
 from .sessions.hosted_session import HostedSession
 from .sessions.viewer import ConnectedClient
-from .workers import DetachedWork, Locks, owned
+from .upkeep import LEASE, RENEW_EVERY, look_after, upkeep_of
+from .workers import DetachedWork, Locks
 
 log = logging.getLogger("dragoman")
 
 T = TypeVar("T")
 ForgetAtAgent = Callable[[SessionFacts | None], Awaitable[None]]
 
-LEASE = 15.0  # seconds without a word after which a session is anybody's
-RENEW_EVERY = 5.0
 IDLE = 1800.0  # seconds a session without viewers stays open
+CHECK_EVERY = 5.0  # seconds between two looks at whether the log can be written
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
 
@@ -58,51 +60,62 @@ class Gateway:
         agents: Mapping[str, Hosted],
         *,
         default: str | None = None,
-        limits: Quotas = Quotas(),  # noqa: B008 - it cannot change
+        limits: Limits = Limits(),  # noqa: B008 - it cannot change
         checks: Checks = Checks(),  # noqa: B008
         detached: Detached = Detached(),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
         retention: Retention = Retention(),  # noqa: B008
+        takes_over: bool = False,
     ) -> None:
         if not agents:
             raise ValueError("a gateway needs at least one agent")
-        self.engine, self.agents, self.limits, self.checks = engine, agents, limits, checks
+        self.engine, self.agents, self.checks = engine, agents, checks
         self.detached = detached
         self.default = default or next(iter(agents))
         self.metrics = Metrics()
+        self.budget = GatewayBudget(limits, lambda name: self.metrics.refusals.add(1, name))
         self.logins = Logins()
-        self._chores = DetachedWork()
+        self._errands = DetachedWork()
+        self.moments = Moments(engine)
         self.workspaces = Workspaces(checks.workspace)
-        self.processes = Processes(agents, self.workspaces, limits, self.metrics, self._chores, clock)
+        self.processes = Processes(agents, self.workspaces, self.budget, self.metrics, self._errands, clock)
         self.live: dict[str, HostedSession] = {}
         self.is_draining = False
+        self.is_leaving = False  # to a process that has taken over
+        self._takes_over = takes_over
         self._owner = ""
-        self._opening: Counter[str] = Counter()  # sessions on their way, by principal
+        self._shares: dict[str, Share] = {}  # of the open sessions in the budget
         self._idle = Idleness(clock)
         self._locks = Locks()  # by session: to be opened, mended and deleted one after the other
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self._renewing: asyncio.Task[None] | None = None
+        self.chores = GatewayChores()
         self.expiry = Expiry(engine, retention, self.live, self._delete, self.metrics)
 
+    @property
+    def limits(self) -> Limits:
+        return self.budget.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self.budget.limits = limits
+
     async def __aenter__(self) -> Self:
-        name = await self.engine.fact("gateway", "owner")
-        self._owner = name.value.decode() if name else secrets.token_hex(8)
-        if name is None:
-            await self.engine.put_fact("gateway", "owner", self._owner.encode())
+        self._owner = await self.engine.identity(is_new=self._takes_over)
+        await self.moments.begin()
         self.workspaces.hold()
-        self._begin_upkeep()
-        self.expiry.begin()
+        self.chores.begin(Chore("upkeep", lambda: self.upkeep(), RENEW_EVERY))
+        self.chores.begin(Chore("log", self.engine.check, CHECK_EVERY, first=0.0))
+        self.chores.begin(Chore("retention", self.expiry.clear_away, EVERY, first=SOON, late=ROUND))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._renewing
-        self._renewing.cancel()
-        await asyncio.wait([self._renewing])
-        await self.expiry.end()
+        await self.chores.end()
+        with contextlib.suppress(Error):
+            await self.moments.keep()
         await self._close_all()
-        await self._chores.ended()
+        await self._errands.ended()
         await self.processes.close()
-        await self._chores.ended()
+        await self._errands.ended()
         self.workspaces.close()
 
     async def drain(self, patience: float) -> None:
@@ -127,7 +140,7 @@ class Gateway:
     ) -> tuple[HostedSession, Raw]:
         """Open a new session; gives it, and what its client is answered."""
         facts = await self._facts(agent, principal, found, client.introduction)
-        return await self._chores.finish(self._begin(facts, None, client), self._undo)
+        return await self._errands.finish(self._begin(facts, None, client), self._undo)
 
     async def fork(
         self, source: HostedSession, found: dict[str, Raw], client: ConnectedClient
@@ -135,7 +148,7 @@ class Gateway:
         """Open a copy of a session of its owner's; gives it, and what its client is answered."""
         own = source.facts
         facts = await self._facts(own.agent, own.principal, found, own.introduction)
-        return await self._chores.finish(self._begin(facts, source, client), self._undo)
+        return await self._errands.finish(self._begin(facts, source, client), self._undo)
 
     async def _facts(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
@@ -144,10 +157,12 @@ class Gateway:
         if self.is_draining:
             raise draining()
         self.checks.opening(found, self.limits)
-        cwd, now = self.workspaces.settle(found, principal), time.time()
+        cwd, now = self.workspaces.settle(found, principal), self.moments.now()
         await self.checks.reach(found)
         await self._room_to_keep(principal)
         opening = raw({name: value for name, value in found.items() if name != "sessionId"})
+        if len(bytes(opening)) > MAX_STATED:
+            raise InvalidParams(f"a session is opened with {MAX_STATED} bytes at most here")
         return SessionFacts(
             *(agent, principal, cwd, opening),
             created=now,
@@ -159,10 +174,10 @@ class Gateway:
     async def _room_to_keep(self, principal: str) -> None:
         """Room for one more kept session, made by deleting what is beyond the retention if there is none."""
         for is_last in (False, True):
-            if len(await self.engine.facts(MEMBER, f"{principal}\n")) < self.limits.kept:
+            if len([key async for key, _ in self.engine.facts(MEMBER, principal)]) < self.limits.kept_each:
                 return
             if is_last:
-                raise exceeded("kept", self.limits.kept)
+                raise self.budget.refuse("kept_each")
             await self.expiry.make_room(principal)
 
     async def _undo(self, opened: tuple[HostedSession, Raw]) -> None:
@@ -172,7 +187,7 @@ class Gateway:
     async def _begin(
         self, facts: SessionFacts, source: HostedSession | None, client: ConnectedClient
     ) -> tuple[HostedSession, Raw]:
-        async with self._room_for_session(facts.principal):
+        async with self._room_for_session(facts.principal) as share:
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)
             session = HostedSession(id, facts, await self._lease(id), self)
             session.servers.offer(client, members(facts.opening))  # which the agent may ask before it answers
@@ -184,7 +199,7 @@ class Gateway:
                 with contextlib.suppress(Error):
                     await self.engine.forget(id)
                 raise
-            self._opened(session)
+            self._opened(session, share)
             return session, changed(members(result), sessionId=id)
 
     async def _opened_anew(self, session: HostedSession) -> Raw:
@@ -202,7 +217,9 @@ class Gateway:
     async def _keep(self, session: HostedSession, result: Raw) -> None:
         facts = session.facts
         facts.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
-        await self.engine.put_fact(MEMBER, f"{facts.principal}\n{session.id}", b"")
+        if len(bytes(facts.state)) > MAX_STATED:
+            raise InternalError(f"the agent names modes and options of more than {MAX_STATED} bytes")
+        await self.engine.put_fact(MEMBER, facts.principal, session.id, value=b"")
         await self.save_facts(session.id, facts)
 
     async def find(self, id: str, principal: str) -> HostedSession:
@@ -239,11 +256,11 @@ class Gateway:
     async def _open(self, id: str, facts: SessionFacts) -> HostedSession:
         if self.is_draining:
             raise draining()
-        async with self._room_for_session(facts.principal):
+        async with self._room_for_session(facts.principal) as share:
             lease, last = await self._lease(id), await self.engine.last(id)
             session = HostedSession(id, facts, lease, self, last=last, kept=await self._summaries(id))
             await session.recover()
-            self._opened(session)
+            self._opened(session, share)
             return session
 
     async def _summaries(self, id: str) -> list[bytes]:
@@ -255,8 +272,8 @@ class Gateway:
                 found += [fact.value] if fact else []
         return found
 
-    def _opened(self, session: HostedSession) -> None:
-        self.live[session.id] = session
+    def _opened(self, session: HostedSession, share: Share) -> None:
+        self.live[session.id], self._shares[session.id] = session, share
         self.metrics.sessions.set(len(self.live))
 
     async def _lease(self, id: str) -> Lease:
@@ -266,54 +283,34 @@ class Gateway:
         return lease
 
     @contextlib.asynccontextmanager
-    async def _room_for_session(self, principal: str) -> AsyncIterator[None]:
-        """Room for one more open session, made by closing one nobody needs if there is none."""
-        own = [session for session in self.live.values() if session.facts.principal == principal]
-        if len(own) + self._opening[principal] >= self.limits.sessions:
-            idle = next((session for session in own if session.is_idle), None)
-            if idle is None:
-                raise exceeded("sessions", self.limits.sessions)
-            self._begin_close(idle)  # it is no longer open; how long its agent takes is its own affair
-        self._opening[principal] += 1
+    async def _room_for_session(self, principal: str) -> AsyncIterator[Share]:
+        """Room for one more open session, made by closing one nobody needs if there is none.
+
+        The share is the session's, unless opening it fails.
+        """
+        if limit := self.budget.reached("sessions", principal):
+            idle = (session for session in self.live.values() if session.is_idle)
+            own = (session for session in idle if limit == "sessions" or session.facts.principal == principal)
+            if (unused := next(own, None)) is not None:
+                self._begin_close(unused)  # it is no longer open; how long its agent takes is its own affair
+        share = self.budget.take("sessions", principal)
         try:
-            yield
-        finally:
-            self._opening[principal] -= 1
-            if not self._opening[principal]:
-                del self._opening[principal]
+            yield share
+        except BaseException:
+            share.give_back()
+            raise
 
     async def listed(self, principal: str) -> list[tuple[str, ListedSession]]:
         """The sessions somebody has a part in, the latest first."""
-        ids = [key.partition("\n")[2] for key in await self.engine.facts(MEMBER, f"{principal}\n")]
-        found = await self.engine.facts_of("session", ids)
-        kept = {id: _read_listed(fact.value) for id, fact in found.items()}
+        keys = [(id,) async for (_, id), _ in self.engine.facts(MEMBER, principal)]
+        found = await self.engine.facts_of("session", keys)
+        kept = {id: _read_listed(fact.value) for (id,), fact in found.items()}
         for id in kept.keys() & self.live.keys():
-            facts = self.live[id].facts
-            known = (
-                facts.agent,
-                facts.principal,
-                facts.cwd,
-                facts.updated,
-                facts.title,
-                facts.archived,
-                facts.opening,
-            )
-            kept[id] = ListedSession(*known)
+            kept[id] = msgspec.convert(self.live[id].facts, ListedSession, from_attributes=True)
         return sorted(kept.items(), key=lambda found: (-found[1].updated, found[0]))
 
     async def save_facts(self, id: str, facts: SessionFacts) -> None:
-        await self.engine.put_fact("session", id, msgspec.json.encode(facts))
-
-    async def _save(self, session: HostedSession) -> None:
-        session.is_unsaved = False
-        session.facts.bytes = session.summary.size
-        await self.save_facts(session.id, session.facts)
-        newest, older = summary.KINDS
-        data, at = msgspec.json.encode(session.summary), session.summary.at
-        if at >= session.checkpoint + summary.CHECKPOINT:
-            session.checkpoint = at
-            await self.engine.put_fact(older, session.id, data)
-        await self.engine.put_fact(newest, session.id, data)
+        await self.engine.put_fact("session", id, value=msgspec.json.encode(facts))
 
     async def share(self, session: HostedSession, principal: str, role: str | None) -> None:
         """Give somebody else a part in a session."""
@@ -321,14 +318,13 @@ class Gateway:
             raise InvalidParams("a session is its owner's already")
         if role not in ("viewer", "editor", "admin", None):
             raise InvalidParams("role is viewer, editor, admin or null")
-        key = f"{principal}\n{session.id}"
         if role is None:  # at once, whether that can be kept or not
             session.share(principal, None)
             await self.save_facts(session.id, session.facts)
-            await self.engine.drop_fact(MEMBER, key)
+            await self.engine.drop_fact(MEMBER, principal, session.id)
         else:
             roles: Any = {**session.facts.roles, principal: role}
-            await self.engine.put_fact(MEMBER, key, b"")
+            await self.engine.put_fact(MEMBER, principal, session.id, value=b"")
             await self.save_facts(session.id, msgspec.structs.replace(session.facts, roles=roles))
             session.share(principal, roles[principal])
 
@@ -367,16 +363,17 @@ class Gateway:
         """From now on nobody finds the session, and who wants to open it again waits until it is closed."""
         if self.live.get(session.id) is session:
             del self.live[session.id]
+            self._shares.pop(session.id).give_back()
             self.metrics.sessions.set(len(self.live))
-            self._closing[session.id] = self._chores.start(self._end(session, is_last))
-        return self._closing.get(session.id) or self._chores.start(asyncio.sleep(0))
+            self._closing[session.id] = self._errands.start(self._end(session, is_last))
+        return self._closing.get(session.id) or self._errands.start(asyncio.sleep(0))
 
     async def _end(self, session: HostedSession, is_last: bool) -> None:
         try:
             await session.close(is_last=is_last)
             self.processes.end(session.facts.agent, session.facts.principal, session.id)
-            with contextlib.suppress(EngineFailure, Fenced):
-                await self._save(session)
+            with contextlib.suppress(EngineFailure):
+                await self.engine.keep_up([upkeep_of(session)], LEASE)
                 await self.engine.release(session.history.lease)
         finally:
             del self._closing[session.id]
@@ -390,47 +387,35 @@ class Gateway:
         self._begin_close(session)
 
     async def finish(self, work: Work[T], undo: Callable[[T], Work[None]] | None = None) -> T:
-        """Have something done to its end, also when whoever waits for it is cancelled; then it is undone."""
-        return await self._chores.finish(work, undo)
+        """Run a task to its end, even if its caller is cancelled; then the result is undone."""
+        return await self._errands.finish(work, undo)
 
     def start(self, work: Work[object]) -> None:
         """Have something done that nobody waits for."""
-        self._chores.start(work)
-
-    # Leases, and what nobody needs
-
-    def _begin_upkeep(self, _: object = None) -> None:
-        """Look after everything for ever; a round that fails is followed by others."""
-        self._renewing = owned(self._keep_up(), "upkeep", self._begin_upkeep)
-
-    async def _keep_up(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_EVERY)
-            await self.upkeep()
+        self._errands.start(work)
 
     async def upkeep(self) -> None:
         """Renew leases, save what is known of sessions, mend logs, and end what nobody needs."""
-        for session in list(self.live.values()):
-            try:
-                await self._look_after(session)
-            except Fenced as exc:
-                log.error("session %s is somebody else's: %s", session.id, exc)
-                self.let_go(session)
-            except Error as exc:
-                log.error("session %s: %s", session.id, exc)
-            if self._idle.lasts(session.id, IDLE, is_idle=session.is_idle):
-                self._begin_close(session)
-        self._idle.keep(self.live)
-        self.processes.tidy()
+        try:
+            await look_after(self, list(self.live.values()))
+            await self.moments.keep()
+        finally:
+            for session in list(self.live.values()):
+                if self._idle.lasts(session.id, IDLE, is_idle=session.is_idle):
+                    self._begin_close(session)
+            self._idle.keep(self.live)
+            self.processes.tidy()
 
-    async def _look_after(self, session: HostedSession) -> None:
-        if session.history.broken:
-            async with self._locks.hold(session.id):
-                if self.live.get(session.id) is session:
-                    await self._mend(session)
-        await self.engine.renew(session.history.lease, LEASE)
-        if session.is_unsaved:
-            await self._save(session)
+    async def mend(self, session: HostedSession) -> None:
+        """Have a session that is still open go on whose log could not be written."""
+        async with self._locks.hold(session.id):
+            if self.live.get(session.id) is session:
+                await self._mend(session)
+
+    def unready(self) -> Sequence[str]:
+        """Why nobody new should come just now, a sentence for each reason; for whoever runs the gateway."""
+        reasons = ["the gateway is about to stop"] if self.is_draining else []
+        return reasons + list(self.chores.troubles())
 
 
 def unknown(id: str) -> ResourceNotFound:

@@ -1,10 +1,20 @@
-"""What a gateway counts, in the text form Prometheus reads; no label names a person, a session or a path."""
+"""A gateway's metrics, in Prometheus's text format; no label names a person, a session or a path."""
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metric(Protocol):
+    """A figure, or several of one kind."""
+
+    kind: str
+    help: str
+
+    def lines(self, name: str) -> list[str]: ...
 
 
 class Counter:
@@ -33,6 +43,23 @@ class Gauge(Counter):
 
     def set(self, figure: float, value: str = "") -> None:
         self._figures[value] = figure
+
+
+class Watched:
+    """Figures that are read when they are shown, by the values of their label."""
+
+    def __init__(
+        self, kind: str, help: str, read: Callable[[], Mapping[str, float]], labels: tuple[str, ...] = ()
+    ) -> None:
+        self.kind, self.help = kind, help
+        self._read, self._labels = read, labels
+
+    def lines(self, name: str) -> list[str]:
+        found = self._read()
+        return [f"{name}{_labelled(self._named(value))} {_figure(figure)}" for value, figure in found.items()]
+
+    def _named(self, value: str) -> Mapping[str, str]:
+        return dict(zip(self._labels, value.split("\n"), strict=False))
 
 
 class Histogram:
@@ -71,18 +98,34 @@ class Metrics:
         self.evictions = Counter("Viewers sent away because they did not keep up.")
         self.restarts = Counter("Agent processes started again after they died.")
         self.expired = Counter("Sessions deleted because they were beyond the retention, by why.", "reason")
+        self.agent_starts = Counter("Agent processes started, by agent.", "agent")
+        self.agent_start_failures = Counter("Agent processes that did not start, by agent.", "agent")
         self.appended = Counter("Records written to session logs.")
         self.append_seconds = Histogram("From handing records to the log until they are durable.")
         self.first_update_seconds = Histogram("From a prompt until its first update.")
         self.turn_seconds = Histogram("From a prompt until its outcome.")
         self.permission_seconds = Histogram("How long a permission request waited for somebody's answer.")
+        self.loop_lag_seconds = Histogram("How late the event loop was for what it had to do at a moment.")
+        self._watched: dict[str, Metric] = {}
+
+    def watch(self, name: str, metric: Metric) -> None:
+        """Show a metric that somebody else keeps; its name is shown as it is."""
+        self._watched[name] = metric
+
+    def all(self) -> Mapping[str, Metric]:
+        """Every metric by the name that Prometheus knows it by."""
+        own = {name: metric for name, metric in vars(self).items() if not name.startswith("_")}
+        named = {
+            f"dragoman_{name}" + ("_total" if metric.kind == "counter" else ""): metric
+            for name, metric in own.items()
+        }
+        return named | self._watched
 
     def text(self) -> str:
         """Everything, as /metrics shows it."""
         lines = []
-        for name, metric in vars(self).items():
-            full = f"dragoman_{name}" + ("_total" if metric.kind == "counter" else "")
-            lines += [f"# HELP {full} {metric.help}", f"# TYPE {full} {metric.kind}", *metric.lines(full)]
+        for name, metric in self.all().items():
+            lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}", *metric.lines(name)]
         return "\n".join(lines) + "\n"
 
 

@@ -19,6 +19,8 @@ from ..transports.translating import TranslatingTransport
 
 log = logging.getLogger("dragoman")
 
+Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]  # called for each connection, where they change
+
 LONGEST_OUTAGE = 600.0  # seconds to try to come back
 PATIENCE = 60.0  # seconds that a request may wait for a gateway that is away
 MAX_WAITING = 1024  # requests and notifications at a time
@@ -27,7 +29,7 @@ LAST_ANSWERS = 1.0  # seconds for what waited to be answered when it is over
 
 
 class Withdrawn(Exception):
-    """What waited was withdrawn before it was sent."""
+    """The waiting request was withdrawn before it was sent."""
 
 
 class _Waiting(Struct, eq=False):
@@ -47,7 +49,7 @@ class Returning:
     def __init__(
         self,
         url: str,
-        headers: Mapping[str, str],
+        headers: Headers,
         patience: float,
         *,
         prepare: Callable[[Connection], None],
@@ -59,6 +61,7 @@ class Returning:
         self._persistence = Persistence(LONGEST_OUTAGE)
         self._line: list[_Waiting] = []
         self._over: str | None = None
+        self._refused_at: float | None = None  # since when a gateway that answers does not let us in
         self._running: set[asyncio.Task[None]] = set()
         self._staying: asyncio.Task[None] | None = None
 
@@ -117,7 +120,8 @@ class Returning:
         return connection
 
     async def _dial(self) -> Connection:
-        wire = await dial(self._url, headers=self._headers, patience=self._patience / 2)
+        headers = self._headers() if callable(self._headers) else self._headers
+        wire = await dial(self._url, headers=headers, patience=self._patience / 2)
         connection = Connection(TranslatingTransport(wire, "agent"), quiet=True)
         self._prepare(connection)
         running = asyncio.create_task(connection.run(), name="gateway")
@@ -125,11 +129,11 @@ class Returning:
         running.add_done_callback(self._running.discard)
         return connection
 
-    def stay(self, *, comes_back: bool, over: Callable[[], None]) -> None:
-        """From now on come back whenever the connection is lost; `over` is called when that is given up."""
+    def stay(self, *, comes_back: bool, over: Callable[[str], None]) -> None:
+        """From now on come back whenever the connection is lost; `over` is told why when that is given up."""
         self._staying = asyncio.create_task(self._stay(comes_back, over), name="staying attached")
 
-    async def _stay(self, comes_back: bool, over: Callable[[], None]) -> None:
+    async def _stay(self, comes_back: bool, over: Callable[[str], None]) -> None:
         try:
             while True:
                 assert self.remote
@@ -141,17 +145,19 @@ class Returning:
                 self._persistence.reward()
         except Exception as exc:
             log.error("the gateway cannot be reached any more: %s", exc)
-            self._fail_line(f"the gateway cannot be reached any more: {exc}")
-            over()
+            why = f"the gateway cannot be reached any more: {exc}"
+            self._fail_line(why)
+            over(why)
 
     async def _return(self) -> Connection:
         """One try to come back; raises OSError where another may do."""
         try:
             connection = await self._dial()
-        except AgentStartError as exc:
-            if isinstance(exc.__context__, OSError | TimeoutError):
+        except Error as exc:
+            if isinstance(exc.__context__, OSError | TimeoutError) or self._may_be_let_in():
                 raise ConnectionRefusedError(0, str(exc)) from None
             raise
+        self._refused_at = None
         try:
             await self._take_up(connection)
         except BaseException as exc:
@@ -160,6 +166,13 @@ class Returning:
                 raise ConnectionResetError(0, str(exc)) from None
             raise
         return connection
+
+    def _may_be_let_in(self) -> bool:
+        """Whether a refusal may pass: a credential that is read anew may be replaced a moment after it expired."""
+        now = asyncio.get_running_loop().time()
+        if self._refused_at is None:
+            self._refused_at = now
+        return callable(self._headers) and now - self._refused_at < self._patience
 
     async def close(self) -> None:
         if self._staying:

@@ -2,20 +2,18 @@
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
-import json
 import logging
 import os
 import shutil
 import signal
+import socket
 import ssl
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
 
 from ..errors import Error
 from ..foundation import directories
@@ -23,52 +21,50 @@ from ..foundation.destinations import PUBLIC_ONLY
 from ..host.isolation.boundaries import Own, Writable, overlap, own_things
 from ..host.processes import Launch
 from ..host.terminals.sandbox import landlock
-from ..transports.remote.server.certificates import reload_certificate
 from .access.admission import Admission
+from .access.budget import ClientSockets, raise_descriptor_limit
 from .access.checks import Checks
 from .access.guard import local_names
-from .access.quotas import Quotas
+from .access.proxies import TrustedProxies
 from .access.tokens import TokenFile, add_token
 from .access.workspaces import Workspaces
 from .agents.upstream import Hosted
 from .gateway import Gateway, running
-from .log.retention import Retention
-from .log.session_facts import Detached
 from .log.sqlite import SqliteEngine
 from .operations.admin import admin_socket
+from .operations.figures import watched
+from .operations.handover import Estate, Predecessor, hand_over
+from .operations.leaving import leave
+from .operations.log_budget import logging_within
 from .operations.offline import only_one
-from .operations.supervision import VARIABLES, supervised
+from .operations.stopping import heed_signals
+from .operations.supervision import VARIABLES, notify, supervised
+from .options import ServeOptions as ServeOptions
+from .reloading import OptionsInForce, on_hangup, reload
 from .web import Web
 
 if TYPE_CHECKING:
-    from .access.signed import SignedTokens
+    from ..transports.remote.server.server import Server
+
+if TYPE_CHECKING:
+    pass
 
 log = logging.getLogger("dragoman")
 
-KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES)  # of our environment from agents
-
-
-class ServeOptions(Struct, kw_only=True):
-    """What to serve, where, and to whom."""
-
-    agents: Mapping[str, Hosted]
-    state: Path
-    host: str = "127.0.0.1"
-    port: int = 0
-    tokens: Path | None = None
-    is_open: bool = False  # no credential is asked for, on this machine alone
-    tls: tuple[str, str] | None = None
-    client_ca: str | None = None
-    signed: "SignedTokens | None" = None
-    names: Sequence[str] = ()
-    origins: Sequence[str] = ()
-    workspace: str | None = None
-    mcp_commands: Sequence[str] = ()
-    limits: Quotas = Quotas()
-    detached: Detached = Detached()
-    retention: Retention = Retention()
-    level: Literal["process", "power"] = "power"
-    drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop
+# What a service manager tells the gateway alone: sockets, credentials, directories.
+OF_SYSTEMD = (
+    *(
+        "LISTEN_PID",
+        "LISTEN_FDS",
+        "LISTEN_FDNAMES",
+        "CREDENTIALS_DIRECTORY",
+        "STATE_DIRECTORY",
+        "RUNTIME_DIRECTORY",
+    ),
+    *("CONFIGURATION_DIRECTORY", "LOGS_DIRECTORY", "CACHE_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM", "MAINPID"),
+)
+FIRST_GIVEN = 3  # the first descriptor that systemd gives
+KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES, *OF_SYSTEMD)  # of our environment from agents
 
 
 def environment(launch: Launch) -> dict[str, str]:
@@ -89,87 +85,152 @@ def state_directory() -> Path:
     return directories.gateway_directory()
 
 
-async def serve(order: ServeOptions, ready: Callable[[str], None]) -> None:
-    """Serve until told to stop; `ready` is called with the URL once clients can come."""
+async def serve(
+    options: ServeOptions, ready: Callable[[str], None], reread: Callable[[], ServeOptions] | None = None
+) -> None:
+    """Serve until told to stop; `ready` is called with the URL once clients can come.
+
+    SIGHUP calls `reread` for the options that are to be in force from then on, as far as they can be without a
+    restart.
+    """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    heed_signals(stopping.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is something to read again
-    async with serving(order, stopping.set) as (_, url), supervised():
+    raise_descriptor_limit()
+    async with serving(options, stopping.set, reread) as (gateway, url), logging_within(gateway), supervised():
         ready(url)
         await stopping.wait()
 
 
 @asynccontextmanager
-async def serving(order: ServeOptions, stop: Callable[[], None]) -> AsyncIterator[tuple[Gateway, str]]:
+async def serving(
+    options: ServeOptions, stop: Callable[[], None], reread: Callable[[], ServeOptions] | None = None
+) -> AsyncIterator[tuple[Gateway, str]]:
     """A gateway that is being served, and its URL; it is drained before its clients' connections end."""
-    check_exposure(order)
-    tls = _tls(order)
-    with held_state(order.state) as keep:
-        checks = Checks(workspace=order.workspace, commands=frozenset(order.mcp_commands))
-        engine = SqliteEngine(order.state, order.level)
-        gateway = Gateway(
-            engine,
-            order.agents,
-            limits=order.limits,
-            checks=checks,
-            detached=order.detached,
-            retention=order.retention,
-        )
+    check_exposure(options)
+    proxies = TrustedProxies(options.proxies)
+    tls = _tls(options)
+    with predecessor(options) as before, held_state(options.state, before.lock if before else None) as held:
+        gateway = _gateway(options, takes_over=before is not None)
         try:
-            web = Web(gateway, _admission(order, gateway), origins=order.origins)
+            web = Web(gateway, _admission(options, gateway), origins=options.origins, proxies=proxies)
         except BaseException:
             await gateway.engine.close()
             raise
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
-            check_apart(order, gateway.workspaces)
-            if walled(order):
+            check_apart(options, gateway.workspaces)
+            if isolated_agents(options):
                 log.info("%s", landlock.described(landlock.version()))
-            try:
-                from ..transports.remote.server.server import listening
-
-                server = await stack.enter_async_context(listening(web, order.host, order.port, tls=tls))
-            except ModuleNotFoundError:
-                raise Error("`dragoman serve` needs the gateway extra: pip install 'dragoman[gateway]'") from None
-            except OSError as exc:
-                raise CannotListen(f"cannot listen on {order.host}:{order.port}: {exc.strerror or exc}") from None
-            web.guard.hosts |= _names(order, server.port)
-            _reload_on_hangup(tls, order.tls)
-            await stack.enter_async_context(admin_socket(gateway, order.state, stop))
+            listener = before.listener if before else activated()
+            server = await stack.enter_async_context(_listening(web, options, tls, listener, proxies))
+            own = own_names(options, server.port)
+            web.guard.hosts |= own | set(options.names)
+            force = OptionsInForce(options, gateway, web, tls, own)
+            on_hangup(lambda: reload(force, reread))
+            go = functools.partial(_begin_to_leave, gateway, web, server, stop)
+            estate = Estate(lambda: (server.descriptor, held.lock), go)
+            hand_over_to = functools.partial(hand_over, estate)
+            await stack.enter_async_context(admin_socket(gateway, options.state, stop, hand_over_to))
             await stack.enter_async_context(web.watching())
-            keep()
+            await stack.enter_async_context(watched(gateway))
+            held.keep()
+            if before:
+                before.tell_ready()
             try:
                 yield gateway, server.url(websocket=True)
             finally:
                 log.info("stopping: nothing new is taken")
-                await gateway.drain(order.drain)
+                await gateway.drain(force.options.drain)
 
 
-def check_exposure(order: ServeOptions) -> None:
+def _gateway(options: ServeOptions, *, takes_over: bool) -> Gateway:
+    return Gateway(
+        SqliteEngine(options.state, options.level),
+        options.agents,
+        limits=options.limits,
+        checks=Checks(workspace=options.workspace, commands=frozenset(options.mcp_commands)),
+        detached=options.detached,
+        retention=options.retention,
+        takes_over=takes_over,
+    )
+
+
+@asynccontextmanager
+async def _listening(
+    web: Web,
+    options: ServeOptions,
+    tls: ssl.SSLContext | None,
+    listener: socket.socket | None,
+    proxies: TrustedProxies,
+) -> AsyncIterator["Server"]:
+    """The port that is served; raises an Error for an address that cannot be."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            from ..transports.remote.server.server import listening
+
+            server = await stack.enter_async_context(
+                listening(
+                    web,
+                    options.host,
+                    options.port,
+                    tls=tls,
+                    listener=listener,
+                    gate=ClientSockets(web.gateway.budget),
+                    proxied=proxies.trusts if options.proxy_protocol else nobody,
+                )
+            )
+        except ModuleNotFoundError:
+            raise Error("`dragoman serve` needs the gateway extra: pip install 'dragoman[gateway]'") from None
+        except OSError as exc:
+            raise CannotListen(f"cannot listen on {options.host}:{options.port}: {exc.strerror or exc}") from None
+        yield server
+
+
+def _begin_to_leave(gateway: Gateway, web: Web, server: "Server", stop: Callable[[], None]) -> None:
+    """Have the process that has taken over get new connections, and end this one when nobody is left."""
+    server.stop_accepting()
+    notify("STOPPING=1")
+
+    async def go() -> None:
+        await leave(gateway, web.send_away_quiet)
+        stop()
+
+    gateway.start(go())
+
+
+def nobody(_: str) -> bool:
+    return False
+
+
+def check_exposure(options: ServeOptions) -> None:
     """Refuse to be reachable from elsewhere without a credential and without encryption."""
-    if is_loopback(order.host):
+    if options.proxy_protocol and not options.proxies:
+        raise Error("--proxy-protocol takes --trusted-proxy, too: nobody else may say whose a connection is")
+    if options.proxy_protocol and options.tls:
+        raise Error("--proxy-protocol and --tls exclude each other: let the proxy have the certificate")
+    if is_loopback(options.host):
         return
-    if order.is_open:
+    if options.is_open:
         raise Error("--no-auth is for this machine alone: listen on 127.0.0.1, or ask for tokens")
-    if order.tls is None:
+    if options.tls is None:
         raise Error(
-            f"to listen on {order.host} takes --tls CERT KEY; behind a proxy that has it, listen on 127.0.0.1"
+            f"to listen on {options.host} takes --tls CERT KEY; behind a proxy that has it, listen on 127.0.0.1"
         )
 
 
-def walled(order: ServeOptions) -> list[Hosted]:
+def isolated_agents(options: ServeOptions) -> list[Hosted]:
     """The agents that run in sandboxes, or whose commands do."""
-    return [agent for agent in order.agents.values() if agent.sandbox or agent.isolated]
+    return [agent for agent in options.agents.values() if agent.sandbox or agent.isolated]
 
 
-def check_apart(order: ServeOptions, workspaces: Workspaces) -> None:
+def check_apart(options: ServeOptions, workspaces: Workspaces) -> None:
     """Refuse to put anything of the gateway's where sandboxes write or can see it."""
-    inside = walled(order)
+    inside = isolated_agents(options)
     if not inside or workspaces.pattern is None:
         return
-    files = [order.state, *([order.tokens] if order.tokens else ()), *(order.tls or ())]
+    files = [options.state, *([options.tokens] if options.tokens else ()), *(options.tls or ())]
     own = own_things(*(Own(os.path.realpath(path), "a file of the gateway", "keep it elsewhere") for path in files))
     visible = [path for agent in inside for path in agent.visible]
     others = Own(workspaces.top, "where everybody's workspace is")
@@ -185,23 +246,52 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class HeldState:
+    """A directory that no other gateway has."""
+
+    def __init__(self, lock: int, *, is_kept: bool) -> None:
+        self.lock, self.is_kept = lock, is_kept
+
+    def keep(self) -> None:
+        """From now on what is in it stays there, whatever fails."""
+        self.is_kept = True
+
+
 @contextlib.contextmanager
-def held_state(directory: Path) -> Iterator[Callable[[], None]]:
-    """The directory of a gateway, made if need be and held; a failure before `keep` leaves nothing new in it."""
+def predecessor(options: ServeOptions) -> Iterator[Predecessor | None]:
+    """The process to take over from, if that is wanted; one that is not told that we serve goes on as before."""
+    if not options.takes_over:
+        yield None
+        return
+    before = Predecessor(options.state)
+    try:
+        yield before
+    finally:
+        before.close()
+
+
+def activated(environ: Mapping[str, str] = os.environ) -> socket.socket | None:
+    """The listening socket that systemd gives us (`LISTEN_FDS`), so that nobody is refused while we restart."""
+    if environ.get("LISTEN_PID") != str(os.getpid()) or environ.get("LISTEN_FDS") != "1":
+        return None
+    return socket.socket(fileno=os.dup(FIRST_GIVEN))
+
+
+@contextlib.contextmanager
+def held_state(directory: Path, lock: int | None = None) -> Iterator["HeldState"]:
+    """The directory of a gateway, made if need be and held; a failure before `keep` leaves nothing new in it.
+
+    `lock` is the part in it that another process gives.
+    """
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = set(os.listdir(directory))
-    is_kept = False
-
-    def keep() -> None:
-        nonlocal is_kept
-        is_kept = True
-
-    with only_one(directory):
+    with only_one(directory, lock) as own:
+        held = HeldState(own, is_kept=lock is not None)
         try:
-            yield keep
+            yield held
         except BaseException:
-            if not is_kept:
+            if not held.is_kept:
                 for path in (directory / name for name in set(os.listdir(directory)) - before):
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
                 for path in made:
@@ -209,21 +299,21 @@ def held_state(directory: Path) -> Iterator[Callable[[], None]]:
             raise
 
 
-def _admission(order: ServeOptions, gateway: Gateway) -> Admission:
+def _admission(options: ServeOptions, gateway: Gateway) -> Admission:
     def refused(why: str) -> None:
         gateway.metrics.refusals.add(1, why)
 
-    certificates = order.client_ca is not None
-    if order.is_open:
+    certificates = options.client_ca is not None
+    if options.is_open:
         return Admission(anybody="local", refused=refused)
-    tokens = order.tokens
-    if tokens is None and (order.signed or certificates):
-        return Admission(signed=order.signed, certificates=certificates, refused=refused)
+    tokens = options.tokens
+    if tokens is None and (options.signed or certificates):
+        return Admission(signed=options.signed, certificates=certificates, refused=refused)
     if tokens is None:
-        tokens = order.state / "tokens.json"
+        tokens = options.state / "tokens.json"
         if not tokens.exists():
-            introduce_ourselves(order.state, tokens)
-    return Admission(TokenFile(tokens), order.signed, certificates=certificates, refused=refused)
+            introduce_ourselves(options.state, tokens)
+    return Admission(TokenFile(tokens), options.signed, certificates=certificates, refused=refused)
 
 
 def introduce_ourselves(state: Path, tokens: Path) -> None:
@@ -234,57 +324,24 @@ def introduce_ourselves(state: Path, tokens: Path) -> None:
         file.write(token)
 
 
-def _tls(order: ServeOptions) -> ssl.SSLContext | None:
-    if order.tls is None:
-        if order.client_ca:
+def _tls(options: ServeOptions) -> ssl.SSLContext | None:
+    if options.tls is None:
+        if options.client_ca:
             raise Error("--client-ca takes --tls CERT KEY, too")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(*order.tls)
-        if order.client_ca:
-            context.load_verify_locations(order.client_ca)
-            context.verify_mode = ssl.CERT_OPTIONAL if order.tokens or order.signed else ssl.CERT_REQUIRED
+        context.load_cert_chain(*options.tls)
+        if options.client_ca:
+            context.load_verify_locations(options.client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL if options.tokens or options.signed else ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as exc:
         raise Error(f"the certificate or its key cannot be used: {exc}") from None
     return context
 
 
-def _reload_on_hangup(context: ssl.SSLContext | None, files: tuple[str, str] | None) -> None:
-    """SIGHUP reads the certificate again, for new connections; those that are open stay, with or without one."""
-
-    def reload() -> None:
-        if context is None or files is None:
-            log.info("there is no certificate to read again; tokens and keys are read when they change")
-            return
-        try:
-            reload_certificate(context, *files)
-            log.info("the certificate was read again")
-        except OSError as exc:
-            log.error("the new certificate cannot be used: %s", exc)
-
-    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
-
-
-def _names(order: ServeOptions, port: int) -> set[str]:
-    """What the server may be called: its own address, this machine if it is only there, and what it was told."""
-    shown = f"[{order.host}]" if ":" in order.host else order.host
-    own = local_names(order.host, port) if is_loopback(order.host) else {f"{shown}:{port}"}
-    return own | {name.lower() for name in order.names}
-
-
-class JsonLines(logging.Formatter):
-    """A log record as a line of JSON."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)  # in ASCII: what a peer said is in it, and a terminal may show it
+def own_names(options: ServeOptions, port: int) -> set[str]:
+    """What the server may be called by its address: that itself, and this machine if it is only there."""
+    shown = f"[{options.host}]" if ":" in options.host else options.host
+    return local_names(options.host, port) if is_loopback(options.host) else {f"{shown}:{port}"}

@@ -1,30 +1,32 @@
 """The gateway on the web: `/acp` for clients, `/healthz`, `/readyz` and `/metrics` for those who look after it.
 
 Whoever asks under a name that is not ours, or from a web page that was not allowed, is refused before anything else
-is looked at, whatever they ask for.
+is looked at, whatever they ask for but the two probes, which tell nothing.
 """
 
-import asyncio
 import contextlib
 import functools
 import logging
+import time
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from ..agent.serving import serve_on
+from ..errors import Overloaded
 from ..transports.remote.addresses import CONNECTION
 from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
 from ..transports.remote.server.answers import Event, Receive, RequestRefused, Scope, Send, refuse, respond
 from ..transports.remote.server.asgi import Endpoint, read_request
 from .access.admission import SUBPROTOCOL, Admission, Principal
 from .access.guard import Guard
-from .access.quotas import RETRY_AFTER
+from .access.limits import RETRY_AFTER
+from .access.proxies import TrustedProxies
 from .access.throttle import Throttle
-from .access.tokens import TokenFileError
-from .clients.client_connection import serve_client
+from .chores import Chore
+from .clients.client_connection import ClientConnection, serve_client
 from .gateway import Gateway
+from .log_context import LONGEST, log_access
 from .metrics import TYPE
-from .workers import owned
 
 log = logging.getLogger("dragoman")
 
@@ -33,7 +35,10 @@ ERRORS = 1001  # frames of one client that are wrong, within a minute, before it
 WRONG = (400, 413, 501)  # what a request with a wrong frame is answered
 ABUSIVE = 1008  # the code a WebSocket is closed with then
 REVOKED = 4401  # the code a WebSocket is closed with when its credential is no longer good
+REVOCATIONS, KEYS = "revocations", "issuer's keys"  # chores
 ROOT = "/acp"
+HEALTH, READY = PROBES = ("/healthz", "/readyz")
+NOTES = "dragoman.notes"  # in a request's scope: what the access log is told of it
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
@@ -47,44 +52,41 @@ class Web:
         *,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
+        proxies: TrustedProxies = TrustedProxies(),  # noqa: B008 - it cannot change
         **options: Any,
     ) -> None:
-        self.gateway, self.admission = gateway, admission
+        self.gateway, self.admission, self.proxies = gateway, admission, proxies
         self.guard = Guard(hosts, origins, lambda why: gateway.metrics.refusals.add(1, why))
         most = 2 * gateway.limits.connections  # those that are ending count there, too
         self._endpoint = Endpoint(
             self._serve, admit=self._admit, origins=self.guard.origins, connections=most, **options
         )
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
+        self._clients: dict[str, ClientConnection] = {}
         self._errors = Throttle(ERRORS)
-        self._watching: asyncio.Task[None] | None = None
-        self._watching_keys: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Live connections are looked at again and again: who is no longer let in is sent away."""
-        self._begin_watch()
-        self._begin_watch_of_keys()
+        chores = self.gateway.chores
+        chores.begin(Chore(REVOCATIONS, self._send_away_revoked, WATCH_EVERY))
+        chores.begin(Chore(KEYS, self.admission.refresh_keys, WATCH_EVERY))  # beside what must not wait for it
         try:
             yield
         finally:
-            assert self._watching and self._watching_keys
-            self._watching.cancel()
-            self._watching_keys.cancel()
-            await asyncio.wait([self._watching, self._watching_keys])
+            await chores.end(REVOCATIONS, KEYS)
             await self._endpoint.close()
-
-    def _begin_watch(self, _: object = None) -> None:
-        """A look that fails is followed by others."""
-        self._watching = owned(self._watch(), "revocations", self._begin_watch)
-
-    def _begin_watch_of_keys(self, _: object = None) -> None:
-        self._watching_keys = owned(self._watch_keys(), "issuer's keys", self._begin_watch_of_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._endpoint(scope, receive, send)
             return
+        scope = self.proxies.seen_through(scope)
+        if scope["type"] == "http" and scope["path"] in PROBES:
+            await self._probe(scope, send)
+            return
+        began, notes = time.monotonic(), dict[str, object]()
+        scope[NOTES], send = notes, _noting(send, notes)
         try:
             self.guard.check(scope)
             await self._route(scope, receive, send)
@@ -92,16 +94,35 @@ class Web:
             if scope["type"] == "websocket":
                 await receive()  # websocket.connect
             await refuse(scope, send, refused)
+        finally:
+            self._log(scope, began, notes)
+
+    async def _probe(self, scope: Scope, send: Send) -> None:
+        """Answer whether the process runs, or whether clients may come; never why.
+
+        A probe calls an address, so any name will do; a web page asks for neither.
+        """
+        try:
+            self.guard.check_page(scope)
+        except RequestRefused as refused:
+            await refuse(scope, send, refused)
+            return
+        path = scope["path"]
+        is_well = path == HEALTH or not self.gateway.unready()
+        words = "ok" if path == HEALTH else "ready" if is_well else "not ready"
+        await respond(send, 200 if is_well else 503, f"{words}\n".encode(), PLAIN)
+
+    def _log(self, scope: Scope, began: float, notes: dict[str, object]) -> None:
+        kind = "WEBSOCKET" if scope["type"] == "websocket" else scope["method"]
+        where = (scope.get("client") or ("",))[0]
+        path = scope["path"][:LONGEST]  # what stands behind a ? may be a secret
+        status = notes.pop("status", "gone")
+        log_access(f"{kind} {path}", status, began, path=path, peer=where, **notes)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if self._agent(path) is not None:
             await self._endpoint(scope, receive, self._heeding(scope, _choosing(scope, send)))
-        elif scope["type"] == "http" and path == "/healthz":
-            await respond(send, 200, b"ok\n", PLAIN)
-        elif scope["type"] == "http" and path == "/readyz":
-            ready = not self.gateway.is_draining
-            await respond(send, 200 if ready else 503, b"ready\n" if ready else b"draining\n", PLAIN)
         elif scope["type"] == "http" and path == "/metrics":
             await self._metrics(scope, send)
         else:
@@ -120,31 +141,44 @@ class Web:
         name = path.removeprefix(f"{ROOT}/")
         return name if name != path and name in self.gateway.agents else None
 
+    def send_away_quiet(self, why: str, code: int) -> int:
+        """End the connections that have nothing under way; gives how many there still are."""
+        for wire in list(self._wires.values()):
+            client = self._clients.get(wire.id)
+            if client is None or client.is_quiet:
+                wire.end(why, code)
+        return len(self._wires)
+
     async def _admit(self, request: WebRequest) -> Principal:
         principal = await self.admission(request)
+        request.scope.get(NOTES, {})["principal"] = principal.name
         if request.headers.get(CONNECTION):
             return principal
         retry = {"retry-after": str(RETRY_AFTER)}
         if self.gateway.is_draining:
             raise RequestRefused(503, "this gateway is about to stop", retry)
-        if len(self._wires) >= self.gateway.limits.connections:
-            self.gateway.metrics.refusals.add(1, "connections")
-            raise RequestRefused(503, "too many clients are connected", retry)
-        own = sum(_whose(wire).name == principal.name for wire in self._wires.values())
-        if own >= self.gateway.limits.connections_each:
-            self.gateway.metrics.refusals.add(1, "connections_each")
-            raise RequestRefused(429, "you have too many connections", retry)
+        budget = self.gateway.budget
+        if limit := budget.reached("connections", principal.name):
+            raise RequestRefused(503 if limit == "connections" else 429, str(budget.refuse(limit)), retry)
         return principal
 
     async def _serve(self, wire: AcceptedTransport) -> None:
         agent = self._agent(wire.request.path)
         assert agent is not None
-        self._wires[wire.id] = wire
-        erred = functools.partial(self._erred, wire)
+        who, erred = _whose(wire).name, functools.partial(self._erred, wire)
         try:
-            await serve_on(functools.partial(serve_client, self.gateway, agent, _whose(wire).name, erred), wire)
+            share = self.gateway.budget.take("connections", who)
+        except Overloaded as exc:  # others were admitted at the same moment
+            wire.end(str(exc))
+            return
+        self._wires[wire.id] = wire
+        try:
+            with share:
+                begun = functools.partial(self._clients.__setitem__, wire.id)
+                await serve_on(functools.partial(serve_client, self.gateway, agent, who, erred, begun=begun), wire)
         finally:
             del self._wires[wire.id]
+            self._clients.pop(wire.id, None)
             self._errors.forget(wire.id)
 
     def _erred(self, wire: AcceptedTransport) -> None:
@@ -169,28 +203,33 @@ class Web:
 
         return sending
 
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(WATCH_EVERY)
-            try:
-                self.admission.refresh()
-            except TokenFileError as exc:
-                log.error("%s", exc)
+    async def _send_away_revoked(self) -> None:
+        try:
+            self.admission.refresh()
+        finally:
             for wire in list(self._wires.values()):
                 if not self.admission.still_holds(_whose(wire)):
                     self.gateway.metrics.refusals.add(1, "revoked")
                     wire.end("the credential is no longer good", REVOKED)
 
-    async def _watch_keys(self) -> None:
-        """Look at an issuer's keys, which may take long, beside what must not wait for it."""
-        while True:
-            await asyncio.sleep(WATCH_EVERY)
-            await self.admission.refresh_keys()
-
 
 def _whose(wire: AcceptedTransport) -> Principal:
     assert isinstance(wire.principal, Principal)
     return wire.principal
+
+
+def _noting(send: Send, notes: dict[str, object]) -> Send:
+    """Take note of the status of an answer."""
+
+    async def sending(event: Event) -> None:
+        match event["type"]:
+            case "http.response.start" | "websocket.http.response.start":
+                notes["status"] = event["status"]
+            case "websocket.accept":
+                notes["status"] = 101
+        await send(event)
+
+    return sending
 
 
 def _choosing(scope: Scope, send: Send) -> Send:

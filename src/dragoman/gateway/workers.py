@@ -36,7 +36,7 @@ class DetachedWork:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
 
-    def start(self, work: Work[T], name: str = "chore") -> "asyncio.Task[T]":
+    def start(self, work: Work[T], name: str = "errand") -> "asyncio.Task[T]":
         """Have something done that nobody waits for; its failure is logged."""
         return self._keep(owned(work, name, lambda exc: None))
 
@@ -45,7 +45,7 @@ class DetachedWork:
 
         What then came of it, which nobody will know of, is undone by `undo`.
         """
-        task = self._keep(asyncio.create_task(work, name="chore"))
+        task = self._keep(asyncio.create_task(work, name="errand"))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

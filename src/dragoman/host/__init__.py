@@ -1,4 +1,4 @@
-"""What a client lends an agent, safe by default: files, terminals, permissions, an audit log, processes.
+"""The parts that a client lends an agent, safe by default: files, terminals, permissions, an audit log, processes.
 
 `Host` is all of it put together; each part can be used by itself.
 """

@@ -1,4 +1,4 @@
-"""Where an address leads, and whether everybody who reads it would agree."""
+"""Where an address leads, and whether all its readers, people and programs, would agree."""
 
 import re
 from urllib.parse import urlsplit
@@ -54,7 +54,7 @@ def host_pattern(text: str, *, exact: bool) -> Origin | None:
 
 
 def host_warning(url: str) -> str | None:
-    """What is misleading about the host a URL, or a bare host name, leads to; None when nothing is."""
+    """Why the host of a URL, or a bare host name, is misleading; None when it is not."""
     if len(url) > MAX_URL:
         return f"this address is longer than {MAX_URL} characters"
     try:
@@ -68,7 +68,7 @@ def host_warning(url: str) -> str | None:
     if not host or not port_is_legal or re.search(r"[\s\\\x00-\x20\x7f]", url):
         return "this is no address a browser and a program would read alike"
     if parts.username is not None or parts.password is not None:
-        return f"what stands before the @ is a user name: this leads to {shown}"
+        return f"the part before the @ is a user name: this leads to {shown}"
     if not host.isascii():
         return f"the host is written in {' and '.join(scripts(host))} letters; its real name is {_ascii(host)}"
     if "xn--" in host:

@@ -21,7 +21,7 @@ def check_fits(text: str, path: str) -> None:
 
 
 def fitting(output: s.TerminalOutputResponse) -> s.TerminalOutputResponse:
-    """What a command has printed, without so much of its beginning that it fits."""
+    """The output of a command, shortened at its beginning until it fits."""
     text = output.output
     while not fits(text):
         excess = len(msgspec.json.encode(text)) - ROOM

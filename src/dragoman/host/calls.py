@@ -1,6 +1,6 @@
-"""What an agent has told of the tool calls that are not over, to complete what it asks about them.
+"""The agent's updates about running tool calls, which complete its permission requests.
 
-Some agents ask with little more than the id of a call: what it runs they have said before.
+Some agents send little more than the id of a call, since an update has described it before.
 """
 
 import msgspec
@@ -29,7 +29,7 @@ class OpenToolCalls:
             del self._told[next(iter(self._told))]
 
     def completed(self, params: s.RequestPermissionRequest) -> s.RequestPermissionRequest:
-        """A question, with what the agent has told of its call before and leaves out now."""
+        """A permission request, completed from earlier updates of its call."""
         before, _ = self._told.get(params.tool_call.tool_call_id, (None, 0))
         if before is None:
             return params
@@ -41,7 +41,7 @@ def _as_update(update: s.ToolCall | s.ToolCallUpdate) -> s.ToolCallUpdate:
 
 
 def _completed(update: s.ToolCallUpdate, before: s.ToolCallUpdate) -> s.ToolCallUpdate:
-    """An update whose fields that say nothing are those of the one before."""
+    """An update whose empty fields are filled from the one before."""
     silent = (None, s.UNSET)
     fields = s.ToolCallUpdate.__struct_fields__
     return msgspec.structs.replace(

@@ -32,7 +32,7 @@ def lock(fd: int, *, shared: bool = False) -> bool:
 def opened(
     path: str | Path, *, follow: bool = False, dir_fd: int | None = None
 ) -> Iterator[tuple[int, os.stat_result]]:
-    """Something open for reading, and what it is; nothing waits, whether it is a file or a pipe or a directory."""
+    """An open file and its kind; opening never waits, also for a pipe or a directory."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
         yield fd, os.fstat(fd)
@@ -41,7 +41,7 @@ def opened(
 
 
 def content(fd: int, most: int) -> bytes:
-    """What an open file holds, `most` bytes of it."""
+    """The content of an open file, at most `most` bytes."""
     data = b""
     while len(data) < most and (more := os.read(fd, most - len(data))):
         data += more

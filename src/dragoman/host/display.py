@@ -1,6 +1,6 @@
 """Text that came from elsewhere, as it can be shown: nothing invisible, nothing that moves the cursor or the order.
 
-What cannot be seen is written out, never left out: `\\u{202e}`.  Whatever is added here (`\\u{…}`, how
+Invisible characters are written out, never left out: `\\u{202e}`.  Whatever is added here (`\\u{…}`, how
 often a blank is repeated, how much was left out, the latter two in angle brackets) cannot be forged, because the
 characters it is made of are written out themselves where the text has them.  So two texts that are shown alike and
 whole are alike.
@@ -79,13 +79,13 @@ def shortened(value: object, limit: int = LIMIT) -> tuple[object, bool]:
 
 
 def is_elided(shown: str) -> bool:
-    """Whether something was left out of what is shown."""
+    """Whether something was left out of the shown text."""
     return _LEFT_OUT in shown
 
 
 def _pieces(text: str, lines: bool) -> Iterator[tuple[str, int]]:
-    """What is shown, piece by piece, each with how many characters it stands for."""
-    marks = MAX_MARKS  # at the very start an accent would sit on what is in front of the text
+    """The shown text in pieces, each with the number of characters that it stands for."""
+    marks = MAX_MARKS  # at the very start an accent would sit on the character in front of the text
     for run in _RUNS.finditer(text):
         char, count = run[1], run.end() - run.start()
         if char == " " or (char in "\t\n" and lines):
@@ -122,7 +122,7 @@ def _times(char: str, count: int) -> str:
 
 
 def _elided(head: Sequence[tuple[str, int]], tail: Sequence[tuple[str, int]], limit: int, size: int) -> str:
-    """A third from the start and the rest from the end, for what a command ends with is what hides best."""
+    """A third from the start and the rest from the end, the best place of a command to hide something."""
     start, seen = _fill(head, limit // 3)
     end, seen_last = _fill(reversed(tail), limit - limit // 3)
     note = f"{_LEFT_OUT}{size - seen - seen_last} characters left out …⟩"

@@ -1,4 +1,4 @@
-"""Which directories are Git's own, told by what is in them and by what leads to them, without asking Git."""
+"""Finds Git's own directories by their content and by the links to them, without asking Git."""
 
 import os
 import stat
@@ -43,7 +43,7 @@ def directory_of(dot_git: str) -> str | None:
 
 
 def shared_directory(path: str) -> str:
-    """Where a Git directory keeps what it shares with other worktrees."""
+    """The directory that a Git directory shares with other worktrees."""
     named = (short_text(os.path.join(path, "commondir")) or "").strip()
     return os.path.realpath(os.path.join(path, named)) if named else path
 

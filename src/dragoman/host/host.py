@@ -45,17 +45,17 @@ log = logging.getLogger("dragoman")
 
 
 class Host(Lender):
-    """A client that lends an agent files and terminals, and does only what was permitted.
+    """A client that lends an agent files and terminals, and performs only permitted operations.
 
-    `preset` and `rules` (by default the user's file) say what is allowed without asking; a workspace's own file is
-    read besides.  `asker` puts a question to the user and gives the id of the option they chose; without one nobody
-    is asked, which means no.  `store` remembers what was allowed for longer; False: nothing is.  `audit` is where
-    everything is written down, by default the user's log; False: nowhere.  `sandbox` runs commands in bubblewrap or
-    not at all; `isolation` is where the agent itself is started, whose protected paths are not changed for it.
-    `agent_name` is the name the user knows the agent by.  `state` is a directory for all that outlives
-    the host, by default the user's own.  The rest is for the parts: `limits` and `inherit` for `Terminals`;
-    `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`, `timeout` and `arming` for
-    `Permissions`.
+    `preset` and `rules` (by default the user's file) name the operations that are allowed without asking; a
+    workspace's own file is read, too.  `asker` puts a question to the user and gives the id of the option they
+    chose; without one nobody is asked, which means no.  `store` remembers what was allowed for longer; False:
+    nothing is.  `audit` is where everything is written down, by default the user's log; False: nowhere.  `sandbox`
+    runs commands in bubblewrap or not at all; `isolation` is where the agent itself is started, whose protected
+    paths are not changed for it. `agent_name` is the name the user knows the agent by.  `state` is a directory for
+    all that outlives the host, by default the user's own.  The rest is for the parts: `limits` and `inherit` for
+    `Terminals`; `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`, `timeout`,
+    `arming` and `at_once` for `Permissions`: with it the asker is given every question as it comes.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Host(Lender):
         protected: Sequence[Path] = (),
         timeout: float | None = None,
         arming: float = 0.0,
+        at_once: bool = False,
     ) -> None:
         super().__init__()
         if asker is not None and not callable(asker):
@@ -103,18 +104,21 @@ class Host(Lender):
             protected=[*ours, *protected],
             timeout=timeout,
             arming=arming,
+            at_once=at_once,
         )
         self.terminals = Terminals(limits=limits, sandbox=cage, inherit=inherit)
         self.isolation = isolation
         self._exceptions = tuple(exceptions)
         self._overlay, self._save, self._relative = overlay, save, relative
         self._loans = {}
-        self._chores: set[asyncio.Future[Any]] = set()  # records being written, commands whose end is awaited
+        self._chores: set[asyncio.Future[Any]] = (
+            set()
+        )  # running writes of records, and commands whose end is awaited
         self._over = asyncio.Event()  # the connection is
         self._taking_back: asyncio.Task[None] | None = None
 
     def decided(self, event: Mapping[str, object]) -> None:
-        """Something was allowed, denied or cancelled: the record of it, for whoever shows it; here nobody does."""
+        """Called with the record of each decision; override it to show decisions."""
 
     # Sessions
 
@@ -165,11 +169,11 @@ class Host(Lender):
             await super().delete_session(session_id)
 
     def rules_of(self, session_id: str) -> Rules:
-        """The rules of a session's workspace, and what they would allow had the user trusted their file."""
+        """The rules of a session's workspace, and the rules that would apply if the user trusted their file."""
         return self._loan(session_id).rules
 
     def begin_turn(self, session_id: str) -> None:
-        """Start a turn: what the user denied for the rest of the last one may be asked again."""
+        """Start a turn: operations denied for the rest of the last turn may be asked about again."""
         self.permissions.begin_turn(session_id)
 
     def withdraw_questions(self, session_id: str) -> None:
@@ -189,7 +193,7 @@ class Host(Lender):
 
     @contextlib.contextmanager
     def _offer(self, places: Sequence[Place]) -> Iterator[Loan]:
-        """What a session is to be lent; it is closed again should the session not come about."""
+        """The loan of a session; it is closed again if the session cannot be opened."""
         cwd, *further = places
         self._check_apart(places)
         rules = Rules.of_workspace(cwd, self.store.trusts if self.store else None)
@@ -334,7 +338,7 @@ class Host(Lender):
 
 @contextlib.contextmanager
 def _opened(cwd: Path, options: SessionOptions) -> Iterator[Sequence[Place]]:
-    """The directories of a session, opened once: what has their names later is not lent."""
+    """The directories of a session, opened once: a directory that takes one of their names later is not lent."""
     with contextlib.ExitStack() as opened:
         paths = (cwd, *(options.get("additional_directories") or ()))
         try:

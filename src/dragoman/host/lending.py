@@ -1,4 +1,4 @@
-"""What an agent asks of its host, answered out of what its sessions have been lent.
+"""Answers an agent's requests to its host from the loans of its sessions.
 
 Every method begins with the session: one that has been lent nothing is refused before anything is looked at.
 """
@@ -84,7 +84,7 @@ class Lender(Client):
         super().update(params)
 
     def note_call(self, params: s.SessionNotification) -> None:
-        """Keep what an update says of a tool call, should the agent ask about that."""
+        """Keep an update's details of a tool call, for a later question about it."""
         if isinstance(params.update, s.ToolCall | s.ToolCallUpdate) and params.session_id in self._loans:
             frame = self.connection.frame
             self._loans[params.session_id].calls.hear(params.update, len(frame) if isinstance(frame, bytes) else 0)

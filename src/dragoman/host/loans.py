@@ -1,4 +1,4 @@
-"""What one session has been lent: its files, and the permission to use them."""
+"""The loan of one session: its files, and the permission to use them."""
 
 import asyncio
 from collections.abc import AsyncIterator

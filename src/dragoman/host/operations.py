@@ -1,4 +1,4 @@
-"""What a host is about to do for an agent, exactly: the only thing a permission is decided on."""
+"""The exact operations of a host for an agent: permissions are decided on these alone."""
 
 import functools
 import hashlib
@@ -17,7 +17,7 @@ class _Operation(Bare, dict=True, gc=True):
 
     @property
     def subject(self) -> str:
-        """What it is done to, as rules and people name it."""
+        """The object of the operation, as rules and people name it."""
         raise NotImplementedError
 
     def fingerprint(self) -> str:

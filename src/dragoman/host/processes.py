@@ -1,4 +1,4 @@
-"""Which agent to start, and how: by command, by name, or from a launch configuration.
+"""Finds the agent to start: by command, by name, or from a launch configuration.
 
 Names come from `agents.toml`: the known agents shipped as data, and the user's own file over them.  A launch
 configuration is what other ACP documents write: `{"transport": "stdio", "command": …, "args": […], "env": {…}}`, or
@@ -215,7 +215,7 @@ def _is_program(name: str) -> bool:
 
 
 def _read(file: Path) -> "dict[str, Launch | AgentStartError]":
-    """What a file says of each name; a table that is no good spoils no other."""
+    """The entries of a file by name; a broken table does not affect the others."""
     try:
         tables = tomllib.loads(plain_content(file, MAX_FILE).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:

@@ -1,4 +1,4 @@
-"""What is never done without a question: one table of files that start programs, hold secrets or instruct agents.
+"""Paths that always need a question: one table of files that start programs, hold secrets or instruct agents.
 
 A row says what a path is to the program that reads it.  Writing it always asks; reading it asks where it may hold a
 secret.  The permission engine, the coder's modes and the sandbox (`cover`) all use this table.  Names are compared

@@ -1,4 +1,4 @@
-"""What a variable tells: that it changes what runs or is trusted unseen, that it harms nothing, or holds a secret.
+"""Classifies variables: dangerous ones change the programs that run or are trusted, others are harmless or secret.
 
 A variable is dangerous by its family (whatever git, Python or the loader read), or by its meaning: names are made
 of words, and some words say that the value names a program, code, settings, a place or somebody to trust.  So a

@@ -1,6 +1,24 @@
-"""MCP servers a client gives a session, as an agent uses them: `connected` starts or reaches one."""
+"""MCP servers a client gives a session, as an agent uses them: `session.tools()` gives `SessionTools`."""
 
 from .connections import McpFailure
-from .servers import SessionServer, ToolContent, ToolInfo, connected
+from .contents import PromptMessage, ToolResult
+from .listings import PromptArgument, PromptInfo, ResourceTemplate, ToolInfo
+from .questions import SamplingRequest
+from .servers import SessionServer, connected
+from .session_tools import SessionTools
+from .trust import ServerApprovals
 
-__all__ = ["McpFailure", "SessionServer", "ToolContent", "ToolInfo", "connected"]
+__all__ = [
+    "McpFailure",
+    "PromptArgument",
+    "PromptInfo",
+    "PromptMessage",
+    "ResourceTemplate",
+    "SamplingRequest",
+    "ServerApprovals",
+    "SessionServer",
+    "SessionTools",
+    "ToolInfo",
+    "ToolResult",
+    "connected",
+]

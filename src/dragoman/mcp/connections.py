@@ -6,22 +6,33 @@ The library that speaks MCP is loaded when the first server is connected to.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import __version__
 from .. import schema as s
 from ..agent.turn import AgentSession
 from ..errors import Error
+from ..host.audit.redaction import Redactor
+from .contents import Clean
+from .logs import guard_logs
 from .questions import ServerQuestions
-from .wires import Loss, streams
+from .transports.streams import Loss, streams
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 log = logging.getLogger("dragoman")
+
+T = TypeVar("T")
 
 INSTALL = "pip install 'dragoman[mcp]'"
 CONNECT = 30.0  # seconds a server may take to be ready
 LAST_WORDS = 500  # letters of a server's stderr that are told when it fails
+MAX_READ = 1024 * 1024  # letters of it that are looked at
 MAX_ERROR = 2000  # letters of what a server says of a failure
+LISTS = ("tools", "prompts", "resources")
+CHANGES = {f"notifications/{kind}/list_changed": kind for kind in LISTS}
 CLOSED = -32000  # the library's error for a connection that ended
 
 
@@ -37,13 +48,13 @@ class ServerConnection:
         config: s.McpServer,
         session: AgentSession,
         questions: ServerQuestions,
-        tools_changed: Callable[[], None],
+        changed: Callable[[str], None],
     ) -> None:
         self._name = config.name
         self._config = config
         self._session = session
         self._questions = questions
-        self._tools_changed = tools_changed
+        self._changed = changed
         self._loss = Loss()
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -53,8 +64,13 @@ class ServerConnection:
         """Connect; raises Failure."""
         self._owner = asyncio.create_task(self._own(), name=f"mcp {self._name}")
         try:
-            async with asyncio.timeout(CONNECT):
-                await asyncio.shield(self._ready)
+            while True:
+                await asyncio.wait([self._ready], timeout=CONNECT)
+                if self._ready.done():
+                    break
+                if not (self._loss.login and self._loss.login.is_waiting):  # for the user
+                    raise TimeoutError
+            await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
             raise McpFailure(f"the MCP server {self._name!r} does not answer") from None
@@ -75,7 +91,7 @@ class ServerConnection:
         """What else is to be said of a call that failed."""
         return self._loss.requests.told()
 
-    async def use(self, request: Callable[[Any], Any]) -> Any:
+    async def use(self, request: "Callable[[Client], Awaitable[T]]") -> T:
         """What the library answers to a request; raises what it raises, and Failure when the connection ends."""
         assert self._owner
         if self.is_lost:
@@ -107,7 +123,7 @@ class ServerConnection:
         """Hold the connection open from its beginning to its end, in one task."""
         try:
             # In a thread: the library takes a second to load.
-            library = await asyncio.to_thread(_load)
+            library = await asyncio.to_thread(_load, self._questions.redactor)
             async with library(**self._settings()) as client:
                 with self._following(client):
                     self._ready.set_result(client)
@@ -116,8 +132,12 @@ class ServerConnection:
             raise
         except BaseException as exc:
             if not self._ready.done():
-                self._ready.set_exception(McpFailure(_why(self._name, exc, self._loss.last_words)))
+                self._ready.set_exception(
+                    McpFailure(_why(self._name, exc, self._loss.last_words, self._questions.clean))
+                )
         finally:
+            if self._loss.login:
+                await self._loss.login.close()
             self._loss.set()
             if not self._ready.done():
                 self._ready.set_exception(McpFailure(f"the MCP server {self._name!r} is not wanted any more"))
@@ -128,49 +148,57 @@ class ServerConnection:
         from mcp_types import Implementation
 
         return {
-            "server": streams(self._config, self._session, self._loss),
+            "server": streams(self._config, self._session, self._loss, self._questions.redactor),
             "client_info": Implementation(name="dragoman", version=__version__),
             "cache": None,
             "message_handler": self._hear,
-            **({"elicitation_callback": self._questions.ask} if self._questions.can_be_asked else {}),
+            **self._questions.answers(),
         }
 
     async def _hear(self, message: Any) -> None:
         """Something a server says by itself."""
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
-            self._tools_changed()
+        kind = CHANGES.get(getattr(message, "method", ""))
+        if kind is not None:
+            self._changed(kind)
         elif self._questions.can_be_asked:
             await self._questions.hear(message)
 
     @contextlib.contextmanager
-    def _following(self, client: Any) -> Iterator[None]:
-        """Hear of changed tools where the protocol has servers tell of them only to those who listen."""
+    def _following(self, client: "Client") -> Iterator[None]:
+        """Hear of changed lists where the protocol has servers tell of them only to those who listen."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-        tools = client.server_capabilities.tools
+        offers = client.server_capabilities
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        is_told = is_modern and tools and tools.list_changed and not isinstance(self._config, s.McpServerAcp)
-        if not is_told:  # or it tells everybody, or its way has no place for what a server says by itself
-            yield
+        told = [kind for kind in LISTS if (offer := getattr(offers, kind)) and offer.list_changed]
+        if not is_modern or not told or isinstance(self._config, s.McpServerAcp):
+            yield  # it tells everybody, or nobody, or its way has no place for what a server says by itself
             return
-        listening = asyncio.create_task(self._listen(client), name=f"mcp {self._name} changes")
+        listening = asyncio.create_task(self._listen(client, told), name=f"mcp {self._name} changes")
         try:
             yield
         finally:
             listening.cancel()
 
-    async def _listen(self, client: Any) -> None:
+    async def _listen(self, client: "Client", kinds: Sequence[str]) -> None:
         try:
-            async with client.listen(tools_list_changed=True) as events:
+            async with client.listen(
+                tools_list_changed="tools" in kinds,
+                prompts_list_changed="prompts" in kinds,
+                resources_list_changed="resources" in kinds,
+            ) as events:
                 async for _ in events:
-                    self._tools_changed()
-        except Exception as exc:  # whatever it is, the tools can still be called
-            log.debug("the MCP server %r does not tell of changed tools: %s", self._name, exc)
+                    for kind in kinds:
+                        self._changed(kind)
+        except Exception as exc:  # whatever it is, the server can still be used
+            log.debug("the MCP server %r does not tell of changes: %s", self._name, exc)
 
 
-def _load() -> Any:
+def _load(redactor: Redactor) -> Any:
+    import mcp.client.sse  # noqa: F401 - all that writes to the log is loaded before the log is guarded
     from mcp.client.client import Client
 
+    guard_logs(redactor)
     return Client
 
 
@@ -184,18 +212,18 @@ async def _first(*events: asyncio.Event) -> None:
             each.cancel()
 
 
-def _why(name: str, exc: BaseException, last_words: Sequence[str]) -> str:
+def _why(name: str, exc: BaseException, last_words: Sequence[str], clean: Clean) -> str:
     if isinstance(exc, ImportError):
         return f"the library that speaks MCP is not installed ({exc.name}): {INSTALL}"
-    said = " ".join("".join(last_words)[-LAST_WORDS:].split())
-    return f"the MCP server {name!r} cannot be used: {one_line(exc)}{f'; it said: {said}' if said else ''}"
+    said = " ".join(clean("".join(last_words))[-LAST_WORDS:].split())
+    return f"the MCP server {name!r} cannot be used: {one_line(exc, clean)}{f'; it said: {said}' if said else ''}"
 
 
-def one_line(exc: BaseException) -> str:
-    """An exception in one line; of a group the first that says something."""
+def one_line(exc: BaseException, clean: Clean) -> str:
+    """An exception in one line, without credentials; of a group the first that says something."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
-    return (str(exc) or type(exc).__name__)[:MAX_ERROR].splitlines()[0][:300]
+    return clean(str(exc)[:MAX_READ] or type(exc).__name__)[:MAX_ERROR].splitlines()[0][:300]
 
 
 def shortened(text: str) -> str:

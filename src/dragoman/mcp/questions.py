@@ -1,26 +1,61 @@
-"""What a server asks the user while one of its tools is at work, asked through the client."""
+"""What a server asks while one of its tools is at work: of the user, through the client, and of the agent."""
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from .. import codec
 from .. import schema as s
 from ..agent.turn import AgentSession, new_id
-from ..errors import RpcError
+from ..errors import Error, RpcError
+from ..host.audit.redaction import Redactor
 from ..roles import offered
+from .contents import PromptMessage, cleaned, messages_of
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+log = logging.getLogger("dragoman")
+
+MOST_SAMPLES = 20  # answers of a model that a server may want while its calls are under way
+MAX_LOGGED = 2000  # characters of one message of a server
+REFUSED = -1  # the code MCP has for a request that the user does not want
+
+
+class SamplingRequest(Struct, frozen=True):
+    """A conversation that a server wants the agent's model to continue; `models` are names it would like."""
+
+    server: str
+    messages: Sequence[PromptMessage]
+    max_tokens: int
+    system_prompt: str = ""
+    temperature: float | None = None
+    stop_sequences: Sequence[str] = ()
+    models: Sequence[str] = ()
+
+
+Sampler = Callable[[SamplingRequest], Awaitable[str]]
 
 
 class ServerQuestions:
     """The questions of one server; each says who asks, and none outlives the call it was asked in."""
 
-    def __init__(self, server: str, session: AgentSession) -> None:
+    def __init__(
+        self, server: str, session: AgentSession, redactor: Redactor, sampler: Sampler | None = None
+    ) -> None:
         self._server = server
         self._session = session
+        self.redactor = redactor
+        self.clean = redactor.known
+        self._sampler = sampler
         self._calls = 0  # under way
+        self._samples = 0  # since calls are under way
         self._open: set[asyncio.Future[Any]] = set()
 
     @property
@@ -37,10 +72,70 @@ class ServerQuestions:
         finally:
             self._calls -= 1
             if not self._calls:
+                self._samples = 0
                 for question in self._open:
                     question.cancel()
 
-    async def ask(self, context: Any, params: Any) -> Any:
+    def answers(self) -> Mapping[str, object]:
+        """The questions that are answered at all, as the library takes their answers."""
+        asked: dict[str, object] = {"list_roots_callback": self.roots, "logging_callback": self.log}
+        if self.can_be_asked:
+            asked["elicitation_callback"] = self.ask
+        if self._sampler:
+            asked["sampling_callback"] = self.sample
+        return asked
+
+    async def roots(self, context: object) -> "types.ListRootsResult":
+        """The directories of the session."""
+        from mcp_types import ListRootsResult, Root
+
+        directories = [self._session.cwd, *self._session.additional_directories]
+        return ListRootsResult(
+            roots=[
+                Root.model_validate({"uri": Path(path).as_uri(), "name": Path(path).name}) for path in directories
+            ]
+        )
+
+    async def log(self, params: "types.LoggingMessageNotificationParams") -> None:
+        """What a server writes to its log is in ours, at the lowest level."""
+        log.debug("the MCP server %r says: %s", self._server, self.clean(str(params.data))[:MAX_LOGGED])
+
+    async def sample(
+        self, context: object, params: "types.CreateMessageRequestParams"
+    ) -> "types.CreateMessageResult | types.ErrorData":
+        """What the agent's model says; raises nothing, for a server hears of errors as answers."""
+        from mcp_types import CreateMessageResult, ErrorData, TextContent
+
+        self._samples += 1
+        if self._sampler is None or not self._calls or self._samples > MOST_SAMPLES:
+            return ErrorData(code=REFUSED, message="the agent does not put this to its model")
+        asking = asyncio.ensure_future(self._sampler(self._sampling(params)))
+        self._open.add(asking)
+        try:
+            await asyncio.wait([asking])
+            if asking.cancelled():
+                return ErrorData(code=REFUSED, message="the call is over")
+            said = TextContent(type="text", text=asking.result())
+            return CreateMessageResult(role="assistant", content=said, model="agent", stop_reason="endTurn")
+        except Error as exc:
+            return ErrorData(code=REFUSED, message=str(exc))
+        finally:
+            asking.cancel()
+            self._open.discard(asking)
+
+    def _sampling(self, params: "types.CreateMessageRequestParams") -> SamplingRequest:
+        hints = params.model_preferences.hints if params.model_preferences else None
+        return SamplingRequest(
+            self._server,
+            messages_of(params.messages, self.clean),
+            params.max_tokens,
+            params.system_prompt or "",
+            params.temperature,
+            params.stop_sequences or (),
+            [hint.name for hint in hints or () if hint.name],
+        )
+
+    async def ask(self, context: object, params: "types.ElicitRequestParams") -> "types.ElicitResult":
         """The user's answer, in the library's words; a question nobody can be asked is cancelled."""
         from mcp_types import ElicitResult
 
@@ -71,15 +166,21 @@ class ServerQuestions:
             if offered(self._session.client.offers, "elicitation.url"):
                 self._session.client.complete_elicitation(done)
 
-    def _translated(self, params: Any) -> s.FormElicitation | s.UrlElicitation | None:
+    def _translated(self, params: "types.ElicitRequestParams") -> s.FormElicitation | s.UrlElicitation | None:
         """A question as the client is asked it; None when it cannot be."""
-        who: dict[str, Any] = {"message": f"{self._server}: {params.message}", "session_id": self._session.id}
+        who: dict[str, Any] = {
+            "message": f"{self._server}: {self.clean(params.message)}",
+            "session_id": self._session.id,
+        }
         if not offered(self._session.client.offers, f"elicitation.{params.mode}"):
             return None
         if params.mode == "url":
-            return s.UrlElicitation(**who, url=params.url, elicitation_id=self._id(params.elicitation_id))
+            return s.UrlElicitation(
+                **who, url=self.clean(params.url), elicitation_id=self._id(params.elicitation_id)
+            )
         try:
-            form = codec.decode(msgspec.json.encode(params.requested_schema), s.ElicitationSchema)
+            schema = cleaned(params.requested_schema, self.clean)
+            form = codec.decode(msgspec.json.encode(schema), s.ElicitationSchema)
         except (ValueError, TypeError):
             return None
         return s.FormElicitation(**who, requested_schema=form)

@@ -1,125 +1,142 @@
-"""MCP servers of a session: their tools and calls, over one connection that is made again when it is lost."""
+"""MCP servers of a session: what they have and do, over one connection that is made again when it is lost."""
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from .. import schema as s
 from ..agent.turn import AgentSession
+from ..host.audit.redaction import Redactor
 from .connections import CONNECT, McpFailure, ServerConnection, one_line, shortened
-from .questions import ServerQuestions
+from .contents import PromptMessage, ToolResult, messages_of, resource_of, result_of
+from .credentials import redactor_of
+from .listings import (
+    PromptInfo,
+    ResourceTemplate,
+    ToolInfo,
+    offers,
+    prompts_of,
+    resources_of,
+    templates_of,
+    tools_of,
+)
+from .questions import Sampler, ServerQuestions
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 log = logging.getLogger("dragoman")
 
 CALL = 600.0  # seconds a tool may take
-MAX_TOOLS = 500
-MAX_PAGES = 20
 LONGEST_PAUSE = 60.0  # seconds before a server that was lost again and again is tried once more
 
-
-class ToolInfo(Struct, frozen=True):
-    """A tool of a server; `reads_only` is the server's own word for it."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, object]
-    reads_only: bool = False
-
-
-class ToolContent(Struct, frozen=True):
-    """A piece of what a tool gave: text, or base64 data of a media type."""
-
-    text: str = ""
-    media_type: str = ""
-    data: str = ""
+T = TypeVar("T")
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+Approve = Callable[[s.McpServer], Awaitable[None]]  # raises McpFailure
 
 
 class SessionServer:
     """A server as a session has it.
 
     A connection that is lost is made again with the next call, at once for the first time and after a growing pause
-    when no call worked in between.  A call that may have had an effect is not made again.
+    when no call worked in between.  A call that may have had an effect is not made again.  `approve` is awaited
+    before each start; `changed` is called when the server says that its tools, prompts or resources changed.
     """
 
-    def __init__(self, config: s.McpServer, session: AgentSession) -> None:
+    def __init__(
+        self,
+        config: s.McpServer,
+        session: AgentSession,
+        *,
+        sampler: Sampler | None = None,
+        approve: Approve | None = None,
+        changed: Callable[[str], None] | None = None,
+    ) -> None:
         self.name = config.name
         self.tools: Sequence[ToolInfo] = ()
+        self.prompts: Sequence[PromptInfo] = ()
         self._config = config
         self._session = session
-        self._questions = ServerQuestions(config.name, session)
+        self._approve = approve
+        self._changed = changed
+        self._redactor: Redactor = redactor_of(config)
+        self._questions = ServerQuestions(config.name, session, self._redactor, sampler)
         self._connection: ServerConnection | None = None
         self._mending = asyncio.Lock()
         self._losses = 0  # since the last call that worked
         self._not_before = 0.0
-        self._is_stale = False  # the server said that its tools changed
+        self._stale: set[str] = set()  # what the server said that it changed
         self._is_closed = False
 
+    def clean(self, text: str) -> str:
+        """A text of the server's without its credentials."""
+        return self._redactor.known(text)
+
+    def _failed(self, why: str) -> McpFailure:
+        return McpFailure(self.clean(why))
+
+    # The connection
+
     async def start(self) -> None:
-        """Connect and learn the server's tools; raises Failure."""
+        """Connect and learn what the server has; raises McpFailure."""
+        if self._approve:
+            await self._approve(self._config)
         if self._is_closed:  # while the connection before was being closed
             raise McpFailure(f"the MCP server {self.name!r} is gone")
         connection = ServerConnection(self._config, self._session, self._questions, self._note_change)
         self._connection = connection  # from now on `close` ends it
-        await connection.open()
+        try:
+            await connection.open()
+        except McpFailure as exc:
+            raise self._failed(str(exc)) from None
         try:
             async with asyncio.timeout(CONNECT):
-                self.tools = await connection.use(_tools)
+                await self._learn(connection, {"tools", "prompts"})
         except BaseException as exc:
             await connection.close()
             if isinstance(exc, McpFailure) or not isinstance(exc, Exception):
                 raise
-            raise McpFailure(f"the MCP server {self.name!r} does not tell its tools: {one_line(exc)}") from exc
+            raise self._failed(
+                f"the MCP server {self.name!r} does not tell its tools: {one_line(exc, self.clean)}"
+            ) from exc
 
     @property
     def is_connected(self) -> bool:
         """Whether the connection is known to be there; one that is not is made again with the next call."""
         return self._connection is not None and not self._connection.is_lost
 
-    def _note_change(self) -> None:
-        self._is_stale = True
+    def _note_change(self, kind: str) -> None:
+        self._stale.add(kind)
+        if self._changed:
+            self._changed(kind)
 
     async def refresh(self) -> None:
-        """Learn the tools anew if the server said that they changed."""
+        """Learn anew what the server said that it changed."""
         connection = self._connection
-        if not self._is_stale or connection is None or connection.is_lost:
+        if not self._stale or connection is None or connection.is_lost:
             return
-        self._is_stale = False
+        stale, self._stale = self._stale, set()
         try:
             async with asyncio.timeout(CONNECT):
-                self.tools = await connection.use(_tools)
-        except Exception as exc:  # those that are known will do; a call shows what is the matter
-            log.debug("the MCP server %r does not tell its tools: %s", self.name, one_line(exc))
+                await self._learn(connection, stale)
+        except Exception as exc:  # what is known will do; a call shows what is the matter
+            log.debug("the MCP server %r does not tell its tools: %s", self.name, one_line(exc, self.clean))
 
-    async def call(self, tool: str, arguments: Mapping[str, object]) -> list[ToolContent]:
-        """Call a tool; raises Failure with what the server said when it failed."""
-        for is_last in (False, True):
-            connection = await self._connected()
-            try:
-                answer = await connection.use(
-                    lambda client: client.call_tool(tool, dict(arguments), read_timeout_seconds=CALL)
-                )
-                break
-            except asyncio.CancelledError:
-                raise
-            except Exception as exc:
-                if connection.was_refused and not is_last:
-                    continue
-                if isinstance(exc, McpFailure):
-                    raise
-                why = f"{one_line(exc)}{connection.told_besides()}"
-                raise McpFailure(f"{self.name}/{tool} failed: {why}") from exc
-        self._losses = 0
-        content = [_content(block) for block in answer.content]
-        if answer.is_error:
-            raise McpFailure(shortened(" ".join(piece.text for piece in content if piece.text)) or f"{tool} failed")
-        if answer.structured_content is not None and not any(piece.text for piece in content):
-            content.append(ToolContent(json.dumps(answer.structured_content, ensure_ascii=False, indent=1)))
-        return content
+    async def _learn(self, connection: ServerConnection, kinds: set[str]) -> None:
+        if "tools" in kinds:
+            self.tools = await connection.use(lambda client: tools_of(client, self.name, self.clean))
+        if "prompts" in kinds:
+            self.prompts = await connection.use(self._listed("prompts", prompts_of, self.name))
+
+    def _listed(
+        self, kind: str, read: Callable[..., Awaitable[list[T]]], *more: str
+    ) -> "Callable[[Client], Awaitable[list[T]]]":
+        async def listed(client: "Client") -> list[T]:
+            return await read(client, *more, self.clean) if offers(client, kind) else []
+
+        return listed
 
     async def close(self) -> None:
         """Hang up; a server that was started here ends."""
@@ -128,7 +145,7 @@ class SessionServer:
             await self._connection.close()
 
     async def _connected(self) -> ServerConnection:
-        """The connection, made again if it is lost; raises Failure."""
+        """The connection, made again if it is lost; raises McpFailure."""
         async with self._mending:
             connection = self._connection
             if connection is None or self._is_closed:
@@ -148,43 +165,77 @@ class SessionServer:
             assert self._connection
             return self._connection
 
+    # What it is asked
+
+    async def call(self, tool: str, arguments: Mapping[str, object], tell: Progress | None = None) -> ToolResult:
+        """Call a tool; raises McpFailure with what the server said when it failed."""
+
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            if tell:
+                await tell(progress, total, message and self.clean(message))
+
+        answer = await self._asked(
+            tool,
+            lambda client: client.call_tool(
+                tool, dict(arguments), read_timeout_seconds=CALL, progress_callback=told if tell else None
+            ),
+        )
+        result = result_of(answer, self.clean)
+        if answer.is_error:
+            raise McpFailure(shortened(result.text) or f"{tool} failed")
+        return result
+
+    async def resources(self) -> list[s.ResourceLink]:
+        """The resources the server lists; raises McpFailure."""
+        found: list[s.ResourceLink] = await self._asked("its resources", self._listed("resources", resources_of))
+        return found
+
+    async def templates(self) -> list[ResourceTemplate]:
+        """The templates of resources; raises McpFailure."""
+        read = self._listed("resources", templates_of, self.name)
+        found: list[ResourceTemplate] = await self._asked("its templates", read)
+        return found
+
+    async def read(self, uri: str) -> list[s.EmbeddedResource]:
+        """Read a resource, which may hold others; raises McpFailure."""
+        answer = await self._asked(uri, lambda client: client.read_resource(uri))
+        return [s.EmbeddedResource(resource=resource_of(each, self.clean)) for each in answer.contents]
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> list[PromptMessage]:
+        """The messages of a prompt with these arguments; raises McpFailure."""
+        answer = await self._asked(name, lambda client: client.get_prompt(name, dict(arguments)))
+        return messages_of(answer.messages, self.clean)
+
+    async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
+        """What the value of a prompt's argument may go on to be; raises McpFailure."""
+        from mcp_types import PromptReference
+
+        ref = PromptReference(type="ref/prompt", name=prompt)
+        answer = await self._asked(prompt, lambda client: client.complete(ref, {"name": argument, "value": value}))
+        return list(answer.completion.values)
+
+    async def _asked(self, what: str, request: "Callable[[Client], Awaitable[T]]") -> T:
+        """The library's answer; a server that had forgotten us, and so did nothing, is asked once more."""
+        for is_last in (False, True):
+            connection = await self._connected()
+            try:
+                answer = await connection.use(request)
+                break
+            except asyncio.CancelledError:
+                raise
+            except Exception as exc:
+                if connection.was_refused and not is_last:
+                    continue
+                if isinstance(exc, McpFailure):
+                    raise
+                why = f"{one_line(exc, self.clean)}{connection.told_besides()}"
+                raise self._failed(f"{self.name}/{what} failed: {why}") from exc
+        self._losses = 0
+        return answer
+
 
 async def connected(config: s.McpServer, session: AgentSession) -> SessionServer:
     """Start or reach a server of a session."""
     server = SessionServer(config, session)
     await server.start()
     return server
-
-
-async def _tools(client: Any) -> list[ToolInfo]:
-    found: list[ToolInfo] = []
-    cursor = None
-    for _ in range(MAX_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        found += [_info(tool) for tool in page.tools]
-        cursor = page.next_cursor
-        if not cursor or len(found) >= MAX_TOOLS:
-            break
-    return found[:MAX_TOOLS]
-
-
-def _info(tool: Any) -> ToolInfo:
-    hints = tool.annotations
-    return ToolInfo(tool.name, tool.description or "", tool.input_schema, bool(hints and hints.read_only_hint))
-
-
-def _content(block: Any) -> ToolContent:
-    match block.type:
-        case "text":
-            return ToolContent(block.text)
-        case "image" | "audio":
-            return ToolContent(media_type=block.mime_type, data=block.data)
-        case "resource" if hasattr(block.resource, "text"):
-            return ToolContent(block.resource.text)
-        case "resource":
-            kind = block.resource.mime_type or "application/octet-stream"
-            return ToolContent(media_type=kind, data=block.resource.blob)
-        case "resource_link":
-            return ToolContent(f"{block.name}: {block.uri}")
-        case kind:
-            return ToolContent(f"({kind})")

@@ -1,1 +1,1 @@
-"""What stands between a client and an agent: `Proxy`, `compose`."""
+"""Proxies between a client and an agent: `Proxy`, `compose`."""

@@ -48,7 +48,7 @@ class Proxy(AgentRole, ClientRole):
         return self._to_agent if id(method) in _TO_AGENT else self._to_client
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
-        """Give what this proxy answers for one side: its own methods, and everything else passed on."""
+        """Give the methods for one side: the proxy's own, and one that passes everything else on."""
         requests, notifications = super().answers(role)
         lane, back = self._to_agent, self._to_client
         if role is ClientRole:
@@ -62,7 +62,7 @@ class Proxy(AgentRole, ClientRole):
             return Method(name, Verbatim, is_request=False, handler=lane.pass_on)
 
         def seen(method: Method) -> Method:
-            """One that a handler of ours sees, in its turn."""
+            """A method of ours as the lane calls it: a request in hand, a notification in order."""
             if method.is_request:
                 return self._named(replace(method, accept=functools.partial(InHand, lane, back)), back)
             handler = functools.partial(_tell_in_turn, lane, method.handler)
@@ -74,7 +74,7 @@ class Proxy(AgentRole, ClientRole):
         return Relayed({**opening, **own}, passing), Relayed(told, telling)
 
     def _named(self, method: Method, back: Lane) -> Method:
-        """A question that may be about a request names it as the side that is asked does."""
+        """Have the request id in an elicitation replaced by the id that the other side uses."""
         if method.name != "elicitation/create" or (accept := method.accept) is None:
             return method
         return replace(method, accept=lambda call: accept(replace(call, params=_renamed(call.params, back))))
@@ -84,7 +84,7 @@ class Proxy(AgentRole, ClientRole):
         types, onward = methods(AgentRole)["initialize"], Method(name, Raw, Raw)
 
         def opened(result: Raw) -> None:
-            with contextlib.suppress(codec.Invalid):  # then it offers nothing that we know of
+            with contextlib.suppress(codec.Invalid):  # then we know of nothing that it offers
                 self.agent.offers = codec.decode_result(result, types.result).agent_capabilities
 
         def accept(call: Call) -> None:

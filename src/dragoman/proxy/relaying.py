@@ -1,8 +1,8 @@
-"""What passes between two connections, in the order it came.
+"""Passes messages between two connections, in order.
 
 A `Lane` is one direction.  A message that no handler looks at is passed on at once, while its frame is in hand, so
-that nothing overtakes it.  A request that a handler has not passed on yet, and an answer that it has not given yet,
-hold back what follows of the same session.  A sink that is full holds the source.
+that nothing overtakes it.  A request that a handler has not passed on yet, or has not answered yet, holds back
+the later messages of the same session.  A sink that is full holds the source.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from ..transports.holding import HeldUntilRoom
 
 PATIENCE = 5.0  # seconds for the next in the chain to answer a request that was cancelled
 MAX_WAITING = 4 * 1024 * 1024  # bytes held back behind handlers before the source is held
-MAX_KNOWN = 1000  # methods of which is remembered how they are passed on
+MAX_KNOWN = 1000  # methods whose way of passing on is cached
 
 
 Opened = Callable[[Raw], None]  # told of a handshake what was answered
@@ -41,7 +41,7 @@ _read_params, _read_frame = msgspec.json.Decoder(_Params).decode, msgspec.json.D
 
 
 def session_of(params: object) -> str | None:
-    """The session that a message is about: of its params, read or raw, or of its whole frame."""
+    """The session of a message, by its params, read or raw, or by its whole frame."""
     try:
         if isinstance(params, Raw):
             return _read_params(params).session_id
@@ -59,20 +59,20 @@ class Lane:
         self.source, self.sink = source, sink
         self._held = HeldUntilRoom(source.hold, source.resume, sink.room)
         self.passed: dict[int, int] = {}  # the id of a request at the sink, and its key at the source
-        self._in_hand: Counter[str | None] = Counter()  # what handlers have not let go yet, by session
+        self._in_hand: Counter[str | None] = Counter()  # messages in the hands of handlers, by session
         self._waiting: dict[str | None, deque[tuple[int, Callable[[], None]]]] = {}  # what came behind it
         self._size = 0  # of what waits
         self._is_held = False  # for what waits
 
     def pass_on(self, frame: bytes) -> None:
-        """Send a notification on as it came, in its turn."""
+        """Send a notification on unchanged, in order."""
         if self._in_hand:
             self.in_turn(session_of(frame), functools.partial(self._forward, frame), len(frame))
         else:
             self._forward(frame)
 
     def note(self, method: Method, params: Any) -> None:
-        """Send a notification that a handler has seen, in the turn of that handler."""
+        """Send a notification from a handler, in that handler's place in the order."""
         self.sink.note(method, params)
         self.mind_room()
 
@@ -94,7 +94,7 @@ class Lane:
     # Turns
 
     def in_turn(self, session: str | None, step: Callable[[], None], size: int = 0) -> None:
-        """Take a step of a message as soon as nothing before it in its session is in a handler's hand."""
+        """Run a step of a message once no handler has an earlier message of its session."""
         if not self._in_hand or not (self._is_blocked(session) or session in self._waiting):
             step()
             return
@@ -102,7 +102,7 @@ class Lane:
         self._mind_waiting(size)
 
     def take(self, session: str | None) -> None:
-        """A handler has a message of a session in hand; without a session, one that may be about any."""
+        """Note that a handler has a message of a session; without a session it counts for all of them."""
         self._in_hand[session] += 1
 
     def let_go(self, session: str | None) -> None:
@@ -191,7 +191,7 @@ def _passed_on(error: Exception | None) -> RpcError | None:
 
 
 class InHand:
-    """A request that a handler has: nothing of its session overtakes it, and nothing overtakes its answer."""
+    """A request that a handler has: no message of its session overtakes it or its answer."""
 
     def __init__(self, lane: Lane, back: Lane, call: Call) -> None:
         self._lane, self._back, self._call = lane, back, call
@@ -220,7 +220,7 @@ class InHand:
         return await handler(params)
 
     def passed_on(self, method: Method, id: int | None = None) -> None:
-        """The handler has asked the next in the chain for something, or it will not any more."""
+        """The handler has called the next in the chain, or has ended without doing so."""
         if not self._is_passed_on and method.name == self._call.method.name:
             self._is_passed_on, self._id = True, id
             if id is not None:

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from .intake import PromptIntake
 
 
-# Each with what it does, and what may follow it.
+# Each with its description and its arguments.
 COMMANDS = (
     (
         "review",
-        "Review the project, or what is named",
+        "Review the project, or the given files and directories",
         "files, directories, diff [commit], staged; nothing: everything",
     ),
     (
         "fix",
-        "Repair what is safe to repair, showing each change first",
+        "Make safe repairs, showing each change first",
         "files, directories, diff, staged, or codes of findings",
     ),
     ("explain", "Say why a finding matters", "a code such as F401, or file:line"),
-    ("todo", "List what was left for later", "files or directories; nothing: everything"),
-    ("help", "Say what this agent can do", ""),
+    ("todo", "List the notes left for later", "files or directories; nothing: everything"),
+    ("help", "Explain the commands of this agent", ""),
 )
 
 

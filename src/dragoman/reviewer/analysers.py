@@ -19,13 +19,13 @@ from .settings import by_ruff_settings, has_chosen_rules
 BATCH = 25  # files checked between two looks at whether the turn was cancelled
 MOST_FINDINGS = 200  # of one check in one file
 
-# How much an analyser knows of a file: what any text may have, its language's syntax, or mistakes made in it.
+# How much an analyser knows of a file: faults of any text, its language's syntax, or its language's mistakes.
 Depth = Literal["text", "syntax", "mistakes"]
 Look = Callable[[Progress], Awaitable[list[Finding]]]
 
 
 class Analyser(Struct, frozen=True):
-    """One entry of the plan: what it is called, the files it looks at, and how."""
+    """One entry of the plan: its name, the files it looks at, and how."""
 
     name: str
     kind: ToolKind
@@ -155,7 +155,7 @@ def _of_tool(tool: InstalledLinter, sources: Sequence[Source], commands: Command
 
 
 def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: str) -> list[Finding]:
-    """What Ruff found, without doubts where the rules are ours."""
+    """Ruff's findings, without doubtful ones where the rules are ours."""
     by_settings = by_ruff_settings(cwd, dict.fromkeys(finding.path for finding in found))
     ours = {path for base, paths in by_settings.items() if not has_chosen_rules(base) for path in paths}
     sure = set(certain([finding for finding in found if finding.path in ours], sources))

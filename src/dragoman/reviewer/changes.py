@@ -1,4 +1,4 @@
-"""What has changed, read from a diff."""
+"""Changed files, read from a diff."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -72,6 +72,6 @@ def matches(change: ChangedLines, lines: Sequence[str]) -> bool:
 
 
 def as_fragment(change: ChangedLines) -> str:
-    """A file of which only what the diff shows is known."""
+    """A file known only by the lines in a diff."""
     last = min(max(change.shown, default=0), 1_000_000)
     return "\n".join(change.shown.get(number, "") for number in range(1, last + 1))

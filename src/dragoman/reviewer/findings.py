@@ -1,4 +1,4 @@
-"""What is looked at, and what is found in it."""
+"""Sources, and findings in them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,9 +56,9 @@ class Finding(Struct, frozen=True, order=True):
         return f"{self.path}:{self.line}"
 
 
-# What one analyser calls that which another tells of the same line, and better.
+# Codes of findings that another analyser reports better for the same line.
 SAME = {"unresolved-reference": "F821", "SC3014": "shell-equals-in-sh"}
-# What follows in a file from something else in it, and need not be told beside it.
+# Findings that follow from another one in the same file, and are left out beside it.
 FOLLOWS = {
     "invalid-syntax": {"syntax-error", "merge-marker"},
     "unresolved-reference": {"syntax-error", "merge-marker"},
@@ -83,7 +83,7 @@ def under_review(findings: Iterable[Finding], sources: Iterable[Source]) -> list
 
 
 def without_echoes(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without those that only say again, in another analyser's words, what is told anyway."""
+    """The findings without those that another analyser reports as well."""
     places = {(finding.path, finding.line, finding.code) for finding in findings}
     codes: dict[str, set[str]] = {}
     for finding in findings:

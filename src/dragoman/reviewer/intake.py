@@ -1,4 +1,4 @@
-"""Where the reviewer works: what each prompt asks for is done here, and told in words."""
+"""Carries out the commands of prompts, and reports the results in words."""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ HELP = """What I can do:
 - `/explain CODE` or `/explain FILE:LINE` says why a finding matters.
 - `/todo` lists what was left for later.
 """
-UNKNOWN = "I cannot do that: I do not understand free text, only what is listed here.\n\n"
+UNKNOWN = "I cannot do that: I do not understand free text, only the commands listed here.\n\n"
 ONLY_LOOKS = "Nothing can be changed in this mode, so I only look.\n\n"
 SAID = "reviewer.said"  # in the session's state: what it is has been said
 FOUND = "reviewer.found"  # the findings of the last review
@@ -51,7 +51,7 @@ class PromptIntake:
         await self._commands.close()
 
     async def answer(self, turn: Turn, *, only_looks: bool = False) -> StopReason | None:
-        """Do what a prompt asks for; `only_looks`: no file is changed and no code of the project is run.
+        """Carry out a prompt; `only_looks`: no file is changed and no code of the project is run.
 
         A prompt that is not understood is refused, so that nobody takes it for done.  Raises InvalidParams, whose
         message says why, when there is nothing that can be reviewed.

@@ -1,6 +1,6 @@
-"""The process that parses: a JSON list of paths and texts on stdin, findings and what could not be read on stdout.
+"""The process that parses: a JSON list of paths and texts on stdin, findings and unreadable files on stdout.
 
-Grammars are native code that reads files of strangers.  A mistake in one ends this process, not the agent.
+Grammars are native code that reads untrusted files.  A mistake in one ends this process, not the agent.
 """
 
 import sys
@@ -18,7 +18,7 @@ MOST_MEMORY = 2 * 1024**3  # bytes
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """What was found, and the files that no grammar is installed for."""
+    """The findings, and the files without an installed grammar."""
 
     findings: list[Finding]
     unread: list[str]

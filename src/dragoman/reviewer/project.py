@@ -64,12 +64,12 @@ class Project:
 
     @property
     def skipped(self) -> list[str]:
-        """What was not reviewed, and why: a line each."""
+        """The files that were not reviewed, and why: a line each."""
         refused = [f"the client would not read {some(paths)}: {why}" for why, paths in self._refused.items()]
         return [*self._left_out, *refused]
 
     async def sources(self, request: ReviewRequest, progress: Progress) -> list[Source]:
-        """All that a request wants reviewed; what nobody would mend is marked, unless it was asked for by name."""
+        """The files of a request; files that nobody would repair are marked, unless they were named."""
         named = {self.relative(path) for path in request.paths}
         within = [path for path in named if reason_of_place(f"{path}/")]
         return [

@@ -1,4 +1,4 @@
-"""What a prompt asks for: a command, plain words, files that are named, linked or attached, or a diff."""
+"""Reads a prompt: a command, plain words, files that are named, linked or attached, or a diff."""
 
 import os
 import re
@@ -41,7 +41,7 @@ class Attached(Struct, frozen=True):
 
 
 class ReviewRequest(Struct, frozen=True):
-    """What is to be done, and with what."""
+    """A command and its arguments."""
 
     verb: Verb
     extent: Extent = "files"
@@ -114,7 +114,7 @@ def _named(text: str, cwd: str, *, is_command: bool) -> tuple[list[str], list[st
         name = re.sub(r":\d+(?::\d+)?$", "", word)
         path = os.path.normpath(os.path.join(cwd, name))
         is_meant = found[1] or is_command or "/" in name or "." in name
-        # What was meant as a file is taken for one also where there is none: to be told so.
+        # A word that looks like a path counts as one even if the file is missing: the user is told so.
         is_path = bool(found[1]) or bool(name and is_meant and os.path.lexists(path))
         if is_path:
             paths.append(path)

@@ -58,7 +58,7 @@ def still_there(before: ReviewOutcome, after: ReviewOutcome) -> list[Finding]:
 
 
 def told_of_repairs(before: ReviewOutcome, after: ReviewOutcome, left: int) -> str:
-    """What repairs have come to, as Markdown."""
+    """The results of repairs, as Markdown."""
     again = {source.path for source in after.sources}
     had = Counter((f.path, f.code) for f in before.findings if f.path in again)
     have = Counter((f.path, f.code) for f in after.findings)
@@ -91,7 +91,7 @@ def _offer(outcome: ReviewOutcome) -> str:
 
 
 def remarks(outcome: ReviewOutcome) -> str:
-    """What was not looked at, or not closely, and what else is to be said of the review."""
+    """The files that were not or not closely reviewed, and other remarks on the review."""
     told = list(outcome.remarks[:20])
     if outcome.unknown:
         told.append(

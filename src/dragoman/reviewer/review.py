@@ -31,7 +31,7 @@ MAY_RUN = (
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """What a review found, and what it could not look at."""
+    """The findings of a review, and the files that it could not look at."""
 
     sources: Sequence[Source]
     findings: Sequence[Finding]
@@ -136,7 +136,7 @@ class Review:
         return found
 
     async def _looked(self, analyser: Analyser, call: ToolRun) -> list[Finding]:
-        """What an analyser finds; one that cannot be run finds nothing, which is remarked and raised again."""
+        """An analyser's findings; an error of the analyser is noted and raised again."""
         self._remark_unsaved(analyser)
         try:
             found = await analyser.look(_progress(call, analyser.name))

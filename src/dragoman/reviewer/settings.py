@@ -1,4 +1,4 @@
-"""What a project's own files say about linters."""
+"""Settings of linters in a project's own files."""
 
 import os
 import tomllib
@@ -14,7 +14,7 @@ RULES = (
 )
 # What a star brings is not known, nor who calls a function that raises again, nor what a method is not to do.
 UNCERTAIN = "F403,F405,PLE0302,PLE0309,PLE0704"
-_BY_OTHERS = "RUF100"  # what a `noqa` is for shows only where all rules are on that the project knows
+_BY_OTHERS = "RUF100"  # the purpose of a `noqa` shows only where all rules are on that the project knows
 # Not chosen by a project that chose their families: they want the contrary of what they wanted in an earlier Ruff,
 # came later, or do not know whether they are right.
 _TURNED = ("PT001", "PT023", "PLC0415", "PLR0917", "ICN001", "F405")
@@ -48,7 +48,7 @@ def by_ruff_settings(cwd: str, paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def has_chosen_rules(cwd: str) -> bool:
-    """Whether a project says by itself what Ruff is to look for."""
+    """Whether a project chooses Ruff's rules itself."""
     return "--select" not in ruff_choice(cwd)
 
 
@@ -95,5 +95,5 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _words(value: object) -> list[str]:
-    """A list of codes; what is none is left to Ruff to complain of."""
+    """A list of codes; Ruff itself reports a value that is none."""
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

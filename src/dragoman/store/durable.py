@@ -90,16 +90,16 @@ class _Durable(Agent):
         self._saved: dict[str, dict[str, bytes]] = {}  # their authors' states as they are stored
         self._turns: dict[str, tuple[str, asyncio.Task[object]]] = {}  # under way: their ids and tasks
         wire = self.client.wire
-        self._flush = wire.through(self._gated)
+        self._flush = wire.through(self._with_outbox)
         try:
             return await super().__aenter__()
         except BaseException:
             await self.store.__aexit__()
             raise
 
-    def _gated(self, transport: Transport) -> Outbox:
-        self._gate = Outbox(transport, self.store, self._give_up)
-        return self._gate
+    def _with_outbox(self, transport: Transport) -> Outbox:
+        self._outbox = Outbox(transport, self.store, self._give_up)
+        return self._outbox
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -128,22 +128,22 @@ class _Durable(Agent):
     async def _stored(self, session_id: str) -> None:
         """Return once all that was said in a session is stored."""
         self._flush()
-        await self._gate.check(session_id)
+        await self._outbox.check(session_id)
 
     def _give_up(self, session_id: str) -> None:
-        """What a turn says cannot be stored, so it must not go on."""
+        """Stop a turn whose updates cannot be stored."""
         if turn := self._turns.get(session_id):
             cancel_once(turn[1])
 
     async def _save(self, session: AgentSession) -> None:
-        """Store what changed in the author's state; raises what is wrong with it, and stores the rest."""
+        """Store changes of the author's state; raises for values that cannot be stored, and stores the rest."""
         problems = self._note_state(session)
         await self._stored(session.id)
         if problems:
             raise TypeError("; ".join(problems))
 
     def _note_state(self, session: AgentSession) -> list[str]:
-        """Have what changed in the author's state stored; gives what is wrong with the rest of it."""
+        """Store changes of the author's state; gives the error of values that cannot be stored."""
         saved = self._saved.get(session.id)
         if saved is None:
             raise LocalProtocolError("the session is closed; its state cannot be saved")
@@ -176,7 +176,7 @@ class _Durable(Agent):
         self._saved[session.id] = state
         session.state = KeptState(session.state)
         session.keeper = self._save
-        self._gate.keep(session.id)
+        self._outbox.keep(session.id)
 
     def _restore(self, session: AgentSession, head: Head, state: dict[str, bytes]) -> None:
         if head.mode in {mode.id for mode in self.modes}:
@@ -188,7 +188,7 @@ class _Durable(Agent):
     async def _bring_back(
         self, params: s.LoadSessionRequest | s.ResumeSessionRequest
     ) -> tuple[AgentSession, Head, list[str]]:
-        """Open a session again; gives it, what is known of it, and what may be missing in it."""
+        """Open a session again; gives it, its stored facts, and the damage in it."""
         self._check(params)
         id = params.session_id
         await self._check_known(id)
@@ -217,10 +217,12 @@ class _Durable(Agent):
 
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
         self._flush()
-        await self._gate.stored()
-        with self._gate.holding(params.session_id in self._turns):  # what a turn says now comes after all of this
+        await self._outbox.stored()
+        with self._outbox.holding(
+            params.session_id in self._turns
+        ):  # updates of a turn from now on come after all of this
             session, head, damages = await self._bring_back(params)
-            replay = Replay(session.id, self._gate, damages)
+            replay = Replay(session.id, self._outbox, damages)
             async with contextlib.aclosing(self.store.read(session.id, head.last)) as parts:
                 await replay.run(parts)
         return s.LoadSessionResponse(
@@ -231,7 +233,7 @@ class _Durable(Agent):
 
     async def resume_session(self, params: s.ResumeSessionRequest) -> s.ResumeSessionResponse:
         self._flush()
-        await self._gate.stored()
+        await self._outbox.stored()
         session, head, damages = await self._bring_back(params)
         return s.ResumeSessionResponse(
             modes=self.mode_state(session),
@@ -269,7 +271,7 @@ class _Durable(Agent):
         response = await super().close_session(params)
         with contextlib.suppress(RpcError):
             await self._stored(id)
-        self._gate.forget(id)
+        self._outbox.forget(id)
         self._saved.pop(id, None)
         await self.store.commit(lambda db: db.release([id], self))
         return response
@@ -329,7 +331,7 @@ class _Durable(Agent):
     async def _append(self, id: str, event: Event) -> None:
         """Add to a session, open or not."""
         if id in self.sessions:
-            if id in self._gate.failures and id not in self._turns:
+            if id in self._outbox.failures and id not in self._turns:
                 await self._try_again(id)
             self._record(id, event)
             await self._stored(id)
@@ -352,7 +354,7 @@ class _Durable(Agent):
         id, task = turn.session.id, asyncio.current_task()
         assert task
         self._turns[id] = new_id("turn"), task
-        if id in self._gate.failures:
+        if id in self._outbox.failures:
             await self._try_again(id)
         known_as = turn.message_id or ""
         self._record(
@@ -362,9 +364,9 @@ class _Durable(Agent):
         return await super().answer(turn)
 
     async def _try_again(self, id: str) -> None:
-        """What failed before may be stored now; the turn it failed in is brought to an end first."""
+        """Try to store again after a failure; first end the turn in which it failed."""
         self._saved[id], _ = await self.store.run(lambda db: db.states(id, db.summary(id).head))
-        self._gate.keep(id)
+        self._outbox.keep(id)
         for line in await self.store.run(lambda db: db.closing(id)):
             if isinstance(event := event_of(line), TurnEnded):
                 self._record(id, event)
@@ -390,7 +392,7 @@ class _Durable(Agent):
     def _end(self, id: str, task: object, stop_reason: str | None = None, error: str | None = None) -> str | None:
         """Note a turn's end; one that was never begun has none, and with the client gone it was cut short.
 
-        Gives what is wrong with the author's state.
+        Returns the error of the author's state, if any.
         """
         turn = self._turns.get(id)
         if turn is None or turn[1] is not task:

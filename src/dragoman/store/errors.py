@@ -1,4 +1,4 @@
-"""What can go wrong with stored sessions; each is the answer a client gets."""
+"""Errors of stored sessions; each is the answer that a client gets."""
 
 from ..errors import InternalError, InvalidRequest, ResourceNotFound
 
@@ -39,4 +39,4 @@ class SessionTaken(InvalidRequest):
 
 
 class StoreFailure(InternalError):
-    """The store cannot be read or written; what it did not take was not shown either."""
+    """The store cannot be read or written; an update that was not stored was not sent either."""

@@ -1,4 +1,4 @@
-"""What is added to a session where something is not as it should be: a turn cut short, lines that are gone."""
+"""The lines added to a session for an interrupted turn and for missing lines."""
 
 from collections.abc import Iterable
 
@@ -47,7 +47,7 @@ def _ended(entry: object) -> s.SessionUpdate | None:
 
 
 def damage_line(damage: Damage) -> bytes:
-    """What stands in the place of lines that are gone: words the user sees, whatever the client."""
+    """The update in place of missing lines: a text that every client shows."""
     count = damage.last - damage.first + 1
     text = f"[Damaged: {count} stored update{'s' * (count > 1)} of this session cannot be read: {damage}.]"
     meta = {"dragoman": {"damaged": {"first": damage.first, "last": damage.last}}}

@@ -1,4 +1,4 @@
-"""What a session's log is made of: lines, one for each thing that happened, in the order it happened.
+"""A session's log consists of lines, one for each event, in order.
 
     {"sessionUpdate":...}     an update, byte for byte as its client got it
     ~{...}                    an update whose notification said more than that, without its session id
@@ -75,7 +75,7 @@ class Chosen(Struct, tag_field="event", tag="chosen", rename="camel", omit_defau
 
 
 class StateChange(Struct, omit_defaults=True):
-    """What changed in the author's state; null is a value like any other."""
+    """A change of the author's state; null is a value like any other."""
 
     put: dict[str, Raw] = {}
     drop: Sequence[str] = ()
@@ -87,7 +87,7 @@ _update = msgspec.json.Decoder(s.SessionInfoUpdate | s.CurrentModeUpdate | s.Con
 
 
 class Head(Struct, rename="camel", omit_defaults=True):
-    """What is known of a session without reading its log."""
+    """Facts about a session that are known without reading its log."""
 
     agent: str = ""
     cwd: str = ""
@@ -190,7 +190,7 @@ def raw_values(state: Mapping[str, bytes]) -> dict[str, Raw]:
 
 
 def first_words(prompt: Sequence[Raw]) -> str | None:
-    """A title for a session: the first line of what its user said first."""
+    """A title for a session: the first line of its first prompt."""
     for raw in prompt:
         block: s.ContentBlock = codec.decode(raw, s.ContentBlock)
         if isinstance(block, s.TextContent) and (words := block.text.split()):

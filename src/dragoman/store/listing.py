@@ -38,7 +38,7 @@ def page(params: s.ListSessionsRequest, summaries: "Sequence[SessionSummary]") -
 
 
 def described(head: Head) -> Document:
-    """What a client may like to know of a session it opens."""
+    """Facts about a session for the client that opens it."""
     return {"createdAt": _time(head.created), "updatedAt": _time(head.updated), "messageCount": head.prompts}
 
 

@@ -1,4 +1,4 @@
-"""The gate between an agent and its wire: an update is stored before its bytes leave.
+"""Between an agent and its wire: an update is stored before its bytes are sent.
 
 Everything that is sent comes by, in order.  Frames wait here while the lines among them are being committed;
 what comes meanwhile is committed together next.  So a lone update waits for one small commit, and a stream is
@@ -50,8 +50,8 @@ class Outbox:
     """A transport that lets nothing out before it is stored; sessions it was not told of pass by."""
 
     def __init__(self, transport: Transport, store: Store, failed: Callable[[str], None]) -> None:
-        self.failures: dict[str, Exception] = {}  # sessions whose latest words could not be stored
-        self.commands: dict[str, bytes] = {}  # what was last said of a session's commands
+        self.failures: dict[str, Exception] = {}  # sessions whose latest updates could not be stored
+        self.commands: dict[str, bytes] = {}  # the last update about a session's commands
         self._keeps: set[str] = set()
         self._habit, self._habitual = _NO_HABIT, ""
         self._inner = transport
@@ -68,7 +68,7 @@ class Outbox:
         self._next: list[asyncio.Future[None]] = []  # and for the one after it
 
     def keep(self, session_id: str) -> None:
-        """Store what is said in a session from now on."""
+        """Store the updates of a session from now on."""
         self._keeps.add(session_id)
         self.failures.pop(session_id, None)
 
@@ -79,7 +79,7 @@ class Outbox:
         self.failures.pop(session_id, None)
         self.commands.pop(session_id, None)
 
-    # What an agent sends
+    # Messages of the agent
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
@@ -96,7 +96,7 @@ class Outbox:
             self._go_on()
         elif not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._go_on)  # with whatever else is being said at this moment
+            self._loop.call_soon(self._go_on)  # together with other updates of this moment
 
     def _take(self, frame: bytes) -> bool:
         """Note the line a notification holds; false when the notification goes no further."""
@@ -124,7 +124,7 @@ class Outbox:
         return goes_out
 
     def _is_known(self, id: str, line: bytes) -> bool:
-        """Whether it only repeats what the session's commands are, as every opening of a session does."""
+        """Whether it only repeats the session's commands, as every opening of a session does."""
         if not line.startswith(COMMANDS):
             return False
         if self.commands.get(id) == line:
@@ -143,7 +143,7 @@ class Outbox:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send what waits for nothing, or have stored what has to be; not before the commit under way is done."""
+        """Send frames that need no commit, and commit the others; not before the running commit is done."""
         self._is_due = False
         frames, lines = self._frames, self._lines
         if self._in_flight is not None or self._holds or not (frames or lines or self._next):
@@ -195,7 +195,7 @@ class Outbox:
             raise StoreFailure(str(getattr(failure, "message", failure))) from None
 
     async def replay(self, frames: list[bytes]) -> None:
-        """Send what is stored already."""
+        """Send the stored frames."""
         self._inner.send(frames)
         await self._inner.drain()
 
@@ -235,7 +235,7 @@ def note(session_id: str, value: object) -> dict[str, object]:
 
 
 def _split(frame: bytes, start: int, name: bytes) -> tuple[str, bytes]:
-    """The session a notification of ours is about, and what it says."""
+    """The session and the update of a notification of ours."""
     end = frame.index(b'"', start)
     id, line = frame[start:end], frame[end + len(name) : -2]
     if b"\\" in id or not frame.startswith(name, end) or not _is_one(line):

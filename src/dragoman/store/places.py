@@ -1,4 +1,4 @@
-"""Where stores are, and what kind of disk that is."""
+"""Where stores are, and the kind of disk they are on."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from ..foundation.directories import state_directory
 
 FILE, TIP, REBUILT, QUARANTINE = "sessions.db", "tip", "rebuilt.db", "damaged-"
-NOT_OURS = "not-ours-"  # what was in the place of our files; nothing in it is ever removed
+NOT_OURS = "not-ours-"  # things found in the place of our files; none of them is ever removed
 
 REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs")
 
@@ -21,7 +21,7 @@ def default_path() -> Path:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a directory holds a store, or what is left of one."""
+    """Whether a directory holds a store, or remains of one."""
     return any((path / name).exists() for name in (FILE, TIP, REBUILT)) or any(path.glob(f"{QUARANTINE}*/{FILE}*"))
 
 

@@ -1,7 +1,7 @@
-"""Records: how lines lie in the database, and how they are read back so that nothing missing goes unnoticed.
+"""Records: how lines lie in the database, and how they are read back so that every gap is noticed.
 
 A record is a run of lines of one session with a checksum over all of it.  Lines are numbered from 1 without a gap
-and the head knows how many there are: whatever is damaged, moved or gone leaves a gap that can be named.
+and the head knows how many there are: damaged, moved and missing records leave a gap that can be named.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from .lines import Head, now
 if TYPE_CHECKING:
     import sqlite3
 
-RECORD_SIZE = 32 * 1024  # bytes after which the next record begins; what damage to one can take with it
+RECORD_SIZE = 32 * 1024  # bytes after which the next record begins; the most that one damaged spot can destroy
 SLICE = 32  # records read at a time
 
 
@@ -84,7 +84,7 @@ def is_whole(session: str, first: object, count: object, body: object, crc: obje
 
 
 def read(db: "sqlite3.Connection", session: str, start: int, last: int) -> Iterator[list[bytes] | Damage]:
-    """A session's lines from one on, record by record; in the place of what is gone, what is known of it."""
+    """A session's lines from one on, record by record; in place of missing lines their numbers."""
     expected, place, bad = start, start, list[int]()
     while True:
         rows = db.execute(

@@ -15,12 +15,12 @@ _USER = b'{"sessionUpdate":"user_message_chunk"'
 
 
 class Replay:
-    """One `session/load`: sends a log as updates and notes what of it could not be read."""
+    """One `session/load`: sends a log as updates and notes its unreadable parts."""
 
-    def __init__(self, session_id: str, gate: Outbox, damages: list[str]) -> None:
+    def __init__(self, session_id: str, outbox: Outbox, damages: list[str]) -> None:
         self.damages = list(damages)
         self._id = session_id
-        self._gate = gate
+        self._outbox = outbox
         self._said: list[bytes] = []  # a prompt, until it is clear that the agent does not echo it itself
 
     async def run(self, parts: "AsyncIterator[list[bytes] | Damage]") -> None:
@@ -30,11 +30,11 @@ class Replay:
             if lines is None:
                 self.damages.append(str(part))
                 lines = [*self._take_said(), damage_line(part)]  # type: ignore[arg-type]
-            await self._gate.replay([frame_of(id, line) for line in lines])
+            await self._outbox.replay([frame_of(id, line) for line in lines])
         last = self._take_said()
         if self.damages:
             last.append(_warning(self.damages))
-        await self._gate.replay([frame_of(id, line) for line in last])
+        await self._outbox.replay([frame_of(id, line) for line in last])
 
     def _told(self, line: bytes) -> list[bytes]:
         """The updates a line is told as."""
@@ -45,7 +45,7 @@ class Replay:
                 self._said = [_chunk(event.message or event.turn, block) for block in event.prompt]
             return said
         if line.startswith(COMMANDS):
-            self._gate.commands[self._id] = line
+            self._outbox.commands[self._id] = line
         if not self._said:
             return [line]
         if line.startswith(_USER):  # the agent repeats the prompt in its own words

@@ -1,4 +1,4 @@
-"""An author's state: JSON that comes back equal to what was put, or is refused by whoever put it."""
+"""An author's state: JSON that is read back equal to the value that was put, or is refused at the put."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,9 +12,9 @@ _ADVICE = "keep what JSON has: None, bool, int, finite float, str, list, dict wi
 
 
 class KeptState(dict[str, Any]):
-    """The state of a session that is kept: what cannot be kept is refused where it is put.
+    """The stored state of a session: a value that cannot be stored is refused where it is put.
 
-    What is changed inside of a value is looked at when the turn ends, or when the session is saved.
+    Changes inside a value are checked when the turn ends, or when the session is saved.
     """
 
     def __setitem__(self, key: str, value: object) -> None:
@@ -37,7 +37,7 @@ class KeptState(dict[str, Any]):
         return self
 
     def _check(self, key: str, value: object) -> None:
-        if key not in self or self[key] != value:  # what equals a value that is kept can be kept
+        if key not in self or self[key] != value:  # a value equal to a stored one can be stored
             encoded(key, value)
 
 
@@ -69,7 +69,7 @@ def all_encoded(state: Mapping[str, object], saved: Mapping[str, bytes]) -> tupl
 
 
 def _quickly_encoded(key: str, value: object, saved: Mapping[str, bytes]) -> bytes:
-    """The same, without reading back what was read back when it was saved."""
+    """The same, without reading back values that were read back at the last save."""
     try:
         if type(key) is str and (data := codec.encode(value)) == saved.get(key):
             return data

@@ -56,7 +56,7 @@ class Store:
         return await self._opened().run(job, shares=False)
 
     async def commit(self, job: "Callable[[Database], T]") -> T:
-        """The same for something that changes it: it is committed with whatever waits beside it."""
+        """The same for a change: it is committed together with other waiting changes."""
         return await self._opened().run(job, shares=True)
 
     def append(self, entries: "list[Entry]", told: "Callable[[Exception | None], None]") -> None:
@@ -64,7 +64,7 @@ class Store:
         self._opened().submit(lambda db: db.append(entries), told, shares=True)
 
     def warm_up(self) -> None:
-        """Begin to open it, for whoever comes next."""
+        """Begin to open it for the next caller."""
         self._opened().submit(lambda db: None, lambda outcome: None, shares=False)
 
     def _opened(self) -> "DatabaseThread[Database]":
@@ -90,7 +90,7 @@ class Store:
     async def read(self, id: str, last: int) -> "AsyncGenerator[list[bytes] | Damage, None]":
         """A session's log from its beginning, a few records at a time, so that any length fits into memory.
 
-        The first thing found wrong has the whole database looked at; what can be saved of it is then read.
+        The first fault found starts a check of the whole database; then its intact parts are read.
         """
         from .database.reading import pieces
 

@@ -11,7 +11,7 @@ from .records import Damage
 
 
 def told(parts: "Iterable[list[bytes] | Damage]") -> Iterator[str]:
-    """What was said and done, a paragraph each; no more than a turn of it is held in memory."""
+    """The messages and tool calls of a session, a paragraph each; at most one turn is held in memory."""
     transcript = Transcript()
     for part in parts:
         for line in part if isinstance(part, list) else [damage_line(part)]:

@@ -3,9 +3,11 @@
 import json
 import shlex
 
+import msgspec
+
 from .. import schema as s
 from ..agent.turn import ALLOW_OR_NOT, Turn, new_id
-from ..foundation.documents import Json
+from ..foundation.documents import Document, Json, document, string
 
 
 async def read(turn: Turn, rest: str) -> None:
@@ -105,20 +107,58 @@ FORM = s.ElicitationSchema(
 
 
 async def mcp(turn: Turn, rest: str) -> None:
-    """Ask an MCP server that the client offers over ACP, and say what it answered."""
+    """Ask an MCP server, the client's own over ACP or any other of the session, and say what it answered."""
     name, method, params = (*rest.split(" ", 2), "", "")[:3]
-    servers = [server for server in turn.session.mcp_servers if isinstance(server, s.McpServerAcp)]
-    server = next((server for server in servers if server.name == name), None)
+    server = next((server for server in turn.session.mcp_servers if server.name == name), None)
     if server is None:
-        await turn.say(f"The session has no MCP server {name!r} over ACP.")
+        await turn.say(f"The session has no MCP server {name!r}.")
+        return
+    given = json.loads(params or "{}")
+    if not isinstance(server, s.McpServerAcp):
+        await turn.say(json.dumps(await _of_server(turn, name, method or "tools/list", given)))
         return
     asked = s.MessageMcpRequest(
         server_id=server.server_id,
         request_id=new_id("mcp"),
         method=method or "tools/list",
-        params={**json.loads(params or "{}"), "_meta": MCP_CALLER},
+        params={**given, "_meta": MCP_CALLER},
     )
     await turn.say(json.dumps(await turn.client.message_mcp(asked)))
+
+
+async def _of_server(turn: Turn, name: str, method: str, params: Document) -> object:
+    """What a server answers that the session's tools reach."""
+    async with turn.session.tools(sampling=_sampled) as tools:
+        if name in tools.failures:
+            return tools.failures[name]
+        match method:
+            case "tools/call":
+                found: object = await tools.call(
+                    turn, f"{name}/{params['name']}", document(params.get("arguments") or {})
+                )
+            case "resources/read":
+                found = await tools.read(string(params["uri"]), server=name)
+            case "resources/list":
+                found = await tools.resources()
+            case "resources/templates/list":
+                found = await tools.templates()
+            case "prompts/list":
+                found = tools.prompts()
+            case "prompts/get":
+                found = await tools.prompt(name, string(params["name"]), _texts(params))
+            case _:
+                found = [tool for tool in tools if tool.server == name]
+    told: object = msgspec.to_builtins(found)
+    return told
+
+
+def _texts(params: Document) -> dict[str, str]:
+    return {name: string(value) for name, value in document(params.get("arguments") or {}).items()}
+
+
+async def _sampled(request: object) -> str:
+    """A model's answer that is always the same."""
+    return "Testy answers."
 
 
 MCP_CALLER = {

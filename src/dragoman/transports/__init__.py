@@ -40,7 +40,7 @@ class Transport(Protocol):
         ...
 
     async def drain(self) -> None:
-        """Return once the peer has taken most of what waits, or is gone."""
+        """Return once the peer has taken most of the waiting bytes, or is gone."""
         ...
 
     async def why_ended(self) -> Exception:

@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class _Batch:
-    """What is still missing of the answer to a batch, and what is there."""
+    """The answers of a batch that are there, and those still missing."""
 
     __slots__ = ("answers", "missing")
 
@@ -34,7 +34,7 @@ class Batches:
         self._open: dict[Json, _Batch] = {}  # by the id of each request that is not answered yet
 
     def messages(self, frame: bytes) -> tuple[list[bytes], list[bytes]] | None:
-        """The messages of a batch, and what it is answered at once; None for a frame that is none."""
+        """The messages of a batch, and its immediate answers; None for a frame that is no batch."""
         if not frame.lstrip().startswith(b"["):
             return None
         try:
@@ -43,7 +43,7 @@ class Batches:
         except (msgspec.DecodeError, RecursionError):
             return None
         if not items or len(items) > MAX_LISTED:
-            return None  # whoever hears it refuses it
+            return None  # the receiver refuses it
         batch, found = _Batch(), []
         for item in map(bytes, items):
             message = _message(item)
@@ -59,7 +59,7 @@ class Batches:
         return found, self._written(batch)
 
     def gathered(self, frames: list[bytes]) -> list[bytes]:
-        """What is sent in place of frames, some of which may be answers that a batch waits for."""
+        """The frames to send; answers that a batch waits for are collected instead."""
         if not self._open:
             return frames
         said: list[bytes] = []
@@ -82,7 +82,7 @@ INVALID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid
 
 
 def _message(item: bytes) -> Document | None:
-    """What is a message, however wrong, and so has an outcome of its own."""
+    """An item that is a message, even a wrong one, since it has an outcome of its own; else None."""
     try:
         found = _decode(item)
     except (msgspec.DecodeError, RecursionError):

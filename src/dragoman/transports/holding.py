@@ -1,4 +1,4 @@
-"""Reading that can be held: until it is resumed, or until whoever it is passed on to has room."""
+"""Reading that can be held: until it is resumed, or until the receiver of the messages has room."""
 
 import asyncio
 import contextlib
@@ -15,9 +15,9 @@ GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 class Holding:
     """Pauses and resumes reading; a peer that hangs up during a long hold is read to its end all the same.
 
-    Whoever does not read does not see the end, which stands behind what was not read.  So a hold that lasts looks
-    at the descriptor; once the peer can send no more, reading goes on for good: what it has sent is heard, and then
-    the end.  What the system kept for us bounds how much that is.  A hold that is given up within `LOOK_EVERY`
+    A held wire does not see the peer's end, which lies behind the unread bytes.  So a hold that lasts looks
+    at the descriptor; once the peer can send no more, reading goes on for good: its last messages are read, and
+    then the end.  What the system kept for us bounds how much that is.  A hold that is given up within `LOOK_EVERY`
     comes to the end by itself, so nobody who is merely slow is cut short.
 
     Where the descriptor is not known (`look_ahead` is given), a hold that lasts reads a portion on instead, after
@@ -64,7 +64,7 @@ class Holding:
             self._timer = None
 
     def look(self) -> None:
-        """Read to its end what a peer that is gone has left."""
+        """Read everything that a peer left when it hung up."""
         if self._is_held and self._has_hung_up():
             self.resume()
             self.stop()

@@ -53,7 +53,7 @@ class MemoryTransport:
         return ConnectionClosed(self._why)
 
     def fail(self, exc: Exception) -> None:
-        """Have the other end know what went wrong at this one."""
+        """Tell the other end the error of this one."""
         self._other._why = f"the other side failed: {exc}"
 
     async def close(self) -> None:
@@ -79,7 +79,7 @@ class MemoryTransport:
 
 
 def pipe() -> tuple[MemoryTransport, MemoryTransport]:
-    """Two ends of one wire: what is sent into one is heard at the other."""
+    """Two ends of one wire: frames sent into one arrive at the other."""
     left, right = MemoryTransport(), MemoryTransport()
     left._other, right._other = right, left
     return left, right

@@ -39,7 +39,7 @@ class ProcessTransport(StdioTransport):
 
     @property
     def stderr(self) -> str:
-        """The end of what the process has written to stderr."""
+        """The end of the process's stderr output."""
         return self._stderr[-STDERR_SHOWN:].decode(errors="replace")
 
     @property
@@ -52,7 +52,7 @@ class ProcessTransport(StdioTransport):
         return AgentExited(self.status, self.stderr)
 
     async def _close(self) -> None:
-        """End the process: close its stdin, ask it to go, kill it; and whoever is left of its group."""
+        """End the process: close its stdin, terminate it, kill it; then kill the rest of its group."""
         self._writer.close()
         self.resume()  # one that still has something to say must be able to
         try:
@@ -93,7 +93,7 @@ class ProcessTransport(StdioTransport):
         def exited() -> None:
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
-            self.send_signal(signal.SIGKILL)  # whoever is left of its group, while its number is still its own
+            self.send_signal(signal.SIGKILL)  # the rest of its group, while the group still has this number
             self.process.poll()
             self._note_exit()
 
@@ -220,7 +220,7 @@ def _reason(exc: Exception) -> str:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child runs before its program: ask the kernel to kill it when this thread is gone."""
+    """Runs in the child before its program: asks the kernel to kill it when this thread ends."""
     if sys.platform != "linux":
         return None
     import ctypes

@@ -1,4 +1,4 @@
-"""Two wires joined: what arrives on one is sent on the other, as it is."""
+"""Joins two wires: frames that arrive on one are sent on the other, unchanged."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ async def relay(client: Transport, agent: Transport) -> Transport:
 
 
 def _refusal(frame: Oversize) -> bytes | None:
-    """What a request is answered that is too large to be passed on; None for what is no request."""
+    """The answer to a request that is too large to be passed on; None for other messages."""
     seen = outline(frame)
     if type(seen.get("id")) not in (int, str) or not ("method" in seen or "params" in seen):
         return None

@@ -23,7 +23,7 @@ from .holding import HoldableWire, Holding
 
 PIPE_SIZE = 256 * 1024
 READ_SIZE = 120 * 1024  # with asyncio's 256 KiB malloc maps and unmaps fresh pages for every single read
-LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
+LAST_WORDS = 0.5  # seconds for messages still on their way when a wire closes
 
 
 class StdioTransport(HoldableWire):
@@ -52,7 +52,7 @@ class StdioTransport(HoldableWire):
             unowned.pop_all()
 
     async def _open_socket(self, read_fd: int, write_fd: int, unowned: contextlib.ExitStack) -> None:
-        """One socket both ways: as a pipe, whatever arrived would look like its writing end being closed."""
+        """One socket for both directions: as a pipe, each arriving byte would look like a closed writing end."""
         os.close(write_fd)
         ours = unowned.enter_context(socket.socket(fileno=read_fd))
         both, _ = await self._loop.connect_accepted_socket(lambda: _Duplex(self), ours)
@@ -105,7 +105,7 @@ class StdioTransport(HoldableWire):
         return ConnectionClosed("the peer hung up")
 
     async def close(self) -> None:
-        """Send what is queued if the peer still takes it, then let go of both ends."""
+        """Send the queued frames if the peer still takes them, then close both ends."""
         await self._closing()
 
     async def _close(self) -> None:
@@ -120,7 +120,7 @@ class StdioTransport(HoldableWire):
         if isinstance(self._reader, _ReaderThread):
             await self._reader.gone()
 
-    # What the two ends report
+    # Reports of the two ends
 
     def heard(self, data: bytes) -> None:
         if frames := self._framer.feed(data):
@@ -144,7 +144,7 @@ class StdioTransport(HoldableWire):
             self._held_up = None
 
     def unheard(self) -> None:
-        """The peer no longer listens: what it said last is still read, and then it has hung up."""
+        """The peer no longer listens: its last messages are read, and then the end is reported."""
         self._end_writing()
         self.end_soon()
 
@@ -173,7 +173,7 @@ class _Writer(Protocol):
 
 
 class _Unopened:
-    """What a wire reads from and writes to before it is opened: nothing."""
+    """Stands for the two ends of a wire that is not open yet."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -250,13 +250,13 @@ class _Duplex(_Outgoing, asyncio.Protocol):
 
 
 class _ReaderThread:
-    """Reads what asyncio cannot wait for: a regular file, or a terminal that must stay in blocking mode."""
+    """Reads what asyncio cannot wait for: regular files, and terminals that must stay in blocking mode."""
 
     def __init__(self, source: IO[bytes], wire: StdioTransport) -> None:
         self._source, self._wire = source, wire
         self._loop = asyncio.get_running_loop()
         self._go = threading.Event()  # set once somebody listens
-        self._taken = threading.Event()  # set when the loop has handled what was read last
+        self._taken = threading.Event()  # set when the loop has handled the last read
         self._closed = False
         self._gone = asyncio.Event()
         threading.Thread(target=self._read, daemon=True, name="stdin").start()
@@ -409,7 +409,7 @@ def _is_open(fd: int) -> bool:
 
 
 def _flush_c_output() -> None:
-    """C code has a buffer of its own; what is left in it must not come out when stdout is restored."""
+    """C code has a buffer of its own; its content must not be printed after stdout is restored."""
     import ctypes
 
     ctypes.CDLL(None).fflush(None)

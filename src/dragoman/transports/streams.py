@@ -1,4 +1,4 @@
-"""A pair of asyncio streams as a wire: a Unix socket, TLS, whatever gives a reader and a writer."""
+"""A pair of asyncio streams as a wire: a Unix socket, TLS, any reader and writer."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class StreamsTransport(HoldableWire):
             self._unheard()
 
     def _fileno(self) -> int:
-        """What both streams run over; of two pipes the one that is written to."""
+        """The transport under both streams; of two pipes the one for writing."""
         name = self._writer.get_extra_info
         return int((name("pipe") or name("socket")).fileno())
 
@@ -70,7 +70,7 @@ class StreamsTransport(HoldableWire):
         self._released.set()
 
     def _unheard(self) -> None:
-        """The peer no longer listens: what it said last is still read, and then it has hung up."""
+        """The peer no longer listens: its last messages are read, and then the end is reported."""
         self._unwritten.set()
         if self._reading:
             self._look_ahead()
@@ -92,7 +92,7 @@ class StreamsTransport(HoldableWire):
         return self._why
 
     async def close(self) -> None:
-        """Send what is queued if the peer still takes it, then close both streams."""
+        """Send the queued frames if the peer still takes them, then close both streams."""
         await self._closing()
 
     async def _close(self) -> None:

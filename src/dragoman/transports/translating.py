@@ -71,7 +71,7 @@ class TranslatingTransport:
             back += answers
         self._deliver(said)
         if back:
-            # Not at once: whoever sends is not ready to hear before its own call has returned.
+            # Not at once: the sender is not ready for messages before its own call has returned.
             asyncio.get_running_loop().call_soon(self._heard, back)
         self._step_aside()
 
@@ -84,7 +84,7 @@ class TranslatingTransport:
     # Which dialect it is
 
     def _watch_greeting(self, frames: list[bytes]) -> None:
-        """Remember what we greet an agent with: its answer shows which dialect it speaks."""
+        """Remember our `initialize`: the agent's answer shows which dialect it speaks."""
         for frame in frames:
             if b'"initialize"' in frame and (message := _read(frame)) and message.get("method") == "initialize":
                 self._greeting = message
@@ -131,7 +131,7 @@ class TranslatingTransport:
             self._batches = Batches() if self.translator.takes_batches else None
 
     def _hear_first(self, frames: list[bytes | Oversize]) -> None:
-        """Hear what begins with the frame that showed the dialect."""
+        """Handle the frames from the one that showed the dialect on."""
         if self.translator is None:
             self._greeting = None
             self._heard(frames)
@@ -141,7 +141,7 @@ class TranslatingTransport:
         self._hear(frames)
 
     def _greet_again(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
-        """Say in an agent's own words what we offer: it cannot have understood it in ours."""
+        """Send `initialize` again in the agent's dialect, since it cannot have understood ours."""
         assert self.translator is not None
         assert self._greeting is not None
         said = self.translator.outward(self._greeting).onward
@@ -154,7 +154,7 @@ class TranslatingTransport:
         return frames[1:]
 
     def _second_answer(self, message: Message) -> Message | None:
-        """What is heard of an agent that was greeted again; None when it has to be once more."""
+        """The answer of an agent to the second `initialize`; None when it needs another one."""
         first, self._first_answer, self._second_greeting = self._first_answer, None, None
         if "error" in message:
             # It will not be greeted twice; a first answer that was none is no better than this one.
@@ -171,7 +171,7 @@ class TranslatingTransport:
     # Translating
 
     def _outward(self, frame: bytes) -> tuple[list[bytes], list[bytes]]:
-        """What becomes of one frame of ours: what the peer is told, and what we are answered."""
+        """Translate one frame of ours: gives the frames for the peer, and the answers for us."""
         assert self.translator is not None
         message = None
         try:
@@ -211,11 +211,11 @@ class TranslatingTransport:
         return single
 
     def _deliver(self, frames: list[bytes]) -> None:
-        """Send what is translated; answers to a batch wait for each other."""
+        """Send translated frames; answers to a batch wait for each other."""
         self._inner.send(self._batches.gathered(frames) if self._batches else frames)
 
     def _inward(self, frame: bytes | Oversize) -> tuple[Sequence[bytes | Oversize], list[bytes]]:
-        """What becomes of one frame of the peer's: what we hear, and what it is answered."""
+        """Translate one frame of the peer: gives the frames for us, and the answers for the peer."""
         if self.translator is None:
             return [frame], []
         message = None
@@ -240,7 +240,7 @@ class TranslatingTransport:
     def _written(
         self, translation: Translation, message: Message | None, frame: bytes
     ) -> tuple[list[bytes], list[bytes]]:
-        """A translation as frames, onward and back; what stays so stays so to the byte."""
+        """A translation as frames, onward and back; an unchanged message keeps its bytes."""
         if translation.wakes:
             self._schedule(translation)
         onward = [frame if became == message else _encode(became) for became in translation.onward]
@@ -280,7 +280,7 @@ class TranslatingTransport:
 
 
 def _quickly(translate: Callable[[bytes], bytes | None], frame: bytes) -> bytes | None:
-    """A frame by the quick way; None for one that has to take the long way, which also says what is wrong."""
+    """A frame translated the quick way; None for a frame that needs the full translation, which reports errors."""
     try:
         return translate(frame)
     except Exception:
@@ -288,7 +288,7 @@ def _quickly(translate: Callable[[bytes], bytes | None], frame: bytes) -> bytes 
 
 
 def _read(frame: bytes | Oversize) -> Message | None:
-    """A frame as an object; None for one that is none, which whoever hears it will say."""
+    """A frame as an object; None for a broken frame, which its receiver will refuse."""
     if isinstance(frame, Oversize):
         return None
     try:
@@ -300,7 +300,7 @@ def _read(frame: bytes | Oversize) -> Message | None:
 
 
 def answer_too_large(frame: Oversize) -> Message | None:
-    """The failure that an answer beyond the limit is to whoever waits for it; None for what is no answer."""
+    """The error for the caller whose answer exceeds the limit; None for other messages."""
     seen = outline(frame)
     if "method" in seen or not ("result" in seen or "error" in seen) or type(seen.get("id")) not in (int, str):
         return None

@@ -21,8 +21,11 @@ from . import history, logins, requests
 from .choices import MODE
 from .messages.prompts import content_of
 from .open_session import OpenSession, translator_for
+from .own_commands import own_answer
 from .program.command import log_out
 from .program.launch import ClaudeLaunch
+from .program.running import Message
+from .tools.shown import Input
 
 
 class OpenedSession(s.NewSessionResponse, kw_only=True):
@@ -64,6 +67,7 @@ class ClaudeAgent(Agent):
         self._hide_subscription, self._lent = hide_subscription, lent
         self._provider: logins.ClaudeProvider | None = None
         self._open: dict[str, OpenSession] = {}
+        self._identity: Message | None = None  # that the client was told last
         self._opening: dict[str, Opening] = {}  # how sessions that are open, or about to be, were asked for
 
     async def __aexit__(
@@ -94,6 +98,7 @@ class ClaudeAgent(Agent):
         """End the login, and the programs that still have it."""
         await log_out()
         await self._use_provider(None)
+        self._tell_identity({"tokenSource": "none"})
         return s.LogoutResponse()
 
     async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
@@ -102,7 +107,7 @@ class ClaudeAgent(Agent):
             account = s.AuthAccount(label=self._provider.base_url, active=True)
             return s.AuthStatusResponse(state="authenticated", accounts=[account])
         newest = next(reversed(self._open.values()), None)
-        return logins.status_of(newest.talk.account) if newest else s.AuthStatusResponse(state="unknown")
+        return logins.status_of(newest.conversation.account) if newest else s.AuthStatusResponse(state="unknown")
 
     async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
         """List the one provider, and where it points."""
@@ -122,9 +127,18 @@ class ClaudeAgent(Agent):
     async def _use_provider(self, provider: logins.ClaudeProvider | None) -> None:
         """From now on every program asks there; those that run are started again with the next prompt."""
         self._provider = provider
-        for talk in [open.talk for open in self._open.values()]:
-            talk.launch = replace(talk.launch, environment=self._environment())
-            await talk.stop()
+        self._tell_identity({})
+        for conversation in [open.conversation for open in self._open.values()]:
+            conversation.launch = replace(conversation.launch, environment=self._environment())
+            await conversation.stop()
+
+    def _tell_identity(self, account: Input) -> None:
+        """Tell the client who pays for the model, whenever that is somebody else."""
+        identity = logins.identity(account, self._provider)
+        if identity is None or identity == self._identity:
+            return
+        self._identity = identity
+        self.client.notify(logins.IDENTITY, {"authStatus": identity})
 
     def _environment(self) -> dict[str, str]:
         return self._provider.environment() if self._provider else {}
@@ -134,7 +148,7 @@ class ClaudeAgent(Agent):
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
         """Start a program for a new session, whose id is the program's own."""
         session = await self._opened(params)
-        models = self._open[session.id].talk.choices.model_state()
+        models = self._open[session.id].conversation.choices.model_state()
         return OpenedSession(
             session_id=session.id,
             modes=self.mode_state(session),
@@ -179,9 +193,10 @@ class ClaudeAgent(Agent):
 
     async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
         """Give a kept session a title."""
-        return s.SetSessionTitleResponse(
-            title=await asyncio.to_thread(history.rename, params.session_id, params.title)
-        )
+        title = await asyncio.to_thread(history.rename, params.session_id, params.title)
+        if open := self._open.get(params.session_id):
+            open.title.was_given()
+        return s.SetSessionTitleResponse(title=title)
 
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         """Close a session and end its program."""
@@ -218,15 +233,16 @@ class ClaudeAgent(Agent):
             history.check_directory(path)
         opening = self._opening[session.id]
         open = OpenSession(session, opening.launch, lent=self._lent, raw=opening.raw)
-        open.talk.patience = self.program_patience
+        open.conversation.patience = self.program_patience
         self._open[session.id] = open
-        await open.talk.start()
+        await open.conversation.start()
+        self._tell_identity(open.conversation.account)
         self._check_account(open)
-        session.mode = open.talk.choices.mode
-        session.config_options = open.talk.choices.options()
+        session.mode = open.conversation.choices.mode
+        session.config_options = open.conversation.choices.options()
 
     def _check_account(self, open: OpenSession) -> None:
-        if self._hide_subscription and not self._provider and logins.is_subscription(open.talk.account):
+        if self._hide_subscription and not self._provider and logins.is_subscription(open.conversation.account):
             raise AuthRequired(
                 "this agent is not used with a Claude subscription; log in with the Anthropic Console"
             )
@@ -237,7 +253,7 @@ class ClaudeAgent(Agent):
 
     def mode_state(self, session: AgentSession) -> s.SessionModeState:
         """The modes that the session's model and the user's rights allow."""
-        choices = self._open[session.id].talk.choices
+        choices = self._open[session.id].conversation.choices
         return s.SessionModeState(current_mode_id=choices.mode, available_modes=choices.modes())
 
     # What the user chooses
@@ -246,7 +262,7 @@ class ClaudeAgent(Agent):
         """Switch the mode, which is also a config option."""
         session = self.session(params.session_id)
         await self._open[session.id].choose_mode(params.mode_id)
-        await session.set_config_options(self._open[session.id].talk.choices.options())
+        await session.set_config_options(self._open[session.id].conversation.choices.options())
         return s.SetSessionModeResponse()
 
     async def set_config_option(self, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
@@ -254,9 +270,9 @@ class ClaudeAgent(Agent):
         session = self.session(params.session_id)
         open = self._open[session.id]
         await open.choose(params.config_id, params.value)
-        session.config_options = open.talk.choices.options()
+        session.config_options = open.conversation.choices.options()
         if params.config_id == MODE:
-            await session.set_mode(open.talk.choices.mode)
+            await session.set_mode(open.conversation.choices.mode)
         return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
 
     # Turns
@@ -266,16 +282,22 @@ class ClaudeAgent(Agent):
         open = self._open[turn.session.id]
         self._check_account(open)
         try:
-            ended = await open.talk.ask(content_of(turn.prompt))
+            if (told := await own_answer(turn.text, open.conversation.request)) is not None:
+                await turn.say(told)
+                return None
+            open.title.look_for(turn.text)
+            ended = await open.conversation.ask(content_of(turn.prompt))
         except asyncio.CancelledError:
             open.cancel()
+            if cut_off := open.conversation.cut_off:
+                turn.usage, turn.answer_meta = cut_off.usage, cut_off.meta
             raise
         turn.usage, turn.answer_meta = ended.usage, ended.meta
-        await open.name(turn.text)
+        await open.title.turn_ended(turn.text)
         return ended.stop_reason
 
     @extension("_session/steering")
-    async def steer(self, params: dict[str, Any]) -> dict[str, Any]:
+    async def steer(self, params: Message) -> Message:
         """Put a message into the turn that runs; without one, the client has to prompt."""
         try:
             request = msgspec.convert(params, s.PromptRequest)
@@ -283,6 +305,6 @@ class ClaudeAgent(Agent):
             raise InvalidParams(f"_session/steering: {exc}") from None
         open = self._open.get(self.session(request.session_id).id)
         content = content_of(request.prompt)
-        if open and open.talk.steer(content, now=not open.questions.open):
+        if open and open.conversation.steer(content, now=not open.questions.open):
             return {"outcome": "injected"}
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}

@@ -16,6 +16,12 @@ MODES = {
 }
 ALIASES = {"manual": "default", "ask": "default", "accept-edits": "acceptEdits", "bypass": "bypassPermissions"}
 DEFAULT = "default"
+TOLD = {
+    "mode": "What Claude may do without asking",
+    "model": "The model that answers",
+    "effort": "How hard the model thinks",
+    "agent": "The agent that answers",
+}
 MODEL, MODE, EFFORT, AGENT = "model", "mode", "effort", "agent"
 BUILT_IN_AGENTS = {"claude", "Explore", "general-purpose", "Plan", "statusline-setup", "output-style-setup"}
 
@@ -121,7 +127,9 @@ def _select(
     id: str, name: str, category: str | None, value: str, choices: Sequence[tuple[str, str, str | None]]
 ) -> s.SessionConfigSelect:
     options = [s.SessionConfigSelectOption(value=v, name=n, description=told) for v, n, told in choices]
-    return s.SessionConfigSelect(id=id, name=name, category=category, current_value=value, options=options)
+    return s.SessionConfigSelect(
+        id=id, name=name, description=TOLD[id], category=category, current_value=value, options=options
+    )
 
 
 def _object(value: Any) -> Mapping[str, Any]:

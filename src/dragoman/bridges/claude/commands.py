@@ -20,11 +20,19 @@ LEFT_OUT = {
 OF_MCP = " (MCP)"
 
 
+MCP_COMMAND = s.AvailableCommand(
+    name="mcp",
+    description="Show the MCP servers, or reconnect, enable or disable one or all of them",
+    input=s.UnstructuredCommandInput(hint="[reconnect|enable|disable [<server>|all]]"),
+)
+USAGE_COMMAND = s.AvailableCommand(name="usage", description="Show what this session has cost and used")
+
+
 def available_commands(
     told: Sequence[Mapping[str, Any]], terminal_only: Sequence[str] = ()
 ) -> list[s.AvailableCommand]:
     """The commands that work in a client; each name once."""
-    found: dict[str, s.AvailableCommand] = {}
+    found = {command.name: command for command in (MCP_COMMAND, USAGE_COMMAND)}
     for command in told:
         name = str(command.get("name") or "")
         if name in LEFT_OUT or name in terminal_only or name.startswith("__"):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ... import schema as s
 from ...agent.turn import AgentSession
 from ...errors import (
     AgentExited,
@@ -25,10 +26,11 @@ from ...errors import (
     ResourceNotFound,
 )
 from ...foundation.owning import finish, own
+from ...roles import offered
 from .choices import Choices
 from .history import is_kept
 from .messages import markers
-from .messages.outcomes import Ended, Failure, ended, failure_in
+from .messages.outcomes import Counts, Ended, Failure, counts_of, ended, failure_in, spent_since
 from .messages.prompts import Block
 from .messages.updates import MessageTranslator
 from .program.launch import ClaudeLaunch
@@ -73,6 +75,8 @@ class ClaudeConversation:
         self._waiting: list[Waiting] = []
         self._starting = asyncio.Lock()
         self._failure = Failure()  # what the program last said of an error of the provider
+        self.cut_off: Ended | None = None  # how the last turn ended, if it was cancelled
+        self._spent: Mapping[str, Counts] = {}  # by each model, when the last turn ended
 
     # The program
 
@@ -109,7 +113,17 @@ class ClaudeConversation:
                 raise
         self._adopt(told, settings)
         own(self._watch(program), "claude ended")
+        own(self.measure(program), "claude's context window")
         return program
+
+    async def measure(self, program: ClaudeProgram | None = None) -> None:
+        """Have the program tell how much its model can read at once, before the first result tells it."""
+        self.translator.system.measured(None)
+        with contextlib.suppress(Error):
+            told = await (program or await self.start()).request("get_context_usage", detail="summary")
+            size = told.get("rawMaxTokens")
+            if isinstance(size, int) and size > 0:
+                self.translator.system.measured(size)
 
     def _introduction(self) -> Message:
         options = self.launch.options
@@ -156,13 +170,15 @@ class ClaudeConversation:
         id = str(uuid.uuid4())
         waiting = Waiting(asyncio.get_running_loop().create_future(), {id})
         self._waiting.append(waiting)
-        self._failure = Failure()
+        self._failure, self.cut_off = Failure(), None
         program.say(_user_message(content, id))
         try:
             return await asyncio.shield(waiting.outcome)
         except asyncio.CancelledError:
             waiting.cancelled = True
             await finish(self._interrupt(program, waiting))
+            if waiting.outcome.done() and not waiting.outcome.exception():
+                self.cut_off = waiting.outcome.result()
             raise
         finally:
             self._waiting.remove(waiting)
@@ -207,18 +223,22 @@ class ClaudeConversation:
                 await self._mode_changed(message.get("permissionMode"))
             case "system", "init":
                 await self._commands_changed(self.commands, message.get("terminal_slash_commands"))
+            case "system", "elicitation_complete":
+                self._page_visited(str(message.get("elicitation_id")))
             case "system", "commands_changed":
                 await self._commands_changed(message.get("commands"), self.terminal_only)
 
     def _settle(self, result: Message) -> None:
         """End the prompt that a result answers; what the program did by itself ends none."""
+        now = counts_of(result)
+        spent, self._spent = spent_since(self._spent, now), now
         ids = {*(result.get("user_message_uuids") or []), result.get("user_message_uuid")}
         for waiting in self._waiting:
             if not ids & waiting.owed and not (ids <= {None} and not result.get("origin")):
                 continue
             waiting.owed -= ids
             if (not waiting.owed or ids <= {None}) and not waiting.outcome.done():
-                outcome = ended(result, self._failure)
+                outcome = ended(result, self._failure, spent)
                 if isinstance(outcome, Ended):
                     waiting.outcome.set_result(outcome)
                 else:
@@ -237,6 +257,11 @@ class ClaudeConversation:
         self.terminal_only = [str(name) for name in terminal_only or []]
         if before != (self.commands, self.terminal_only):
             await self._announce()
+
+    def _page_visited(self, id: str) -> None:
+        """Tell a client that shows pages of MCP servers that one of them is done with."""
+        if offered(self.session.client.offers, "elicitation.url"):
+            self.session.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id=id))
 
     async def tell_mode(self) -> None:
         """Tell the client that the mode is another one."""

@@ -17,9 +17,9 @@ from ...errors import InvalidParams, MissingExtra, ResourceNotFound
 from .messages.markers import NO_ANSWER
 from .program.launch import INSTALL, config_directory
 from .program.running import Message
+from .titles import shortened
 
 PAGE = 1000  # sessions in one answer
-MAX_TITLE = 256
 _CURSOR = re.compile(r"offset:(\d{1,9})")
 _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
@@ -33,7 +33,12 @@ def listed(params: s.ListSessionsRequest) -> s.ListSessionsResponse:
         offset = int(found[1])
     found_sessions = _sdk().list_sessions(directory=params.cwd, limit=PAGE + 1, offset=offset)
     sessions = [
-        s.SessionInfo(session_id=info.session_id, cwd=info.cwd, title=_title(info.summary), updated_at=_when(info))
+        s.SessionInfo(
+            session_id=info.session_id,
+            cwd=info.cwd,
+            title=shortened(info.summary or "") or None,
+            updated_at=_when(info),
+        )
         for info in found_sessions[:PAGE]
         if info.cwd
     ]
@@ -76,7 +81,7 @@ def delete(id: str) -> None:
 def rename(id: str, title: str) -> str:
     """Give a kept session a title; gives it as it was stored."""
     session_file(id)
-    title = _title(title) or ""
+    title = shortened(title)
     if not title:
         raise InvalidParams("a title has words")
     try:
@@ -116,11 +121,6 @@ def _lines(file: Path) -> Iterator[Message]:
                 continue  # the last one, of a program that was killed while it wrote it
             if isinstance(entry, dict):
                 yield entry
-
-
-def _title(words: str | None) -> str | None:
-    title = " ".join((words or "").split())
-    return f"{title[: MAX_TITLE - 1]}…" if len(title) > MAX_TITLE else title or None
 
 
 def _when(info: Any) -> str:

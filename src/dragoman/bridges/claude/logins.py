@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -10,12 +11,15 @@ from msgspec import Struct
 from ... import schema as s
 from ...errors import InvalidParams, InvalidRequest, MethodNotFound
 from ...foundation.programs import own_command
+from .tools.shown import Input
 
 META = "terminal-auth"
+IDENTITY = "_auth/status_update"
 ELSEWHERE = ("NO_BROWSER", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "CLAUDE_CODE_REMOTE")
 GATEWAYS = {"gateway": "anthropic", "gateway-bedrock": "bedrock"}
 API_TYPES = ("anthropic", "bedrock", "vertex")
 SLOT = "main"
+CLOUDS = {"bedrock": "AWS Bedrock", "vertex": "Google Vertex AI", "foundry": "Azure AI Foundry"}
 PLACEHOLDER = "provided-by-the-gateway"  # the program wants a token; the headers are what counts
 # What the user's own environment says of another provider, or of a login, does not hold for this one.
 FORGOTTEN = {
@@ -132,7 +136,7 @@ def check_disabling(id: str) -> None:
     raise InvalidRequest("Claude needs its provider; set another one instead")
 
 
-def is_subscription(account: Mapping[str, Any]) -> bool:
+def is_subscription(account: Input) -> bool:
     """Whether the program is logged in with a Claude subscription and with no key."""
     if account.get("apiKeySource") not in (None, "none", ""):
         return False
@@ -143,7 +147,7 @@ def is_subscription(account: Mapping[str, Any]) -> bool:
     )
 
 
-def status_of(account: Mapping[str, Any]) -> s.AuthStatusResponse:
+def status_of(account: Input) -> s.AuthStatusResponse:
     """Who is logged in, as the program tells."""
     source = str(account.get("apiKeySource") or account.get("tokenSource") or "none")
     if source == "none":
@@ -153,3 +157,21 @@ def status_of(account: Mapping[str, Any]) -> s.AuthStatusResponse:
         label=label, active=True, email=account.get("email"), organization=account.get("organization")
     )
     return s.AuthStatusResponse(state="authenticated", accounts=[entry])
+
+
+def identity(account: Input, provider: ClaudeProvider | None) -> dict[str, Any] | None:
+    """Who pays for the model, for clients that show it; None where the program does not say."""
+    if provider:
+        return {"kind": "gateway", "label": "Custom model gateway", "detail": urlsplit(provider.base_url).netloc}
+    source, plan = account.get("apiKeySource"), account.get("subscriptionType")
+    backend = account.get("apiProvider")
+    if backend and backend != "firstParty":
+        return {"kind": "external", "label": CLOUDS.get(str(backend), str(backend))}
+    if source and source != "none":
+        return {"kind": "api_key", "label": "Anthropic API key", "detail": str(source)}
+    if plan:
+        known = {name: account[name] for name in ("email", "organization") if account.get(name)}
+        label = str(plan).title()
+        label = label if label.startswith("Claude") else f"Claude {label}"
+        return {"kind": "account", "label": label, "account": {"plan": plan, **known}}
+    return {"kind": "none", "label": "Not logged in"} if source or account.get("tokenSource") == "none" else None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ... import schema as s
 from ...agent.turn import AgentSession, new_id
 from ...errors import InvalidParams, RpcError
+from ...foundation.owning import own
 from ...roles import offered
 from .choices import DEFAULT
 from .commands import available_commands
@@ -18,10 +19,10 @@ from .program.launch import ClaudeLaunch
 from .program.running import Message, ProgramError
 from .questions import ClaudeQuestions
 from .requests import Raw, wants_raw
+from .titles import SessionTitle
 from .tools.shown import ACP
 
 RAW = "_claude/sdkMessage"
-MAX_TITLE = 256  # characters
 
 
 class OpenSession:
@@ -29,14 +30,13 @@ class OpenSession:
 
     def __init__(self, session: AgentSession, launch: ClaudeLaunch, *, lent: bool, raw: Raw) -> None:
         self.session, self._raw = session, raw
-        self._named = launch.resume is not None
         offers = session.client.offers
         forbidden = launch.options.get("disallowedTools") or ()
         tools = (
             [tool for tool in lendable(offers) if tool not in forbidden] if lent and launch.builtin_tools else []
         )
-        self.questions = ClaudeQuestions(lambda: self.talk, {f"{ACP}{tool}" for tool in tools})
-        self.talk = ClaudeConversation(
+        self.questions = ClaudeQuestions(lambda: self.conversation, {f"{ACP}{tool}" for tool in tools})
+        self.conversation = ClaudeConversation(
             session,
             with_server(launch, tools) if tools else launch,
             translator_for(session.cwd, offers),
@@ -49,14 +49,15 @@ class OpenSession:
             told=self._tell_raw,
             announce=self._announce,
         )
-        self._server = LentServer(self.talk, self.questions, tools) if tools else None
+        self.title = SessionTitle(session, self.conversation.request, is_named=launch.resume is not None)
+        self._server = LentServer(self.conversation, self.questions, tools) if tools else None
         self._by_name = {
             server.name: server.server_id for server in session.mcp_servers if isinstance(server, s.McpServerAcp)
         }
 
     def commands(self) -> list[s.AvailableCommand]:
         """The slash commands of the session."""
-        return available_commands(self.talk.commands, self.talk.terminal_only)
+        return available_commands(self.conversation.commands, self.conversation.terminal_only)
 
     async def choose(self, id: str, value: str | bool) -> None:
         """Set an option; raises InvalidParams for a value that it does not offer."""
@@ -74,30 +75,31 @@ class OpenSession:
 
     async def choose_mode(self, wanted: str) -> None:
         """Switch the mode; raises InvalidParams for one that is not offered."""
-        choices = self.talk.choices
+        choices = self.conversation.choices
         if (mode := choices.mode_named(wanted)) is None:
             raise InvalidParams(f"there is no mode {wanted!r}")
         before, choices.mode = choices.mode, mode  # at once: the program tells of it, too
         try:
-            await self.talk.request("set_permission_mode", mode=mode)
+            await self.conversation.request("set_permission_mode", mode=mode)
         except BaseException as exc:
             choices.mode = before
             if isinstance(exc, ProgramError):
                 raise InvalidParams(str(exc)) from None
             raise
         self.session.mode = mode
-        self.talk.launch = replace(self.talk.launch, mode=mode)
+        self.conversation.launch = replace(self.conversation.launch, mode=mode)
 
     async def _choose_model(self, wanted: str) -> None:
-        choices = self.talk.choices
+        choices = self.conversation.choices
         if (model := choices.model_named(wanted)) is None:
             raise InvalidParams(f"there is no model {wanted!r}")
         try:
-            await self.talk.request("set_model", model=model)
+            await self.conversation.request("set_model", model=model)
         except ProgramError as exc:
             raise InvalidParams(str(exc)) from None
         choices.use_model(model)
-        self.talk.launch = replace(self.talk.launch, model=model)
+        own(self.conversation.measure(), "claude's context window")
+        self.conversation.launch = replace(self.conversation.launch, model=model)
         if choices.mode not in {mode.id for mode in choices.modes()}:
             await self.choose_mode(DEFAULT)
             await self.session.set_mode(choices.mode)
@@ -106,7 +108,7 @@ class OpenSession:
         """Set the effort or the agent, which are settings of the program."""
         offered_values = {
             choice.value
-            for option in self.talk.choices.options()
+            for option in self.conversation.choices.options()
             if isinstance(option, s.SessionConfigSelect) and option.id == id
             for choice in option.options
             if isinstance(choice, s.SessionConfigSelectOption)
@@ -114,17 +116,12 @@ class OpenSession:
         if value not in offered_values:
             raise InvalidParams(f"config option {id!r} cannot be {value!r}")
         setting = "effortLevel" if id == "effort" else "agent"
-        await self.talk.request("apply_flag_settings", settings={setting: None if value == DEFAULT else value})
-        setattr(self.talk.choices, id, value)
+        await self.conversation.request(
+            "apply_flag_settings", settings={setting: None if value == DEFAULT else value}
+        )
+        setattr(self.conversation.choices, id, value)
         if id == "effort":
-            self.talk.launch = replace(self.talk.launch, effort=None if value == DEFAULT else value)
-
-    async def name(self, prompt: str) -> None:
-        """Tell a title after the first prompt; the session's list shows the same words."""
-        words = " ".join(prompt.split())
-        if not self._named and words and not words.startswith("/"):
-            self._named = True
-            await self.session.set_title(words if len(words) <= MAX_TITLE else f"{words[: MAX_TITLE - 1]}…")
+            self.conversation.launch = replace(self.conversation.launch, effort=None if value == DEFAULT else value)
 
     def cancel(self) -> None:
         """End what works through the client: the turn was cancelled."""
@@ -135,7 +132,7 @@ class OpenSession:
         """End the program and everything that runs in the client."""
         if self._server:
             await self._server.close()
-        await self.talk.stop()
+        await self.conversation.stop()
 
     async def _announce(self) -> None:
         await self.session.set_commands(self.commands())

@@ -11,7 +11,7 @@ from ...roles import offered
 from .conversation import ClaudeConversation
 from .program.launch import config_directory
 from .program.running import Message
-from .tools.shown import Shown, objects, shown, texts, words
+from .tools.shown import Input, Shown, objects, shown, texts, words
 
 ONCE, ALWAYS, NO = "allow-once", "allow-with-updates", "reject"
 PLAN_MODES = {
@@ -24,7 +24,7 @@ PLAN_MODES = {
 BY_RULE = {"Bash", "PowerShell", "Read", "Glob", "Grep", "Edit", "Write", "MultiEdit", "NotebookEdit"}
 REFUSED = "The user did not allow this tool call."
 MAX_PLAN = 256 * 1024  # bytes
-Updates = Sequence[Mapping[str, Any]]
+Updates = Sequence[Input]
 
 
 class ClaudeQuestions:
@@ -63,16 +63,20 @@ class ClaudeQuestions:
         self,
         id: str,
         name: str,
-        given: Mapping[str, Any],
+        given: Input,
         options: Sequence[s.PermissionOption],
-        request: Mapping[str, Any],
+        request: Input,
         look: Shown | None = None,
     ) -> str | None:
         """Ask the user about a tool call, which is told first if it was not; None if the turn was cancelled."""
-        talk = self._conversation()
-        for update in talk.translator.introduce(id, name, given, None) if id not in talk.translator.calls else ():
-            await talk.session.update(update)
-        look = look or shown(name, given, talk.session.cwd)
+        conversation = self._conversation()
+        for update in (
+            conversation.translator.introduce(id, name, given, None)
+            if id not in conversation.translator.calls
+            else ()
+        ):
+            await conversation.session.update(update)
+        look = look or shown(name, given, conversation.session.cwd)
         blocked = str(request.get("blocked_path") or "")
         places = [*look.locations, *([s.ToolCallLocation(path=blocked)] if blocked.startswith("/") else [])]
         why = str(request.get("decision_reason") or "")
@@ -85,11 +89,12 @@ class ClaudeQuestions:
             content=[*look.content, *texts(f"Reason: {why}" if why else "")] or None,
             locations=list(dict.fromkeys(places)) or None,
             raw_input=given,
+            meta=_server_of(name, request),
         )
-        question = s.RequestPermissionRequest(session_id=talk.session.id, tool_call=call, options=options)
+        question = s.RequestPermissionRequest(session_id=conversation.session.id, tool_call=call, options=options)
         self.open += 1
         try:
-            response = await talk.session.client.request_permission(question)
+            response = await conversation.session.client.request_permission(question)
         finally:
             self.open -= 1
         match response.outcome:
@@ -101,13 +106,13 @@ class ClaudeQuestions:
 
     # The plan
 
-    async def _leave_plan(self, request: Message, given: Mapping[str, Any]) -> Message:
+    async def _leave_plan(self, request: Message, given: Input) -> Message:
         """Ask whether the plan is good, and in which mode it is to be carried out."""
-        talk = self._conversation()
+        conversation = self._conversation()
         id = str(request.get("tool_use_id"))
-        known = talk.translator.calls.get(id)
+        known = conversation.translator.calls.get(id)
         plan = words(given, "plan") or (words(known.given, "plan") if known else "") or _plan_file(given)
-        modes = {mode.id for mode in talk.choices.modes()} & set(PLAN_MODES)
+        modes = {mode.id for mode in conversation.choices.modes()} & set(PLAN_MODES)
         options = [
             s.PermissionOption(
                 option_id=option, name=name, kind="allow_once" if mode == "default" else "allow_always"
@@ -127,19 +132,19 @@ class ClaudeQuestions:
 
     # Forms
 
-    async def _ask_user(self, request: Message, given: Mapping[str, Any]) -> Message:
+    async def _ask_user(self, request: Message, given: Input) -> Message:
         """Put Claude's questions to the user as a form; free words win over the choices."""
-        talk = self._conversation()
+        conversation = self._conversation()
         questions = objects(given.get("questions"))
         form = s.FormElicitation(
             message=words(questions[0], "question") if len(questions) == 1 else "Claude asks for your input",
-            session_id=talk.session.id,
+            session_id=conversation.session.id,
             tool_call_id=str(request.get("tool_use_id")),
             requested_schema=_form(questions),
         )
         self.open += 1
         try:
-            answer = await talk.session.client.create_elicitation(form)
+            answer = await conversation.session.client.create_elicitation(form)
         finally:
             self.open -= 1
         if isinstance(answer, s.ElicitationAcceptAction):
@@ -179,6 +184,12 @@ class ClaudeQuestions:
         return {"action": "decline" if isinstance(answer, s.ElicitationDecline) else "cancel"}
 
 
+def _server_of(name: str, request: Input) -> dict[str, Any] | None:
+    """The MCP server that a tool is of, as the program tells it."""
+    server = request.get("mcp_server")
+    return {"claudeCode": {"toolName": name, "mcpServer": server}} if isinstance(server, dict) else None
+
+
 # Options
 
 
@@ -195,7 +206,7 @@ def _offered_updates(request: Message) -> Updates:
     return objects(request.get("permission_suggestions"))
 
 
-def _options(name: str, given: Mapping[str, Any], suggested: Updates, request: Message) -> list[s.PermissionOption]:
+def _options(name: str, given: Input, suggested: Updates, request: Message) -> list[s.PermissionOption]:
     never = request.get("suppress_always_allow_rule") or request.get("matched_ask_rule")
     label = None if never else _always(name, given, suggested, str(request.get("display_name") or name))
     if name == "EnterPlanMode":
@@ -204,7 +215,7 @@ def _options(name: str, given: Mapping[str, Any], suggested: Updates, request: M
     return sorted(options, key=lambda o: o.option_id != NO) if request.get("default_to_no") else options
 
 
-def _always(name: str, given: Mapping[str, Any], suggested: Updates, shown_as: str) -> str | None:
+def _always(name: str, given: Input, suggested: Updates, shown_as: str) -> str | None:
     """What "always" means here, so that its scope can be seen; None where that cannot be said."""
     if name == "WebFetch":
         host = urlsplit(words(given, "url")).hostname
@@ -218,7 +229,7 @@ def _always(name: str, given: Mapping[str, Any], suggested: Updates, shown_as: s
     return f"Yes, and {' and '.join(dict.fromkeys(parts))}" if parts else None
 
 
-def _told(update: Mapping[str, Any]) -> str:
+def _told(update: Input) -> str:
     """A change of the permissions, in words."""
     match update.get("type"):
         case "setMode":
@@ -235,7 +246,7 @@ def _told(update: Mapping[str, Any]) -> str:
     return ""
 
 
-def _rule(name: str, given: Mapping[str, Any]) -> Updates:
+def _rule(name: str, given: Input) -> Updates:
     """The rule that allows a tool from now on, where the program suggests none."""
     rule: dict[str, Any] = {"toolName": name}
     if name == "WebFetch" and (host := urlsplit(words(given, "url")).hostname):
@@ -245,7 +256,7 @@ def _rule(name: str, given: Mapping[str, Any]) -> Updates:
     return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
 
 
-def _plan_file(given: Mapping[str, Any]) -> str:
+def _plan_file(given: Input) -> str:
     """The plan that Claude wrote into a file of its own."""
     path = Path(words(given, "planFilePath") or "/")
     try:
@@ -260,7 +271,7 @@ def _plan_file(given: Mapping[str, Any]) -> str:
 # Forms
 
 
-def _form(questions: Sequence[Mapping[str, Any]]) -> s.ElicitationSchema:
+def _form(questions: Sequence[Input]) -> s.ElicitationSchema:
     fields: dict[str, Any] = {}
     for number, question in enumerate(questions):
         choices = [
@@ -284,7 +295,7 @@ def _form(questions: Sequence[Mapping[str, Any]]) -> s.ElicitationSchema:
     return s.ElicitationSchema(properties=fields)
 
 
-def _answers(questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, str]:
+def _answers(questions: Sequence[Input], given: Input) -> dict[str, str]:
     answers = {}
     for number, question in enumerate(questions):
         value = given.get(f"question_{number}_custom") or given.get(f"question_{number}")
@@ -293,7 +304,7 @@ def _answers(questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -
     return answers
 
 
-def _schema(schema: Mapping[str, Any]) -> s.ElicitationSchema:
+def _schema(schema: Input) -> s.ElicitationSchema:
     """An MCP server's form, which is the same small part of JSON Schema."""
     import msgspec
 

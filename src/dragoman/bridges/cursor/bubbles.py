@@ -5,7 +5,7 @@ written and when the conversation is read again.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -24,8 +24,8 @@ class Bubble(Struct, rename="camel", omit_defaults=True):
     bubble_id: str
     text: str
     thinking: str = ""
-    tool_calls: Sequence[Any] = ()
-    plan: Any = None
+    tool_calls: Sequence[dict[str, object]] = ()
+    plan: object = None
 
 
 def bubble_id(composer: str, turn: int, type: Literal[1, 2]) -> str:
@@ -55,7 +55,7 @@ def bubbles(composer: str, updates: "Iterable[s.SessionUpdate]") -> list[Bubble]
     return found
 
 
-def _shown(call: ToolCallEntry) -> dict[str, Any]:
+def _shown(call: ToolCallEntry) -> dict[str, object]:
     """A tool call with all its updates applied, by the protocol's names."""
     return {
         "toolCallId": call.id,

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,11 @@ MAX_FOLLOWERS = 16
 class ComposerClient(Client):
     """The client of one composer: hands it every update and every question, as they come."""
 
-    def __init__(self, heard: "Callable[[Any], None]", asked: "Callable[[Any], Awaitable[str | None]]") -> None:
+    def __init__(
+        self,
+        heard: "Callable[[s.SessionUpdate], None]",
+        asked: "Callable[[s.RequestPermissionRequest], Awaitable[str | None]]",
+    ) -> None:
         super().__init__()
         self._heard, self._asked = heard, asked
 
@@ -43,7 +46,8 @@ class Composer:
     def __init__(self, id: str) -> None:
         self.id = id
         self.client = ComposerClient(self._hear, self._ask)
-        self.turns = 0  # that were begun, in all the life of the conversation
+        self.turns = 0  # that are kept, in all the life of the conversation
+        self._unkept: str | None = None  # what was sent and is not in the log yet
         self.used = 0  # when, by a count of its owner's
         self._session: Session | None = None
         self._turn: asyncio.Task[None] | None = None
@@ -61,7 +65,7 @@ class Composer:
         return self.is_generating or self._sending.locked() or bool(self._followers)
 
     @property
-    def questions(self) -> list[Any]:
+    def questions(self) -> list[object]:
         """The questions that wait for an answer."""
         return [question.shown for question in self._questions.values()]
 
@@ -74,7 +78,6 @@ class Composer:
         async with self._sending:
             await self.abort()
             follower = self.follow(until_done=True)
-            self.turns += 1
             self._turn = own(self._take_turn(prompt), "composer's turn")
             return follower
 
@@ -115,10 +118,7 @@ class Composer:
 
     async def _take_turn(self, prompt: Sequence[s.ContentBlock]) -> None:
         assert self._session
-        said = "".join(block.text for block in prompt if isinstance(block, s.TextContent))
-        human = Bubble(HUMAN, bubble_id(self.id, self.turns, HUMAN), said)
-        self._tell("bubble", bubble=msgspec.to_builtins(human))
-        self._tell("bubble", bubble=msgspec.to_builtins(Bubble(AI, self._speaking, "")))
+        self._unkept = "".join(block.text for block in prompt if isinstance(block, s.TextContent))
         self._tell("generating", generating=True)
         try:
             response = await self._session.prompt(prompt)
@@ -126,11 +126,19 @@ class Composer:
         except Error as exc:
             code = {"code": exc.code} if isinstance(exc, RpcError) else {}
             ended = encoded("error", composerId=self.id, message=str(exc), **code)
+        self._unkept = None  # a turn that ended before it was kept has no bubbles
         self._tell("generating", generating=False)
         for follower in list(self._followers):
             follower.tell(ended)
             if follower.until_done:
                 self.let_go(follower)
+
+    def _show_bubbles(self, said: str) -> None:
+        """Show the bubbles of a turn, whose message is kept by now."""
+        self.turns += 1
+        human = Bubble(HUMAN, bubble_id(self.id, self.turns, HUMAN), said)
+        self._tell("bubble", bubble=msgspec.to_builtins(human))
+        self._tell("bubble", bubble=msgspec.to_builtins(Bubble(AI, self._speaking, "")))
 
     @property
     def _speaking(self) -> str:
@@ -142,7 +150,11 @@ class Composer:
             return
         match update:
             case s.UserMessageChunk():
-                pass  # the human bubble was told when it was sent
+                if self._unkept is not None:
+                    said, self._unkept = self._unkept, None
+                    self._show_bubbles(said)
+            case _ if self.turns == 0:
+                pass  # what an agent says before it was asked anything belongs to no turn
             case s.AgentMessageChunk(content=s.TextContent(text=text)):
                 self._tell("text", bubbleId=self._speaking, text=text)
             case s.AgentThoughtChunk(content=s.TextContent(text=text)):
@@ -169,7 +181,7 @@ class Composer:
             self._tell("permissionAnswered", requestId=id, optionId=chosen)
         return chosen
 
-    def _tell(self, kind: str, **members: Any) -> None:
+    def _tell(self, kind: str, **members: object) -> None:
         if self._followers:
             event = encoded(kind, composerId=self.id, **members)
             for follower in list(self._followers):
@@ -179,6 +191,6 @@ class Composer:
 class _OpenQuestion:
     """A permission question, what is shown of it, and the answer to come."""
 
-    def __init__(self, shown: Any, options: set[str]) -> None:
+    def __init__(self, shown: object, options: set[str]) -> None:
         self.shown, self.options = shown, options
         self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()

@@ -18,6 +18,7 @@ from ...errors import Error
 from ...gateway.access.principals import PerPrincipal, PrincipalName
 from ...gateway.clients.client_connection import serve_client
 from ...gateway.gateway import Gateway
+from ...gateway.log.records import OWN_WORDS
 from ...gateway.workers import DetachedWork, Locks
 from ...schema import RequestPermissionRequest, RequestPermissionResponse
 from ...transports.remote.server.answers import RequestRefused
@@ -25,6 +26,7 @@ from .bubbles import Bubble, bubbles
 from .composer import Composer
 
 KIND = "composer"  # of facts
+TOLD = {OWN_WORDS: True}  # a message is a bubble once the log has it
 MAX_COMPOSERS = 1000  # of one principal
 MAX_OPEN = 64  # of everybody, beyond those in which something goes on
 ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -58,8 +60,8 @@ class Composers:
 
     async def kept(self, principal: PrincipalName) -> list[KeptComposer]:
         """A principal's composers, those made last first."""
-        facts = await self._gateway.engine.facts(KIND, _key(principal, ""))
-        found = [msgspec.json.decode(fact.value, type=KeptComposer) for fact in facts.values()]
+        facts = self._gateway.engine.facts(KIND, principal)
+        found = [msgspec.json.decode(fact.value, type=KeptComposer) async for _, fact in facts]
         return sorted(found, key=lambda composer: composer.created, reverse=True)
 
     async def find(self, principal: PrincipalName, id: str) -> KeptComposer:
@@ -95,7 +97,7 @@ class Composers:
             await self._close(principal, id)
             async with connect(self._app(kept.agent, principal), _Reader()) as client:
                 await client.delete_session(kept.session_id)
-            await self._gateway.engine.drop_fact(KIND, _key(principal, id))
+            await self._gateway.engine.drop_fact(KIND, principal, id)
 
     async def _opened(self, principal: PrincipalName, id: str, agent: str, cwd: str) -> Composer:
         async with self._locks.hold((principal, id)):
@@ -121,19 +123,19 @@ class Composers:
             client = await stack.enter_async_context(connect(self._app(agent, principal), composer.client))
             if kept:
                 turns = len(await self.bubbles(kept, principal)) // 2
-                composer.begin(await client.resume_session(kept.session_id, kept.cwd), turns)
+                composer.begin(await client.resume_session(kept.session_id, kept.cwd, meta=TOLD), turns)
             else:
-                session = await client.new_session(cwd)
+                session = await client.new_session(cwd, meta=TOLD)
                 composer.begin(session, 0)
                 made = KeptComposer(id, agent, session.id, cwd, time.time())
-                await self._gateway.engine.put_fact(KIND, _key(principal, id), msgspec.json.encode(made))
+                await self._gateway.engine.put_fact(KIND, principal, id, value=msgspec.json.encode(made))
             self._open.put(principal, id, (composer, stack.pop_all()))
         return composer
 
     async def _kept(self, principal: PrincipalName, id: str) -> KeptComposer | None:
         if not ID.fullmatch(id):
             raise RequestRefused(400, "a composerId has letters, digits, '_', '.' and '-', 128 of them at most")
-        fact = await self._gateway.engine.fact(KIND, _key(principal, id))
+        fact = await self._gateway.engine.fact(KIND, principal, id)
         return msgspec.json.decode(fact.value, type=KeptComposer) if fact else None
 
     async def _close(self, principal: PrincipalName, id: str) -> None:
@@ -166,7 +168,3 @@ class _Reader(Client):
 
 
 def _ignore() -> None: ...
-
-
-def _key(principal: PrincipalName, id: str) -> str:
-    return f"{principal}\n{id}"

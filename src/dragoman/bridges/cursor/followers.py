@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from typing import Any
 
 from ... import codec
 
@@ -50,6 +49,6 @@ class Follower:
         return taken
 
 
-def encoded(kind: str, **members: Any) -> bytes:
+def encoded(kind: str, **members: object) -> bytes:
     """An event as a stream of server-sent events carries it; JSON has no line break in it."""
     return b"data: %b\n\n" % codec.encode({"type": kind, **members})

@@ -66,7 +66,7 @@ async def serve_cursor(options: CursorOptions, ready: Callable[[CursorBridge], N
 @asynccontextmanager
 async def cursor_bridge(options: CursorOptions) -> AsyncIterator[CursorBridge]:
     """A bridge that is being served until the block is left."""
-    with held_state(options.state) as keep:
+    with held_state(options.state) as held:
         hosted = {name: _hosted(launch, options) for name, launch in options.agents.items()}
         tokens = options.tokens or options.state / "tokens.json"
         gateway = Gateway(SqliteEngine(options.state, "power"), hosted, checks=Checks(workspace=options.workspace))
@@ -85,7 +85,7 @@ async def cursor_bridge(options: CursorOptions) -> AsyncIterator[CursorBridge]:
             except OSError as exc:
                 raise CannotListen(f"cannot listen on {HOST}:{options.port}: {exc.strerror or exc}") from None
             web.guard.hosts |= local_names(HOST, server.port)
-            keep()
+            held.keep()
             try:
                 own = None if options.tokens else options.state / LOCAL_TOKEN
                 yield CursorBridge(f"http://localhost:{server.port}", own)

@@ -36,7 +36,7 @@ from ...transports.remote.server.asgi import read_request
 from ...transports.remote.server.requests import Bodies
 from ...transports.remote.sse import KEEP_ALIVE
 from .composer import Composer
-from .composers import Composers
+from .composers import Composers, KeptComposer
 from .followers import Follower
 
 MODEL = "acp:"  # what the name of a model begins with that is an agent of ours
@@ -183,7 +183,7 @@ class CursorWeb:
         said = await self.composers.bubbles(kept, principal)
         await _answer(send, {**self._shown(principal, kept), "bubbles": said})
 
-    def _shown(self, principal: PrincipalName, kept: Any) -> dict[str, Any]:
+    def _shown(self, principal: PrincipalName, kept: KeptComposer) -> dict[str, object]:
         composer = self.composers.opened(principal, kept.composer_id)
         return {
             "composerId": kept.composer_id,
@@ -259,7 +259,7 @@ def _prompt(message: SendMessage) -> list[s.ContentBlock]:
     return blocks
 
 
-async def _answer(send: Send, answer: Any) -> None:
+async def _answer(send: Send, answer: object) -> None:
     await respond(send, 200, codec.encode(answer))
 
 

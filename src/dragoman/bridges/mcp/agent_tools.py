@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ... import schema as s
+from ...client.client import Client
 from ...foundation.owning import Held
 from ...host.host import Host
 from ...host.permissions.engine import Preset
@@ -15,7 +16,8 @@ from ...host.processes import Launch, start
 from ...transcript import Transcript
 from .driven import DrivenSession, DrivenSessions, DrivenTurn, McpHost
 
-Arguments = dict[str, Any]
+Arguments = dict[str, Any]  # checked against the tool's schema
+Answer = dict[str, object]
 
 
 class AgentTools:
@@ -26,9 +28,9 @@ class AgentTools:
         self.conversations = DrivenSessions(workspace)
         self._workspace = workspace
         self._host: McpHost | None = None
-        self._held: Held[Any] | None = None
+        self._held: Held[Client] | None = None
         self._starting = asyncio.Lock()
-        self._calls: dict[str, Callable[[Arguments], Awaitable[Any]]] = {
+        self._calls: dict[str, Callable[[Arguments], Awaitable[Answer]]] = {
             "start_session": self._start_session,
             "cancel": self._cancel,
             "list_sessions": self._list_sessions,
@@ -45,7 +47,7 @@ class AgentTools:
             held, self._held, self._host = self._held, None, None
             await held.__aexit__(None, None, None)
 
-    async def call(self, name: str, arguments: Arguments) -> Any:
+    async def call(self, name: str, arguments: Arguments) -> Answer:
         """Call a tool other than `prompt`; gives its structured result."""
         return await self._calls[name](arguments)
 
@@ -74,10 +76,10 @@ class AgentTools:
         self.conversations.check_room()
         return self.conversations.keep(await client.new_session(self._directory(arguments)))
 
-    async def _start_session(self, arguments: Arguments) -> Any:
+    async def _start_session(self, arguments: Arguments) -> Answer:
         return _described(await self._opened(arguments))
 
-    async def _cancel(self, arguments: Arguments) -> Any:
+    async def _cancel(self, arguments: Arguments) -> Answer:
         conversation = self.conversations.find(arguments["sessionId"])
         if (turn := conversation.turn) is None:
             return {"cancelled": False}
@@ -85,12 +87,12 @@ class AgentTools:
         conversation.session.cancel()
         return {"cancelled": True}
 
-    async def _list_sessions(self, arguments: Arguments) -> Any:
+    async def _list_sessions(self, arguments: Arguments) -> Answer:
         client = await self._client()
         found = await client.list_sessions(self._directory(arguments) if arguments.get("cwd") else None)
         return {"sessions": [msgspec.to_builtins(info) for info in found]}
 
-    async def _load_session(self, arguments: Arguments) -> Any:
+    async def _load_session(self, arguments: Arguments) -> Answer:
         client = await self._client()
         self.conversations.check_room()
         session = await client.load_session(arguments["sessionId"], self._directory(arguments))
@@ -98,23 +100,23 @@ class AgentTools:
         told = [{"speaker": message.speaker, "text": message.text} for message in said]
         return {**_described(self.conversations.keep(session)), "messages": told}
 
-    async def _fork_session(self, arguments: Arguments) -> Any:
+    async def _fork_session(self, arguments: Arguments) -> Answer:
         client = await self._client()
         self.conversations.check_room()
         session = await client.fork_session(arguments["sessionId"], self._directory(arguments))
         return _described(self.conversations.keep(session))
 
-    async def _set_mode(self, arguments: Arguments) -> Any:
+    async def _set_mode(self, arguments: Arguments) -> Answer:
         session = self.conversations.find(arguments["sessionId"]).session
         await session.set_mode(arguments["mode"])
         return {"mode": arguments["mode"]}
 
-    async def _set_option(self, arguments: Arguments) -> Any:
+    async def _set_option(self, arguments: Arguments) -> Answer:
         session = self.conversations.find(arguments["sessionId"]).session
         await session.set_config_option(arguments["option"], arguments["value"])
         return _described(self.conversations.find(arguments["sessionId"]))
 
-    async def _close_session(self, arguments: Arguments) -> Any:
+    async def _close_session(self, arguments: Arguments) -> Answer:
         session = self.conversations.find(arguments["sessionId"]).session
         self.conversations.drop(session.id)
         await session.close()
@@ -127,7 +129,7 @@ class AgentTools:
         return self.conversations.directory(arguments.get("cwd"))
 
 
-def _described(conversation: DrivenSession) -> dict[str, Any]:
+def _described(conversation: DrivenSession) -> Answer:
     session = conversation.session
     return {
         "sessionId": session.id,

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -116,7 +116,7 @@ class DrivenSessions:
         self._workspace = os.path.realpath(workspace)
         self._open: dict[str, DrivenSession] = {}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[DrivenSession]:
         return iter(self._open.values())
 
     def find(self, id: str) -> DrivenSession:
@@ -172,11 +172,11 @@ class McpHost(Host):
         return await turn.asked(question) if turn else None
 
 
-def calls_of(transcript: Transcript) -> list[dict[str, Any]]:
+def calls_of(transcript: Transcript) -> list[dict[str, object]]:
     """The tool calls of a turn, as structured output has them."""
     return [_shown(call) for call in transcript.tool_calls]
 
 
-def _shown(call: ToolCallEntry) -> dict[str, Any]:
+def _shown(call: ToolCallEntry) -> dict[str, object]:
     paths = [location.path for location in call.locations]
     return {"title": call.title, "kind": call.kind, "status": call.status, "paths": paths}

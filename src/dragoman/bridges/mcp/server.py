@@ -6,6 +6,7 @@ from typing import Any
 
 import mcp_types as types
 import msgspec
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from ... import __version__
@@ -43,11 +44,11 @@ class McpBridge:
             on_read_resource=self._read_resource,
         )
 
-    async def _list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+    async def _list_tools(self, context: object, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=TOOLS)
 
     async def _call_tool(
-        self, context: Any, params: types.CallToolRequestParams
+        self, context: ServerRequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         try:
             if params.name == "prompt":
@@ -60,7 +61,7 @@ class McpBridge:
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=answer)
 
     async def _prompt(
-        self, context: Any, params: types.CallToolRequestParams
+        self, context: ServerRequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         if params.request_state:
             turn = self._tools.conversations.turn(params.request_state)
@@ -88,7 +89,7 @@ class McpBridge:
             turn.report = None
         return result(turn, found)
 
-    async def _list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
+    async def _list_resources(self, context: object, params: object) -> types.ListResourcesResult:
         found = [
             types.Resource(uri=uri, name=change.path, mime_type="text/x-diff")
             for conversation in self._tools.conversations
@@ -97,7 +98,7 @@ class McpBridge:
         return types.ListResourcesResult(resources=found)
 
     async def _read_resource(
-        self, context: Any, params: types.ReadResourceRequestParams
+        self, context: object, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         for conversation in self._tools.conversations:
             if change := conversation.changes.get(params.uri):

@@ -3,9 +3,11 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -18,20 +20,26 @@ from ...host.permissions.engine import Preset
 from ...host.processes import Launch
 from ...transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse
 from ...transports.remote.server.asgi import read_request
+from .languages import language_tools
 from .server import bridged
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
 
 
-async def serve_stdio(agent: Launch, workspace: str, preset: Preset) -> None:
+def _offered(agent: Launch | None, workspace: str, preset: Preset) -> AbstractAsyncContextManager[Server[Any]]:
+    """The server that drives an agent; without one, that of the language servers."""
+    return language_tools(workspace, preset) if agent is None else bridged(agent, workspace, preset)
+
+
+async def serve_stdio(agent: Launch | None, workspace: str, preset: Preset) -> None:
     """Serve one host over stdin and stdout, until it hangs up."""
-    async with bridged(agent, workspace, preset) as server, stdio_server() as (reading, writing):
+    async with _offered(agent, workspace, preset) as server, stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
 
 async def serve_http(
-    agent: Launch, workspace: str, preset: Preset, port: int, state: Path, ready: Callable[[str], None]
+    agent: Launch | None, workspace: str, preset: Preset, port: int, state: Path, ready: Callable[[str], None]
 ) -> None:
     """Serve hosts over HTTP until told to stop; `ready` is called with the URL once they can come."""
     stopping = asyncio.Event()
@@ -43,7 +51,9 @@ async def serve_http(
 
 
 @asynccontextmanager
-async def mcp_endpoint(agent: Launch, workspace: str, preset: Preset, port: int, state: Path) -> AsyncIterator[str]:
+async def mcp_endpoint(
+    agent: Launch | None, workspace: str, preset: Preset, port: int, state: Path
+) -> AsyncIterator[str]:
     """The server over HTTP, for the holders of its token; gives its URL."""
     try:
         from ...transports.remote.server.server import listening
@@ -54,7 +64,7 @@ async def mcp_endpoint(agent: Launch, workspace: str, preset: Preset, port: int,
     if not tokens.exists():
         introduce_ourselves(state, tokens)
     admission, guard = Admission(TokenFile(tokens)), Guard()
-    async with bridged(agent, workspace, preset) as server:
+    async with _offered(agent, workspace, preset) as server:
         manager = StreamableHTTPSessionManager(server)
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:

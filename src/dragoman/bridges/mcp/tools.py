@@ -1,9 +1,10 @@
 """The tools that an MCP host gets: what each is called, takes and gives."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import mcp_types as types
+
+from ...foundation.documents import Document
 
 SESSION = {"type": "string", "description": "id of the session, as start_session gave it"}
 DIRECTORY = {"type": "string", "description": "absolute path of the working directory (default: the workspace)"}
@@ -21,7 +22,7 @@ TURN = {
 
 
 def _tool(
-    name: str, told: str, properties: Mapping[str, Any], *required: str, output: Mapping[str, Any] | None = None
+    name: str, told: str, properties: Document, *required: str, output: Mapping[str, object] | None = None
 ) -> types.Tool:
     return types.Tool(
         name=name,

@@ -14,10 +14,10 @@ from ...agent.turn import AgentSession, Turn
 from ...connection.remotes import RemoteClient
 from ...errors import InternalError, InvalidParams, InvalidRequest
 from ...foundation.owning import finish, own
+from ...foundation.terminal.canvas import MAX_SIZE
 from ...host.terminals import Size, TerminalLimits, Terminals, execution
 from ...roles import extension
 from ...schema.base import Bare, Model
-from .canvas import MAX_SIZE
 from .profiles import Profile, ProfileError, find_profile
 from .program import Moment, Program
 

@@ -107,7 +107,7 @@ class Profile(Bare, kw_only=True, forbid_unknown_fields=True):
         return is_named and re.search(self.arguments, arguments) is not None
 
     @property
-    def asks(self) -> Iterator[ProgramQuestion]:
+    def all_questions(self) -> Iterator[ProgramQuestion]:
         """The questions to look for, those of the program first."""
         yield from self.questions
         yield from USUAL

@@ -137,7 +137,7 @@ class Program:
         if self._is_where_it_was(line) or not line.strip():
             return Moment("silence", line)
         end = line[-LOOKED_AT:]
-        for question in self.profile.asks:
+        for question in self.profile.all_questions:
             if re.search(question.pattern, end):
                 return Moment("question", line, question)
         if self._found_prompt(end) is not None:

@@ -33,12 +33,12 @@ def _connect(arguments: argparse.Namespace) -> int:
     from .logs import log_to_stderr
 
     log_to_stderr()
-    headers = headers_for(arguments.url, arguments.token_file)
+    headers_for(arguments.url, arguments.token_file)  # a file that cannot be read is told at once
     unreachable: list[str] = []
     serve(
         attached(
             arguments.url,
-            headers=headers,
+            headers=lambda: headers_for(arguments.url, arguments.token_file),
             cwd=arguments.cwd,
             patience=arguments.patience or PATIENCE,
             on_unreachable=unreachable.append,

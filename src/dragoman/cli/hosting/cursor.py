@@ -20,7 +20,12 @@ def add_to(commands: Commands) -> None:
     )
     add("--port", type=port, default=37842, metavar="N", help="port to listen on (default: 37842)")
     add("--workspace", metavar="DIR", help="directory that sessions are confined to (default: .)")
-    add("--permissions", choices=PRESETS, default="ask", help="what agents may do without asking (default: ask)")
+    add(
+        "--permissions",
+        choices=PRESETS,
+        default="ask",
+        help="operations that agents may do without asking (default: ask)",
+    )
     add(
         "--origin",
         action="append",

@@ -1,4 +1,4 @@
-"""`dragoman gateway …`: what goes on in a gateway on this machine, and who may use it."""
+"""`dragoman gateway …`: inspects a gateway on this machine and manages its users."""
 
 import argparse
 import time
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..complaint import complain
 from ..values import Commands
+from .config import add_to as add_config
 from .gateway_log import add_to as add_log_actions
 
 if TYPE_CHECKING:
@@ -25,16 +26,35 @@ def add_to(commands: Commands) -> None:
         parser.set_defaults(command=_complaining(run))
         return parser
 
-    action("sessions", _order("sessions"), "list open sessions as JSON, one object per line")
-    attach = action("attach", _order("attach"), "follow the updates of a session, one per line")
+    action("sessions", _admin_command("sessions"), "list open sessions as JSON, one object per line")
+    attach = action("attach", _admin_command("attach"), "follow the updates of a session, one per line")
     attach.add_argument("session", metavar="ID", help="id of the session")
     attach.add_argument(
         "--after", type=int, default=0, metavar="N", help="number of the update to start after (default: 0)"
     )
-    action("metrics", _order("metrics"), "print metrics in the Prometheus format")
-    action("drain", _order("drain"), "let running turns finish, accept nothing new, and stop the gateway")
+    action("metrics", _admin_command("metrics"), "print metrics in the Prometheus format")
+    action("drain", _admin_command("drain"), "let running turns finish, accept nothing new, and stop the gateway")
+    _add_agents(actions)
     add_log_actions(lambda name, run, words: action(name, _with_state(run), words))
     _add_tokens(actions)
+    add_config(actions, _complaining)
+
+
+def _add_agents(actions: Commands) -> None:
+    agents = actions.add_parser("agents", help="list, restart and stop the agents that the gateway hosts")
+    verbs = agents.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, do, words in (
+        ("list", "agents", "list agents and their processes as JSON, one object per line"),
+        ("restart", "restart", "end an agent's processes; the next prompt starts a new one"),
+        ("stop", "stop", "end an agent's processes and start none until it is restarted"),
+    ):
+        verb = verbs.add_parser(name, help=words)
+        verb.add_argument("--state", metavar="DIR", help="state directory of the gateway")
+        if name != "list":
+            verb.add_argument("agent", metavar="NAME", help="name of the agent; its running turns are interrupted")
+        if name == "restart":
+            verb.add_argument("--principal", metavar="WHO", help="end only processes of this principal")
+        verb.set_defaults(command=_complaining(_admin_command(do)))
 
 
 def _with_state(run: "Callable[[argparse.Namespace, Path], int]") -> Callable[[argparse.Namespace], int]:
@@ -75,14 +95,20 @@ def _complaining(run: Callable[[argparse.Namespace], int | None]) -> Callable[[a
     return command
 
 
-def _order(do: str) -> Callable[[argparse.Namespace], None]:
+def _admin_command(do: str) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
         from ...gateway.operations.admin import AdminRequest, ask_admin
         from ...ui.output import install
 
         stdout, _ = install()
-        order = AdminRequest(do, getattr(arguments, "session", ""), getattr(arguments, "after", 0))
-        for line in ask_admin(_state(arguments), order):
+        request = AdminRequest(
+            do,
+            session=getattr(arguments, "session", ""),
+            agent=getattr(arguments, "agent", ""),
+            after=getattr(arguments, "after", 0),
+            principal=getattr(arguments, "principal", None),
+        )
+        for line in ask_admin(_state(arguments), request):
             stdout.write_bytes(line)
             stdout.flush()
 

@@ -1,4 +1,4 @@
-"""`dragoman gateway expire|verify|backup|export|import`: what a gateway keeps."""
+"""`dragoman gateway expire|verify|backup|export|import`: manages the stored sessions of a gateway."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from ...foundation.documents import Document, number
-from ..values import count, days, size
+from .settings import KEPT, add_settings
 
 if TYPE_CHECKING:
     from ...gateway.log.retention import Retention
@@ -17,13 +17,15 @@ FAILED = 1
 
 
 def add_to(action: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the actions; `action` makes one, of its name, what runs it, and what its help says."""
+    """Add the actions; `action` makes one from its name, function and help."""
     expire = action(
         "expire", _expire, "delete sessions that exceed a limit of age, number or size, for each principal"
     )
-    add_limits(expire)
+    add_settings(expire, KEPT)
     expire.add_argument("--principal", metavar="WHO", help="delete only sessions of this principal")
-    expire.add_argument("--dry-run", action="store_true", help="show what would be deleted, and delete nothing")
+    expire.add_argument(
+        "--dry-run", action="store_true", help="list sessions that would be deleted, and delete nothing"
+    )
     action("verify", _verify, "check every record; exit with 1 if something is damaged")
     backup = action("backup", _back_up, "copy all sessions to a directory; the gateway may be running")
     backup.add_argument("directory", metavar="DIR", help="directory to copy to")
@@ -33,28 +35,11 @@ def add_to(action: Callable[..., argparse.ArgumentParser]) -> None:
     taken.add_argument("file", metavar="FILE", help="exported sessions; - reads them from stdin")
 
 
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """The options that say what is kept."""
-    add = parser.add_argument
-    add("--keep-days", type=days, metavar="N", help="keep sessions used in the last N days (default: all)")
-    add(
-        "--keep-sessions",
-        type=count,
-        metavar="N",
-        help="keep the N sessions each principal used last (default: all)",
-    )
-    add(
-        "--keep-bytes",
-        type=size,
-        metavar="SIZE",
-        help="keep SIZE of each principal's logs, such as 10G (default: all)",
-    )
-
-
 def limits_of(arguments: argparse.Namespace) -> "Retention":
     from ...gateway.operations.offline import retention_of
 
-    return retention_of(arguments.keep_days, arguments.keep_sessions, arguments.keep_bytes)
+    days, sessions, size = (getattr(arguments, setting.key, None) for setting in KEPT)
+    return retention_of(days, sessions, size)
 
 
 def _expire(arguments: argparse.Namespace, state: Path) -> int:
@@ -74,7 +59,7 @@ def _expire(arguments: argparse.Namespace, state: Path) -> int:
 
 
 def _expired(arguments: argparse.Namespace, state: Path, limits: "Retention") -> Iterator[Document]:
-    """Have the gateway that runs do it; where none does, do it here."""
+    """Have the running gateway do it; if none runs, do it here."""
     import asyncio
 
     import msgspec
@@ -142,7 +127,7 @@ async def _write_out(state: Path, sessions: list[str]) -> int:
     stdout, _ = install()
     damaged = 0
     async with reading(state) as engine:
-        for id in sessions or await engine.facts("session"):
+        for id in sessions or sorted([id async for (id,), _ in engine.facts("session")]):
             async for line in exported(engine, id):
                 damaged += line.startswith(DAMAGED)
                 stdout.write_bytes(line + b"\n")

@@ -14,4 +14,4 @@ class LineFormatter(logging.Formatter):
 def log_to_stderr(formatter: logging.Formatter | None = None) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter or LineFormatter("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""`dragoman mcp`: an agent for MCP hosts, over stdin and stdout or over HTTP."""
+"""`dragoman mcp`: an agent or language servers for MCP hosts, over stdin and stdout or over HTTP."""
 
 import argparse
 
@@ -7,15 +7,24 @@ from ..values import PRESETS, Commands, port
 
 
 def add_to(commands: Commands) -> None:
-    mcp = commands.add_parser("mcp", help="offer an agent to MCP hosts, as tools that drive it")
+    mcp = commands.add_parser("mcp", help="offer an agent or language servers to MCP hosts, as tools")
     add = mcp.add_argument
-    add("--agent", default="coder", metavar="NAME|CMD|URL", help="agent to offer (default: coder)")
+    offered = mcp.add_mutually_exclusive_group()
+    told = "agent to offer (default: coder)"
+    offered.add_argument("--agent", default="coder", metavar="NAME|CMD|URL", help=told)
+    told = "offer the installed language servers instead of an agent"
+    offered.add_argument("--lsp", action="store_true", help=told)
     way = mcp.add_mutually_exclusive_group()
     way.add_argument("--stdio", action="store_true", help="serve one host over stdin and stdout (default)")
     way.add_argument("--http", action="store_true", help="serve hosts over HTTP on this machine, with a token")
     add("--port", type=port, default=8766, metavar="N", help="port to listen on with --http (default: 8766)")
     add("--workspace", default=".", metavar="DIR", help="directory that sessions are confined to (default: .)")
-    add("--permissions", choices=PRESETS, default="ask", help="what the agent may do without asking (default: ask)")
+    add(
+        "--permissions",
+        choices=PRESETS,
+        default="ask",
+        help="operations that are done without asking (default: ask)",
+    )
     add("--state", metavar="DIR", help="directory for the token of --http (default: in XDG_STATE_HOME)")
     mcp.set_defaults(command=_serve)
 
@@ -35,7 +44,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         return complain(f"--workspace: {arguments.workspace!r} is not a directory")
     log_to_stderr()
     try:
-        agent = find_agent(arguments.agent)
+        agent = None if arguments.lsp else find_agent(arguments.agent)
         try:
             from ...bridges.mcp.serving import serve_http, serve_stdio
         except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Runs a server until it is told to stop, and gives the exit code of the command."""
+"""Runs a server until it is told to stop, and returns the exit code of the command."""
 
 from collections.abc import Callable, Coroutine
 
@@ -6,7 +6,7 @@ from ..complaint import UNREACHABLE, complain
 
 
 def run_server(work: Callable[[], Coroutine[object, None, object]]) -> int:
-    """Run what `work` gives; an error, also of `work` itself, is told in one line."""
+    """Run the coroutine that `work` returns; report an error, also of `work` itself, in one line."""
     import asyncio
 
     from ...errors import Error

@@ -1,168 +1,67 @@
 """`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
 
 import argparse
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..values import PRESETS, Commands, count, delay, host_name, hosts, origin, seconds, sha256
+from ..values import Commands
 from .agents import installed_agent
-from .gateway_log import add_limits, limits_of
 from .running import run_server
+from .settings import add_limit, add_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...gateway.agents.upstream import Hosted
     from ...gateway.serving import ServeOptions
+    from .config_file import Configuration
 
 
 def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="host agents for remote clients")
-    add = serve.add_argument
-    add(
-        "--agent",
-        action="append",
-        default=[],
-        metavar="NAME=CMD",
-        help="agent to host; may be repeated (default: coder)",
+    serve.add_argument(
+        "--config", metavar="FILE", help="configuration file with any of these settings; flags override it"
     )
-    add(
-        "--listen",
-        default="127.0.0.1:8765",
-        metavar="HOST:PORT",
-        help="address to listen on (default: 127.0.0.1:8765)",
+    serve.add_argument(
+        "--take-over",
+        action="store_true",
+        help="take the socket and the sessions over from the gateway that runs in this state directory",
     )
-    add("--state", metavar="DIR", help="directory for sessions, tokens and logs (default: in XDG_STATE_HOME)")
-    _add_access(add)
-    _add_workspace(add)
-    _add_sessions(add)
-    add_limits(serve)
-    _choice(add, "--log", ("text", "json"), "format of the log on stderr")
+    add_settings(serve)
+    add_limit(serve)
     serve.set_defaults(command=_serve)
 
 
-def _choice(add: Callable[..., object], name: str, choices: Sequence[str], help: str) -> None:
-    """An option with one of several words; the first is the default."""
-    add(name, choices=choices, default=choices[0], help=f"{help} (default: {choices[0]})")
-
-
-def _add_access(add: Callable[..., object]) -> None:
-    """Who may connect, and by which names and addresses."""
-    add("--token-file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)")
-    add("--no-auth", action="store_true", help="require no token; allowed on loopback addresses only")
-    add(
-        "--tls",
-        nargs=2,
-        metavar=("CERT", "KEY"),
-        help="serve over TLS; required unless the address is loopback",
-    )
-    add("--client-ca", metavar="FILE", help="accept clients with a certificate of this authority")
-    add("--jwt", nargs=3, metavar=("ISSUER", "AUDIENCE", "JWKS"), help="accept tokens signed by this issuer")
-    add(
-        "--host",
-        action="append",
-        default=[],
-        type=host_name,
-        metavar="NAME",
-        help="host name and port that clients use, where it differs from --listen",
-    )
-    add(
-        "--origin",
-        action="append",
-        default=[],
-        type=origin,
-        metavar="ORIGIN",
-        help="origin of a web page that may connect",
-    )
-
-
-def _add_sessions(add: Callable[..., object]) -> None:
-    """What sessions may take, and how long they last."""
-    add(
-        "--process-per",
-        choices=("principal", "session"),
-        default="principal",
-        help="one agent process for all sessions of a principal (default), or one for each session",
-    )
-    add(
-        "--mcp-command",
-        action="append",
-        default=[],
-        type=sha256,
-        metavar="HASH",
-        help="hash of an MCP server's command, arguments and environment that clients may start",
-    )
-    add(
-        "--max-sessions",
-        type=count,
-        default=100,
-        metavar="N",
-        help="open sessions a principal may have (default: 100)",
-    )
-    add(
-        "--max-turn",
-        type=seconds,
-        default=3600.0,
-        metavar="SECONDS",
-        help="longest time a turn may take (default: 3600)",
-    )
-    add(
-        "--detached",
-        type=delay,
-        metavar="SECONDS",
-        help="cancel a turn that nobody has watched for this long (default: never)",
-    )
-    add(
-        "--drain",
-        type=delay,
-        default=3.0,
-        metavar="SECONDS",
-        help="how long running turns may continue after the gateway is told to stop (default: 3)",
-    )
-    _choice(add, "--durability", ("power", "process"), "what a record survives: a power cut, or the process's end")
-
-
-def _add_workspace(add: Callable[..., object]) -> None:
-    """What agents work on, and behind which walls."""
-    add(
-        "--workspace",
-        metavar="DIR",
-        help="directory that sessions are confined to; may contain {principal} (default: .)",
-    )
-    _choice(add, "--lend", ("host", "client"), "whose files and terminals agents use")
-    _choice(add, "--permissions", PRESETS, "what agents may do without asking")
-    add(
-        "--sandbox",
-        action="store_true",
-        help="run the agents' commands in a sandbox; refuse them where there is none",
-    )
-    add("--isolate", action="store_true", help="run each agent and its commands in a sandbox around its workspace")
-    add("--visible", action="append", default=[], metavar="PATH", help="further path that isolated agents may read")
-    add(
-        "--network",
-        type=hosts,
-        default=(),
-        metavar="HOST,...",
-        help="hosts that isolated agents may connect to (default: none)",
-    )
-
-
 def _serve(arguments: argparse.Namespace) -> int:
-    from ...gateway.serving import JsonLines, serve
-    from .logs import log_to_stderr
+    from ...gateway.operations.init_process import become_init
+    from .config_file import configuration
+    from .reread import Reread
 
-    log_to_stderr(JsonLines() if arguments.log == "json" else None)
-    return run_server(lambda: serve(_options(arguments), lambda url: print(url, flush=True)))
+    become_init()
+    found = configuration(arguments.config, arguments)
+    reread = Reread(lambda: configuration(arguments.config, arguments), found)
+    reread.set_log()
+
+    async def work() -> None:
+        from ...gateway.serving import serve
+
+        options = options_of(found)
+        options.takes_over = arguments.take_over
+        await serve(options, lambda url: print(url, flush=True), reread)
+
+    return run_server(work)
 
 
-def _options(arguments: argparse.Namespace) -> "ServeOptions":
+def options_of(found: "Configuration") -> "ServeOptions":
+    """What a configuration means for a gateway; raises an Error for what cannot be."""
     from pathlib import Path
 
     from ...errors import Error
-    from ...gateway.access.quotas import Quotas
+    from ...gateway.access.limits import Limits
     from ...gateway.log.session_facts import Detached
+    from ...gateway.operations.offline import retention_of
     from ...gateway.serving import ServeOptions, state_directory
 
+    arguments = found.namespace()
     host, _, port = arguments.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise Error(f"--listen takes HOST:PORT, not {arguments.listen!r}")
@@ -189,13 +88,15 @@ def _options(arguments: argparse.Namespace) -> "ServeOptions":
         signed=signed,
         names=arguments.host,
         origins=arguments.origin,
+        proxies=arguments.trusted_proxy,
+        proxy_protocol=arguments.proxy_protocol,
         workspace=workspace,
         mcp_commands=arguments.mcp_command,
-        limits=Quotas(sessions=arguments.max_sessions, turn_seconds=arguments.max_turn),
+        limits=Limits(**arguments.limits),
         detached=Detached(cancel_after=arguments.detached),
         level=arguments.durability,
         drain=arguments.drain,
-        retention=limits_of(arguments),
+        retention=retention_of(arguments.keep_days, arguments.keep_sessions, arguments.keep_bytes),
     )
 
 
@@ -218,6 +119,6 @@ def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[s
         process_per=arguments.process_per,
         isolated=arguments.isolate,
         visible=arguments.visible,
-        network=arguments.network,
+        network=arguments.network or (),
         state=str(state / "host"),
     )

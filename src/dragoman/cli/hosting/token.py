@@ -1,4 +1,4 @@
-"""The token a server is shown: never an argument, which others could read."""
+"""The token for a server: never an argument, which other users could read."""
 
 import os
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What a model is told: instructions, the conversation so far, and how it is made shorter."""
+"""The input of a model: instructions, the conversation so far, and its compaction."""

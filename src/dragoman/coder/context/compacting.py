@@ -16,7 +16,7 @@ from .history import Message, ModelInput, size
 class Compactor:
     def __init__(self, turn: Turn, conversation: Conversation, model: Model, retries: Retries) -> None:
         self._turn = turn
-        self._talk = conversation
+        self._conversation = conversation
         self._model = model
         self._retries = retries
 
@@ -24,23 +24,23 @@ class Compactor:
         """Make the conversation shorter when little room is left."""
         if self._taken(instructions) < self._model.window * compaction.THRESHOLD:
             return
-        talk = self._talk
-        talk.history.replace(compaction.pruned(talk.history))
-        talk.used = 0  # the provider's count is no longer true
+        conversation = self._conversation
+        conversation.history.replace(compaction.pruned(conversation.history))
+        conversation.used = 0  # the provider's count is no longer true
         if self._taken(instructions) >= self._model.window * compaction.THRESHOLD:
             await self.compact(instructions)
 
     def _taken(self, instructions: str) -> int:
-        return max(self._talk.used, size(self._talk.history, instructions))
+        return max(self._conversation.used, size(self._conversation.history, instructions))
 
     async def compact(self, instructions: str) -> None:
         """Put a summary in the place of the conversation; should there be none, forget its older half."""
-        talk = self._talk
-        if not any(isinstance(message, ModelInput) for message in talk.history):
+        conversation = self._conversation
+        if not any(isinstance(message, ModelInput) for message in conversation.history):
             return
         report = _Report(self._turn)
         await report.begin()
-        history, window = list(talk.history), self._model.window
+        history, window = list(conversation.history), self._model.window
         try:
             try:
                 summary = await self._summary(history, instructions)
@@ -54,17 +54,17 @@ class Compactor:
             raise
         if not summary.strip():
             await report.fail("failed")
-            talk.history.replace(compaction.halved(history, window))
+            conversation.history.replace(compaction.halved(history, window))
         else:
-            talk.history.replace(compaction.summarised(history, summary, window))
+            conversation.history.replace(compaction.summarised(history, summary, window))
             await report.finish(summary)
-        talk.used = size(talk.history, instructions)
-        await talk.session.report_usage(talk.used, self._model.window)
+        conversation.used = size(conversation.history, instructions)
+        await conversation.session.report_usage(conversation.used, self._model.window)
 
     async def _summary(self, history: list[Message], instructions: str) -> str:
         asked = ModelRequest(instructions, compaction.question(history), purpose="summary")
         answer = await self._retries.run(functools.partial(answer_of, self._model, asked))
-        self._talk.spend(answer)
+        self._conversation.spend(answer)
         return answer.reply.text
 
 

@@ -18,8 +18,8 @@ the summary."""
 HEADING = "Summary of the conversation so far, which is no longer visible:"
 SAID = "What the user said in it, word for word, the latest at the end:"
 LETTERS_EACH = 4  # of a token
-FOR_THE_USER = 0.25  # of the window, at most, for what the user said
-SHORTEST = 200  # letters to which what the user said is cut
+FOR_THE_USER = 0.25  # of the window, at most, for the user's own messages
+SHORTEST = 200  # characters to which the user's messages are cut
 MOST_TOLD = 100_000  # letters of a history that is told as plain text
 
 
@@ -42,7 +42,7 @@ def _cut(result: ToolOutcome) -> ToolOutcome:
 
 
 def question(history: Sequence[Message]) -> list[Message]:
-    """What the model is asked for a summary: the conversation told in one message, which no provider refuses."""
+    """The request for a summary: the conversation in one message, which no provider refuses."""
     told = "\n\n".join(line for message in pruned(history) for line in _told(message))
     return [ModelInput((TextPart(f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"),))]
 
@@ -64,14 +64,14 @@ def _words(parts: Sequence[Part]) -> str:
 
 
 def halved(history: Sequence[Message], window: int) -> list[Message]:
-    """The later half of a history, and of the rest what the user said; for one too long even to be summarised."""
+    """The later half of a history and the user's messages of the rest; for one too long even to summarise."""
     middle = len(history) // 2
     later = next((i for i, message in enumerate(history) if i >= middle and isinstance(message, ModelInput)), None)
     return [*_said(history[:later], window), *(() if later is None else history[later:])]
 
 
 def summarised(history: Sequence[Message], summary: str, window: int) -> list[Message]:
-    """The history that takes the place of another: its summary, and what the user said, word for word."""
+    """The history that replaces another: its summary, and the user's messages, word for word."""
     said = _said(history, window)
     heading = f"{HEADING}\n\n{summary}"
     if not said:
@@ -86,7 +86,7 @@ def flattened(history: Sequence[Message]) -> list[Message]:
 
 
 def _said(history: Sequence[Message], window: int) -> list[ModelInput]:
-    """What the user said, word for word; of long messages before the last, the middle may be left out."""
+    """The user's messages, word for word; of long ones before the last the middle may be left out."""
     asked = [message for message in history if isinstance(message, ModelInput) and message.parts]
     earlier = [ModelInput([_as_words(part) for part in message.parts]) for message in asked[:-1]]
     room = int(window * LETTERS_EACH * FOR_THE_USER)

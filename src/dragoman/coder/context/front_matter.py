@@ -11,7 +11,7 @@ _COMMENT = re.compile(r"\s+#.*$")
 
 
 def front_matter(text: str) -> tuple[dict[str, Value], str]:
-    """The fields of a file by their names in small letters, and what follows them; a text without any has none."""
+    """The fields of a file by their lower-case names, and the text after them; a file may have no fields."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return {}, text

@@ -1,4 +1,4 @@
-"""What model and user have said to each other, as plain data: stored as JSON, sent to any provider.
+"""The messages of user and model, as plain data: stored as JSON, sent to any provider.
 
 A history is valid when every call of a reply has a result in the message right after it; `repaired` makes it so.
 """
@@ -57,7 +57,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True, tag="model"):
-    """What the model answered.  `original` is the provider's own form of it, for whoever wrote it to read again."""
+    """The model's answer.  `original` is the provider's own form of it, to be sent back to the same provider."""
 
     text: str = ""
     calls: Sequence[ToolUse] = ()
@@ -65,7 +65,7 @@ class ModelReply(Struct, frozen=True, tag="model"):
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What became of a call."""
+    """The result of a call."""
 
     id: str
     name: str
@@ -116,7 +116,7 @@ def sound(text: str) -> str:
 
 
 def sound_reply(reply: ModelReply) -> ModelReply:
-    """A reply that can be sent and stored, whatever the model wrote."""
+    """A reply that can be sent and stored, even if the model wrote invalid text."""
     try:
         msgspec.json.encode(reply)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
@@ -141,4 +141,6 @@ def _letters(message: Message) -> int:
 
 
 def _part_letters(part: Part) -> int:
-    return len(part.text) if isinstance(part, TextPart) else 6000  # what providers count for a picture, roughly
+    return (
+        len(part.text) if isinstance(part, TextPart) else 6000
+    )  # tokens that providers count for a picture, roughly

@@ -1,4 +1,4 @@
-"""What the model is told before the user says anything: its task, the project, the project's own instructions."""
+"""The instructions for the model: its task, the project, the project's own instructions."""
 
 import os
 import platform
@@ -45,10 +45,10 @@ class Skill(Struct, frozen=True):
     description: str
     body: str
     directory: str
-    hint: str = "what to do"  # what the user may write behind its name
+    hint: str = "what to do"  # the arguments that the user may write behind its name
 
     def with_arguments(self, words: str) -> str:
-        """The instructions for what the user wrote: in the place that is marked for it, else behind them."""
+        """The instructions with the user's arguments: in the marked place, else behind them."""
         if ARGUMENTS in self.body:
             return self.body.replace(ARGUMENTS, words)
         return f"{self.body}\n\n{words}".strip()
@@ -111,7 +111,7 @@ def _entries(cwd: str) -> str:
 
 
 def _branch(cwd: Path) -> str:
-    """The branch, read from its file: to ask git would run what the repository's configuration says."""
+    """The branch, read from its file: git itself would run programs that the repository configures."""
     directory = directory_of(str(_root(cwd) / ".git"))
     head = short_text(os.path.join(directory, "HEAD")) if directory else None
     line = (head or "").partition("\n")[0]
@@ -140,7 +140,7 @@ def _text(path: Path, root: Path | None = None) -> str | None:
 
 
 def _is_own(path: Path, root: Path, real: str) -> bool:
-    """Whether what was opened below a directory is the project's."""
+    """Whether a file opened below a directory belongs to the project."""
     top = os.path.realpath(root)
     if real == os.path.join(top, path.relative_to(root)):
         return True

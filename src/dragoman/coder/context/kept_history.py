@@ -41,7 +41,7 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class KeptHistory(Sequence[Message]):
-    """What user and model have said, as any provider takes it."""
+    """The messages of user and model, in a form that any provider takes."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages: list[Message] = repaired(_admitted(messages))
@@ -59,15 +59,15 @@ class KeptHistory(Sequence[Message]):
         return len(self._messages)
 
     def ask(self, parts: Sequence[Part]) -> None:
-        """Keep what was said to the model."""
+        """Keep a message for the model."""
         self._messages += _admitted([ModelInput(parts)])
 
     def answer(self, reply: ModelReply) -> None:
-        """Keep what the model answered; an empty answer is not kept, for no provider takes it back."""
+        """Keep the model's answer; an empty one is not kept, since no provider takes it back."""
         self._messages += _admitted([reply])
 
     def settle(self, results: Sequence[ToolOutcome]) -> None:
-        """Keep what became of the calls in the last answer."""
+        """Keep the results of the calls in the last answer."""
         self._messages += _admitted([Results(results)])
         self.repair()
 
@@ -86,10 +86,10 @@ class KeptHistory(Sequence[Message]):
         self._taken = len(self._messages)
         self._is_proven = True
 
-    # What a provider refused
+    # Content that a provider refused
 
     def lighten(self) -> bool:
-        """Take out media, and should there be none results, of what is new; false when there are neither."""
+        """Remove the new media, or if there are none the new results; false when there are neither."""
         new = self._messages[self._taken :]
         lighter = [_without_media(message) for message in new]
         if not _is_lighter(lighter, new):
@@ -98,7 +98,7 @@ class KeptHistory(Sequence[Message]):
         return _is_lighter(lighter, new)
 
     def flatten(self) -> bool:
-        """Tell what is old as plain text; false where a provider has taken it, or there is none."""
+        """Turn old messages into plain text; false where a provider has accepted them, or there are none."""
         if self._is_proven or not self._taken:
             return False
         told = flattened(self._messages[: self._taken])
@@ -111,13 +111,13 @@ class KeptHistory(Sequence[Message]):
         new = self._messages[self._taken :]
         del self._messages[self._taken :]
         if any(isinstance(message, ModelReply | Results) for message in new):
-            self.ask([TextPart("(What you did after this was taken out of the conversation, for it was refused.)")])
+            self.ask([TextPart("(Your work after this was removed, because the provider refused it.)")])
         self._is_proven = False
         return bool(new)
 
 
 class CallIds:
-    """Ids for the calls of one answer: unique in its conversation, whatever the model called them."""
+    """Ids for the calls of one answer: unique in its conversation, even if the model repeats ids."""
 
     def __init__(self, history: Iterable[Message]) -> None:
         self._taken = {call.id for message in history if isinstance(message, ModelReply) for call in message.calls}
@@ -182,7 +182,7 @@ def _reply(reply: ModelReply) -> ModelReply:
     calls = [ToolUse(call.id, _name(call.name), _arguments(call.arguments)) for call in reply.calls]
     if text == reply.text and calls == list(reply.calls):
         return reply
-    return ModelReply(text, calls)  # without the provider's own form, which has what was changed here
+    return ModelReply(text, calls)  # without the provider's own form, which still has the original
 
 
 def _name(name: str) -> str:

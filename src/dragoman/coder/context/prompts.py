@@ -9,7 +9,7 @@ from .history import Media, Part, TextPart
 
 
 def parts_of(prompt: Sequence[s.ContentBlock], takes: frozenset[str]) -> tuple[list[Part], list[str]]:
-    """What of a prompt the model can read, and the names of what it cannot; attached texts come last."""
+    """The readable parts of a prompt, and the names of the unreadable ones; attached texts come last."""
     parts: list[Part] = []
     attached: list[Part] = []
     unread: list[str] = []

@@ -1,4 +1,4 @@
-"""What a session is called: the user's first words at once, the model's own once it has answered."""
+"""Titles of sessions: at once the user's first words, later a title from the model."""
 
 from collections.abc import Sequence
 
@@ -6,20 +6,20 @@ from ..model.port import ModelRequest
 from .history import Message, ModelInput, ModelReply, TextPart
 
 MAX_TITLE = 60
-MAX_QUOTED = 2000  # letters of what either side said that a title is made from
+MAX_QUOTED = 2000  # characters of each side's messages that a title is made from
 ORDER = """\
 Write a title for the conversation above: what it is about, in at most six words and in the user's language. Write \
 only the title."""
 
 
 def from_words(text: str) -> str:
-    """A title made of what the user said; empty where nothing was."""
+    """A title from the user's message; empty where it has no text."""
     words = " ".join(text.split())
     return words if len(words) <= MAX_TITLE else words[: MAX_TITLE - 1].rstrip() + "…"
 
 
 def question(history: Sequence[Message]) -> ModelRequest:
-    """What a model is asked for a title."""
+    """The request for a title."""
     asked = next((message.text for message in history if isinstance(message, ModelInput)), "")
     answered = next((message.text for message in reversed(history) if isinstance(message, ModelReply)), "")
     told = f"User: {asked[:MAX_QUOTED]}\n\nYou: {answered[:MAX_QUOTED]}"
@@ -28,6 +28,6 @@ def question(history: Sequence[Message]) -> ModelRequest:
 
 
 def from_answer(text: str) -> str:
-    """The title in a model's answer: its first line, without what models put around it."""
+    """The title in a model's answer: its first line, without quotes and other decoration."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return from_words(first.strip(" \t#*\"'`“”").removeprefix("Title:"))

@@ -16,7 +16,7 @@ class NoMatch(Error):
 
 
 class Edited(Struct, frozen=True):
-    """The text after an edit, the lines it begins at, and what was not as quoted."""
+    """The text after an edit, the lines it begins at, and differences from the quoted text."""
 
     text: str
     lines: tuple[int, ...]

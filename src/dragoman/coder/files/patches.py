@@ -1,4 +1,4 @@
-"""Patches as some models write them: between `*** Begin Patch` and `*** End Patch`, lines found by what they say.
+"""Patches as some models write them: between `*** Begin Patch` and `*** End Patch`, lines found by content.
 
 *** Update File: PATH        then pieces: an `@@ LINE` to look behind, lines that begin with blank, - or +
 *** Add File: PATH           then lines that begin with +
@@ -31,7 +31,7 @@ class PatchHunk(Struct, frozen=True):
 
 
 class FilePatch(Struct, frozen=True):
-    """What becomes of one file; one that is made has no pieces but its text."""
+    """The change of one file; a new file has a text and no pieces."""
 
     path: str
     pieces: Sequence[PatchHunk] = ()
@@ -99,7 +99,7 @@ def _pieces(body: Sequence[str]) -> Iterator[PatchHunk]:
 
 
 def patched(text: str, patch: FilePatch) -> str:
-    """A text after its patch; raises NoMatch.  What is not patched stays as it is, to the last byte."""
+    """A text after its patch; raises NoMatch.  Other parts stay unchanged, to the last byte."""
     lines, at = lines_with_ends(text), 0
     usual = "\r\n" if "\r\n" in text else "\n"
     for piece in patch.pieces:
@@ -115,7 +115,7 @@ def patched(text: str, patch: FilePatch) -> str:
 
 
 def _put(piece: PatchHunk, there: Sequence[str], usual: str) -> Iterator[str]:
-    """What a piece makes of lines that are there: those that stay are the file's own, not the patch's."""
+    """The lines after a piece: unchanged ones are taken from the file, not from the patch."""
     old = iter(there)
     for mark, line in piece.lines:
         if mark == "+":

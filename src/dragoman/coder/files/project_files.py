@@ -7,9 +7,12 @@ import hashlib
 import os
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from ... import schema as s
 from ...agent.turn import AgentSession, Turn
 from ...errors import Error, ResourceNotFound, RpcError
+from ...foundation.owning import finish
 from ...foundation.places import DIRECTORY, descend, is_beneath
 from ...host.disk import plain_content
 from ...host.files import Workspace
@@ -21,12 +24,20 @@ MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
 APPLY_EDITS, WRITE_FILE = "_dragoman/fs/apply_edits", "_dragoman/fs/write_text_file"
 
 
+class FileVersions(Struct, frozen=True):
+    """A file before and after a change; None is no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
 class UnreadableFile(Error):
     """A file cannot be read, or is not text; the words are for the model."""
 
 
 class ProjectFiles:
-    """Reads, writes and removes without asking anybody: whoever calls it has passed the gate."""
+    """Reads, writes and removes without asking: the caller has been admitted by `CoderPermissions`."""
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
@@ -50,12 +61,12 @@ class ProjectFiles:
             return await asyncio.to_thread(read_here, path)
         try:
             text = await turn.read(path)
-            # Some clients answer for what is not there with an empty text.
+            # Some clients answer with an empty text for a missing file.
             return None if not text and self._is_missing(path) else text
         except ResourceNotFound:
             return None
         except RpcError as exc:
-            # Many clients have no error of its own for what is not there; where we see the same disk, we know.
+            # Many clients have no special error for a missing file; where we see the same disk, we know.
             if self._is_missing(path):
                 return None
             raise UnreadableFile(f"{os.path.basename(path)} cannot be read: {exc.message}") from exc
@@ -82,6 +93,40 @@ class ProjectFiles:
             await turn.client.request(WRITE_FILE, request, x.WriteFileResponse)
         else:  # it is in an editor's buffer, or on another machine
             await turn.write(path, new)
+
+    async def put_all(self, turn: Turn, changes: Sequence[FileVersions]) -> None:
+        """Change several files: all of them, or none, as far as the client can see to that."""
+        edits = [_edit(change) for change in changes]
+        request = x.ApplyEditsRequest(session_id=self._session.id, edits=edits)
+        if not self.lends("fs.write_text_file"):
+            await self._workspace().apply_edits(request)
+        elif APPLY_EDITS in _methods(self._session.client.offers) and await asyncio.to_thread(_hold, changes):
+            await turn.client.request(APPLY_EDITS, request, x.ApplyEditsResponse)
+        else:  # some are in an editor's buffers, or on another machine
+            await self._put_in_turn(turn, changes)
+
+    async def _put_in_turn(self, turn: Turn, changes: Sequence[FileVersions]) -> None:
+        """Change one file after the other; when one cannot be changed, those before it are put back."""
+        done: list[FileVersions] = []
+        try:
+            for change in changes:
+                done.append(change)
+                await self._replace(turn, change.path, change.before, change.after)
+        except BaseException:
+            await finish(self._put_back(turn, done))
+            raise
+
+    async def _put_back(self, turn: Turn, done: Sequence[FileVersions]) -> None:
+        for change in reversed(done):
+            with contextlib.suppress(Error):  # the failure itself names files that cannot be put back
+                if await self.text(turn, change.path) == change.after:
+                    await self._replace(turn, change.path, change.after, change.before)
+
+    async def _replace(self, turn: Turn, path: str, old: str | None, new: str | None) -> None:
+        if new is not None:
+            await self.put(turn, path, old, new)
+        elif old is not None:
+            await self.remove(turn, path, old)
 
     async def remove(self, turn: Turn, path: str, old: str) -> bool:
         """Remove a file that holds `old`; false: the client cannot, so that it is empty now."""
@@ -111,6 +156,19 @@ class ProjectFiles:
         if self._here is None:
             self._here = Workspace(self._session.cwd, self._session.additional_directories)
         return self._here
+
+
+def _edit(change: FileVersions) -> x.FileEdit:
+    expected = None if change.before is None else digest(change.before)
+    if change.after is None:
+        return x.DeleteEdit(path=change.path, expected_sha256=expected)
+    return x.WriteEdit(
+        path=change.path, content=change.after, overwrite=change.before is not None, expected_sha256=expected
+    )
+
+
+def _hold(changes: Sequence[FileVersions]) -> bool:
+    return all(_holds(change.path, change.before) for change in changes)
 
 
 def _remove_directory(root: str, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The reviewer's help: what its checks find in files the model has just changed, and a review without a model."""
+"""The reviewer's help: findings in files that the model has just changed, and a review without a model."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ def can_review(prompt: Sequence[s.ContentBlock], cwd: str) -> bool:
 
 
 async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str:
-    """What is wrong with these files now, told to the model; checks that run the project's code are left out."""
+    """The faults of these files, for the model; checks that run the project's code are left out."""
     from ...reviewer.analysers import analysers_for
     from ...reviewer.findings import Source, under_review
     from ...reviewer.linters.commands import CommandError, Commands

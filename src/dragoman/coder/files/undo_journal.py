@@ -1,6 +1,6 @@
-"""The undo journal of a session: what each edit of the agent replaces, stored before the edit is made.
+"""The undo journal of a session: the text that each edit of the agent replaces, stored before the edit.
 
-An entry stays until its file is what it was before, or until the journal is full and its turn is the oldest one.
+An entry stays until its file has its old text again, or until the journal is full and its turn is the oldest one.
 An agent that is killed at any moment finds in its journal whatever it may have written.
 """
 
@@ -98,7 +98,7 @@ class UndoJournal:
         return [(n, entry) for n, entry in reversed(waiting.items()) if entry.turn == turn]
 
     def settle(self, number: int) -> None:
-        """The file is what it was before: the entry goes, with the next save."""
+        """The file has its old text again: remove the entry, with the next save."""
         self._drop(number)
 
     def undo(self, number: int) -> None:

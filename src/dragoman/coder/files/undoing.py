@@ -1,4 +1,4 @@
-"""Taking back the edits of a turn, newest first, and making them again: through the gate, in the same files."""
+"""Undoes the edits of a turn, newest first, and redoes them, with permission and in the same files."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ class NotRestored(Error):
 
 
 class Undone(Struct):
-    """What became of each file, by the path it is shown as."""
+    """The outcome for each file, by its shown path."""
 
     restored: list[str]
     emptied: list[str]
@@ -38,7 +38,7 @@ class Undone(Struct):
 
 
 async def undo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
-    """Bring files back to what they were before the last turn that changed any; None: there is none.
+    """Restore the files from before the last turn that changed any; None: there is no such turn.
 
     A file that cannot be brought back, or that the user keeps, stops no other and keeps its entry.
     """
@@ -135,7 +135,7 @@ class _Undoing:
                 self._place.files.remove_empty(entry.made)
 
     def undone(self, entries: Iterable[Numbered]) -> Undone:
-        """What became of the files, in the order of the journal."""
+        """The outcomes for the files, in the order of the journal."""
         names: dict[Outcome, dict[str, None]] = {"restored": {}, "emptied": {}, "the same": {}}
         failed: dict[str, str] = {}
         for number, entry in entries:
@@ -207,13 +207,13 @@ async def _agree(
     then: str | None,
     is_ours: bool,
 ) -> None:
-    """Have a change of a file permitted, and see that the file is still what was shown; `then` None removes it."""
+    """Get permission for a change, and check that the file still has the shown text; `then` None removes it."""
     place.must_be_writable(path)
     await call.diff(path, now, then or "")
     removes = then is None
     operation = FileDelete(path=path) if removes else FileWrite(path=path, digest=digest(then), creates=now is None)
     doubt = "" if is_ours else NOT_OURS
-    await place.gate.admit(turn, call, operation, is_ordered=True, doubt=doubt, asking=asking)
+    await place.permissions.admit(turn, call, operation, is_ordered=True, doubt=doubt, asking=asking)
     await call.start()
     if canonical(path) != entry.path or await place.text(turn, path) != now:
         raise NotRestored("it was changed while the question was open")
@@ -228,7 +228,7 @@ def _words(exc: Exception) -> str:
 
 
 def told(undone: Undone) -> Iterator[str]:
-    """What the user is told of an undo, in sentences."""
+    """The report of an undo to the user, in sentences."""
     if undone.restored:
         yield f"Brought back: {_quoted(undone.restored)}."
     if undone.emptied:
@@ -241,7 +241,7 @@ def told(undone: Undone) -> Iterator[str]:
 
 
 def told_again(redone: Undone) -> Iterator[str]:
-    """What the user is told of a redo, in sentences."""
+    """The report of a redo to the user, in sentences."""
     if redone.restored:
         yield f"Made again: {_quoted(redone.restored)}."
     if redone.failed:

@@ -1,4 +1,4 @@
-"""Which model: what the user chose, else what there is a key for, else a server on this machine, else none.
+"""Chooses the model: the user's choice, else one with a key, else a server on this machine, else none.
 
 A model's name is `provider:model`.  `ollama`, `lmstudio`, `llamacpp`, `vllm` and `jan` are servers on this machine.
 """
@@ -24,7 +24,7 @@ NEXT_STEP = (
 )
 NO_MODEL = "there is no provider's key, such as ANTHROPIC_API_KEY, and no model server on this machine"
 PROBE = 0.25  # seconds a server on this machine may take to be found
-ANSWER = 2.0  # seconds it may then take to say what it has
+ANSWER = 2.0  # seconds that it may then take to list its models
 MOST = 512 * 1024  # bytes of that
 
 
@@ -123,7 +123,7 @@ def key_for(provider: str, keys: Mapping[str, str], environ: Mapping[str, str] =
 
 
 async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Model:
-    """The chosen model, ready to be asked; what it needs is loaded now, in a thread."""
+    """The chosen model, ready for requests; its libraries are loaded now, in a thread."""
     provider, separator, model = choice.name.partition(":")
     if not separator or not model:
         raise ModelError(f"{choice.name!r} names no model: write it as provider:model, such as anthropic:…")

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from ...foundation.directories import config_directory
+from ...foundation.owning import Visits
 from ...host.disk import plain_content, replace
 from .choice import PROVIDERS
 
@@ -76,10 +77,11 @@ class KeyPage:
         self._path = f"/{secrets.token_urlsafe(24)}"
         self._entered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
+        self._visits = Visits()
 
     async def open(self) -> str:
         """Begin to serve; gives the address."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         self._host = f"127.0.0.1:{port}"
         return f"http://{self._host}{self._path}"
@@ -92,7 +94,11 @@ class KeyPage:
     async def close(self) -> None:
         if self._server:
             self._server.close()
+            await self._visits.end()
             await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._visits.begin(self._serve(reader, writer), "a visit to the login page")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -107,7 +113,7 @@ class KeyPage:
             )
             await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # whoever asked like that needs no answer
+            pass  # such a request needs no answer
         finally:
             writer.close()
 

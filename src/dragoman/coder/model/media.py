@@ -9,7 +9,7 @@ from ..context.history import Media, Part, TextPart
 
 MAX_BYTES = 5 * 1024 * 1024  # of one
 MAX_TOTAL = 15 * 1024 * 1024  # of all in one message
-MAX_QUOTED = 100  # letters of a file that is not what it is called
+MAX_QUOTED = 100  # characters of a file whose type is not as declared
 _BLANK = re.compile(r"\s+")
 _SIGNATURES: Sequence[tuple[str, re.Pattern[bytes]]] = (
     ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
@@ -27,13 +27,13 @@ _SIGNATURES: Sequence[tuple[str, re.Pattern[bytes]]] = (
 
 
 def kind_of(media_type: str) -> str:
-    """What a model is said to read: "image", "audio" or "document"."""
+    """The media that a model is said to read: "image", "audio" or "document"."""
     first = media_type.partition("/")[0].strip().lower()
     return first if first in ("image", "audio") else "document"
 
 
 def checked(media: Sequence[Media]) -> list[Part]:
-    """Media that any provider takes; in the place of others, words that say what is wrong with them."""
+    """Media that any provider takes; others are replaced by a text with the reason."""
     found: list[Part] = []
     total = 0
     for part in media:

@@ -10,7 +10,7 @@ from .port import Model, ModelError
 
 
 class Models:
-    """`given` is a model or the name of one that is to be used instead of what would be found."""
+    """`given` is a model, or the name of one, to use instead of the best available one."""
 
     def __init__(self, given: Model | str | None) -> None:
         self._given = given
@@ -59,7 +59,7 @@ class Models:
         if name not in self._open:
             choice = self.choice if self.choice and self.choice.name == name else Choice(name)
             task = asyncio.create_task(opened(choice, stored_keys()), name=f"open {name}")
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # told to whoever wants it
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # passed on to callers
             self._open[name] = task
         return self._open[name]
 
@@ -73,5 +73,5 @@ class Models:
                 await found.close()
 
     async def close(self) -> None:
-        """Close what is open; what is being loaded cannot be stopped, and is waited for."""
+        """Close open models; loading cannot be stopped, so wait for it."""
         await self.forget()

@@ -15,7 +15,7 @@ from ...errors import Error
 from ..context.history import Message, ModelReply
 
 Stop = Literal["end", "length", "refusal"]
-Purpose = Literal["answer", "summary", "title"]
+Purpose = Literal["answer", "summary", "title", "sampling"]
 SILENCE = 600.0  # seconds between two events of a model that thinks without a word
 EFFORTS = ("default", "off", "low", "medium", "high")
 
@@ -29,7 +29,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """What a model is asked, and what for: the user's turn, a summary of it all, a title for it."""
+    """A request to a model, and its purpose: the user's turn, a summary of it all, a title for it."""
 
     instructions: str
     history: Sequence[Message]
@@ -40,7 +40,7 @@ class ModelRequest(Struct, frozen=True):
 
 
 class TokenUsage(Struct, frozen=True):
-    """What one request took; `input` includes what came from a cache."""
+    """The tokens of one request; `input` includes cached ones."""
 
     input: int = 0
     output: int = 0
@@ -154,12 +154,12 @@ class Busy(ModelError):
 
 
 def hung_up(name: str) -> Busy:
-    """What to raise when a model's answer has no end."""
+    """The error for a model's answer without an end."""
     return Busy(f"{name} hung up in the middle of its answer")
 
 
 class ModelRefused(ModelError):
-    """The provider refuses the request for what is in it: it would refuse the same request again."""
+    """The provider refuses the request because of its content: it would refuse the same request again."""
 
 
 class TooLong(ModelError):

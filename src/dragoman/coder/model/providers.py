@@ -50,7 +50,7 @@ DEFAULT_WINDOW = 32_000  # tokens, for a model nobody knows the window of
 SILENCE = 300.0  # seconds a provider may take until its first word, and between two
 MOST_PIECES = 10  # of an answer that a provider pauses while it searches
 OK, TOO_LARGE = 200, 413
-PASSING = (408, 409, 425)  # statuses of what passes, besides those that the library knows
+PASSING = (408, 409, 425)  # statuses of temporary failures, besides those that the library knows
 REFUSED = (400, 415, 422)
 OVERFLOWS = (  # how servers say that a request is longer than the window, where the library does not know it
     "exceed_context_size",  # llama.cpp
@@ -96,7 +96,7 @@ async def open_model(
         model = await asyncio.to_thread(infer_model, kind, provider_factory=made)
         await asyncio.to_thread(_warm_up, model)
     except failures.UserError as exc:
-        # The library's own words name its classes; ours say what to do.
+        # The library's errors name its classes; ours name a remedy.
         if "API" in exc.message and "environment variable" in exc.message:
             raise KeyRefused(f"there is no key for {name}") from exc
         raise ModelError(f"there is no model {name!r}: write it as provider:model") from exc
@@ -109,7 +109,7 @@ async def open_model(
 
 
 def _warm_up(model: ForeignModel) -> None:
-    """Have the libraries make now what they would make in the middle of the first answer, which takes seconds."""
+    """Have the libraries load now what they would load, for seconds, in the middle of the first answer."""
     response = m.ModelResponse([m.TextPart("")], model_name=model.model_name, provider_name=model.system)
     _cost(response)  # reads the prices
     m.ModelMessagesTypeAdapter.dump_python([response], mode="json")
@@ -194,7 +194,7 @@ class ProviderModel:
         for tool in tools:
             try:
                 self._model.customize_request_parameters(ModelRequestParameters(function_tools=[tool]))
-            except Exception as exc:  # whatever a foreign schema does to the library
+            except Exception as exc:  # the library may fail in any way on a foreign schema
                 raise ModelRefused(
                     f"the schema of {tool.name} cannot be sent to {self.name}: {_line(exc)}"
                 ) from exc
@@ -225,7 +225,7 @@ def _messages(request: ModelRequest) -> Iterator[m.ModelMessage]:
 
 
 def _joined(history: Sequence[Message]) -> Iterator[Message]:
-    """The history with what the user said twice in a row as one message: some models take turns strictly."""
+    """The history with consecutive messages of the user merged: some models need strict turns."""
     for together, run in itertools.groupby(history, key=lambda message: isinstance(message, ModelInput)):
         if together:
             yield ModelInput([part for message in run if isinstance(message, ModelInput) for part in message.told])
@@ -263,7 +263,7 @@ def _is_blank(part: m.ModelResponsePart) -> bool:
     return isinstance(part, m.TextPart) and not part.content.strip()
 
 
-# What is received
+# Received events
 
 
 def _events(happened: Any, ids: dict[int, str]) -> Iterator[Event]:
@@ -281,7 +281,7 @@ def _events(happened: Any, ids: dict[int, str]) -> Iterator[Event]:
             yield CallStarted(part.tool_call_id, part.tool_name)
             if part.args:
                 yield CallGrew(part.tool_call_id, part.args_as_json_str())
-        case m.PartEndEvent(part=m.NativeToolCallPart() as part):  # what the provider does itself
+        case m.PartEndEvent(part=m.NativeToolCallPart() as part):  # tools that the provider runs itself
             yield Thought(f"{part.tool_name} {part.args_as_json_str()}\n\n")
         case m.PartDeltaEvent(index=index, delta=m.ToolCallPartDelta(args_delta=str(more))) if index in ids:
             yield CallGrew(ids[index], more)
@@ -336,7 +336,7 @@ class _Stage(Struct):
 
 @contextlib.contextmanager
 def _translated(name: str, stage: _Stage) -> Iterator[None]:
-    """The library's failures as ours: one line, and what would help."""
+    """The library's failures as ours: one line, with a remedy."""
     try:
         yield
     except ModelError:
@@ -355,7 +355,7 @@ def _translated(name: str, stage: _Stage) -> Iterator[None]:
 
 
 def _is_broken_off(exc: BaseException | None) -> bool:
-    """Whether what came of a stream ends in the middle: of the connection, or of an event."""
+    """Whether a stream ended in the middle: of the connection, or of an event."""
     while exc is not None:
         if isinstance(exc, json.JSONDecodeError | ConnectionError):
             return True
@@ -381,7 +381,7 @@ def _failure(name: str, stage: _Stage, exc: failures.ModelAPIError) -> ModelErro
         return ModelSilent(name, SILENCE)
     if isinstance(exc, _PASSING) or status in PASSING:
         return Busy(f"{name} is not answering: {words}", exc.retry_after)
-    if stage.has_begun and status in (0, OK):  # what it began to say cannot be read on
+    if stage.has_begun and status in (0, OK):  # the rest of its answer cannot be read
         return hung_up(name)
     if status in REFUSED:
         return ModelRefused(f"{name} refused the request: {words}")
@@ -390,7 +390,7 @@ def _failure(name: str, stage: _Stage, exc: failures.ModelAPIError) -> ModelErro
 
 def _unusable(name: str, stage: _Stage, words: str) -> ModelError:
     if stage.has_begun:
-        return ModelError(f"{name} answered what cannot be used: {words}")
+        return ModelError(f"{name} gave an unusable answer: {words}")
     return ModelRefused(f"the request cannot be sent to {name}: {words}")
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TurnLimits(Struct, frozen=True):
-    """What a turn may take."""
+    """Limits of a turn."""
 
     requests: int = 100  # to the model
     tries: int = 5  # of one request that fails for reasons that pass

@@ -8,11 +8,11 @@ from jsonschema.validators import validator_for
 
 MAX_BYTES = 100_000  # of one schema
 MAX_DEPTH = 40
-MAX_TOLD = 200  # letters of what is wrong
+MAX_TOLD = 200  # characters of the reason
 
 
 def schema_fault(schema: Mapping[str, object]) -> str | None:
-    """What is wrong with the JSON Schema of a tool's arguments, in one line; None when nothing is."""
+    """The fault of the JSON Schema of a tool's arguments, in one line; None when there is none."""
     try:
         if len(written := msgspec.json.encode(schema)) > MAX_BYTES:
             return f"it has more than {MAX_BYTES} bytes"

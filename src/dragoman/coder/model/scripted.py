@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests, demonstrations and documentation."""
+"""A model that follows a script: for tests, demonstrations and documentation."""
 
 import itertools
 import json
@@ -58,7 +58,7 @@ def pause(until: Callable[[], Awaitable[object]]) -> Word:
 
 
 class ScriptedModel:
-    """Answers each request with the next step of a script; `requests` keeps what it was asked.
+    """Answers each request with the next step of a script; `requests` keeps the requests.
 
     A step is a word or several: a string is said, `call(…)` calls a tool, `think(…)` thinks, `stop(…)` ends with
     another reason; an exception is raised; a function is given the request and gives the step.  When the script is

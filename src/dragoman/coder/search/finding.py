@@ -22,7 +22,7 @@ class Unfit(Error):
 
 
 class Found(Struct):
-    """What may be shown of what was found, and what was looked at."""
+    """The findings that may be shown, and the number of files looked at."""
 
     hits: list[Hits]
     looked: Looked
@@ -31,7 +31,7 @@ class Found(Struct):
     left: int = MOST_FOUND
 
     def add(self, more: Iterable[Hits]) -> None:
-        """Take what is found as long as there is room."""
+        """Take findings as long as there is room."""
         for hits in more:
             lines = hits.lines[: self.left]
             self.has_more = self.has_more or not self.left or len(lines) < len(hits.lines)
@@ -40,14 +40,14 @@ class Found(Struct):
                 self.left -= max(1, len(lines))
 
 
-async def sought(order: SearchRequest, may_show: MayShow) -> Found:
+async def sought(request: SearchRequest, may_show: MayShow) -> Found:
     """Search; `may_show` is called in a thread and says which files may be shown.
 
     The limit counts what is shown, so that files which may not be shown take nobody's place.
     """
     found = Found([], Looked())
     try:
-        async with asyncio.timeout(PATIENCE), contextlib.aclosing(_heard(order)) as heard:
+        async with asyncio.timeout(PATIENCE), contextlib.aclosing(_heard(request)) as heard:
             async for messages in heard:
                 for message in messages:
                     if isinstance(message, SearchRefused):
@@ -68,8 +68,8 @@ def _shown(messages: Sequence[Message], may_show: MayShow) -> list[Hits]:
     return [each for each in hits if each.path in allowed]
 
 
-async def _heard(order: SearchRequest) -> AsyncGenerator[list[Message]]:
-    """What the process says, as it comes; it is killed when nobody wants to hear more."""
+async def _heard(request: SearchRequest) -> AsyncGenerator[list[Message]]:
+    """The messages of the process as they come; it is killed when nobody reads them any more."""
     process = await asyncio.create_subprocess_exec(
         *own_command("dragoman.coder.search.process"),
         stdin=asyncio.subprocess.PIPE,
@@ -79,7 +79,7 @@ async def _heard(order: SearchRequest) -> AsyncGenerator[list[Message]]:
     )
     assert process.stdin and process.stdout
     try:
-        process.stdin.write(msgspec.json.encode(order))
+        process.stdin.write(msgspec.json.encode(request))
         process.stdin.close()
         is_done, rest = False, b""
         while data := await process.stdout.read(PORTION):

@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Iterator
 
-from . import ignoring
+from ...host.trees import ignoring
 from .literals import finder, spans_lines, stays_in_line
 from .messages import MOST_FOUND, Hits, Looked
 
@@ -37,7 +37,7 @@ class Matcher:
         self._stays_in_line = stays_in_line(self._pattern)
 
     def hits(self, path: str, looked: Looked) -> Hits | None:
-        """What matches in a file; what of it was not searched is noted."""
+        """The matches in a file; unsearched parts are noted."""
         try:
             descriptor = os.open(path, ignoring.FLAGS)
         except OSError:

@@ -11,13 +11,17 @@ from typing import Any
 MOST_WORDS = 50
 FEW = 8  # words that are looked for one after the other
 BREAK = ord("\n")
-_ALIKE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}  # what else re.IGNORECASE takes for an ASCII letter
+_ALIKE = {
+    "i": "\u0130\u0131",
+    "k": "\u212a",
+    "s": "\u017f",
+}  # other characters that re.IGNORECASE takes for an ASCII letter
 Tree = Iterable[tuple[Any, Any]]  # as the standard library parses an expression
 Find = Callable[[bytes, int], int]
 
 
 def finder(pattern: re.Pattern[str]) -> Find | None:
-    """What finds the next place where a line may match, from a position on; None when nothing is certain."""
+    """A function that finds the next place where a line may match; None when nothing is certain."""
     words = _words_of(pattern)
     if not words:
         return None

@@ -1,4 +1,4 @@
-"""What the searching process is told and what it answers, a line of JSON each."""
+"""The request to the searching process and its answers, a line of JSON each."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class SearchRequest(Struct, frozen=True):
 
 
 class Hits(Struct, frozen=True, tag="hits"):
-    """A file that fits, with its lines that match: their numbers and what they say around the match."""
+    """A file that fits, with its matching lines: their numbers and the text around the match."""
 
     path: str
     lines: Sequence[tuple[int, str]] = ()
@@ -44,7 +44,7 @@ class FileList(Struct):
 
 
 class Looked(Struct, tag="looked"):
-    """What was looked at and what was not, so far or, if `done`, at all."""
+    """Counts of files that were and were not searched, so far or, if `done`, in total."""
 
     files: int = 0  # searched, or listed
     others: int = 0  # files that do not fit the glob

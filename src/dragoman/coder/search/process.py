@@ -7,27 +7,27 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...host.trees.walking import files, fitting
 from .lines import Matcher, Unsearchable
 from .messages import Hits, Looked, Message, SearchRefused, SearchRequest
-from .walking import files, fitting
 
 LONGEST = 60  # seconds after which the process ends itself, should nobody be left to end it
 EVERY = 0.5  # seconds after which it says how far it is
 
 
-def found(order: SearchRequest) -> Iterator[Message]:
-    """What fits an order, file by file, and at the end what was looked at."""
+def found(request: SearchRequest) -> Iterator[Message]:
+    """The matches of a request, file by file, and at the end the counts of searched files."""
     looked = Looked()
     try:
-        matcher = Matcher(order.pattern, ignore_case=order.ignore_case) if order.pattern else None
+        matcher = Matcher(request.pattern, ignore_case=request.ignore_case) if request.pattern else None
     except Unsearchable as exc:
         yield SearchRefused(str(exc))
         return
     # A file that is named is searched, whatever its name fits.
-    fits = fitting(order.glob, order.root, order.top) if order.glob else None
+    fits = fitting(request.glob, request.root, request.top) if request.glob else None
     told = time.monotonic()
-    for path in files(order.root, order.top, looked):
-        if fits and path != order.root and not fits(path):
+    for path in files(request.root, request.top, looked):
+        if fits and path != request.root and not fits(path):
             looked.others += 1
         elif matcher is None:
             looked.files += 1
@@ -43,8 +43,8 @@ def found(order: SearchRequest) -> Iterator[Message]:
 
 def main() -> None:
     signal.alarm(LONGEST)
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=SearchRequest)
-    for message in found(order):
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=SearchRequest)
+    for message in found(request):
         sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
         sys.stdout.buffer.flush()
 

@@ -82,7 +82,7 @@ class StopCommand(Tool):
 
     async def run(self, work: Work) -> Sequence[Part]:
         """End a command that runs in the background."""
-        work.place.gate.must_be_able_to_change()
+        work.place.permissions.must_be_able_to_change()
         await work.place.stop(self.id)
         return [TextPart("It is over.")]
 

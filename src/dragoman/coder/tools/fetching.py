@@ -43,7 +43,7 @@ class FetchUrl(Tool):
             if _scheme(url) not in SCHEMES:
                 raise Failed("Only http and https addresses can be fetched.")
             # Every address on the way is asked about: a redirect may lead anywhere.
-            await work.place.gate.admit(work.turn, work.call, NetworkAccess(url=url))
+            await work.place.permissions.admit(work.turn, work.call, NetworkAccess(url=url))
             await work.call.start()
             # A host of a private network is visited where it was asked for by its name, not by a redirect.
             page = await _in_thread(url, local=urlsplit(url).hostname == urlsplit(self.url).hostname)

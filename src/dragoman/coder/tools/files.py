@@ -68,7 +68,7 @@ def _media_type(path: str) -> str | None:
 
 
 def _numbered(text: str, offset: int, limit: int) -> str:
-    """Lines with their numbers, as many as fit, and what is left out."""
+    """Lines with their numbers, as many as fit, and a note on the rest."""
     lines = lines_of(text)
     if not lines:
         return "(The file is empty.)"
@@ -88,7 +88,7 @@ def _numbered(text: str, offset: int, limit: int) -> str:
 
 
 async def as_read(work: Work, path: str) -> str:
-    """The text of a file the model has read, if it still is what was read."""
+    """The text of a file that the model has read, if the file is unchanged since."""
     place = work.place
     if path not in place.seen:
         raise Failed(f"Read {place.shown(path)} before you edit it.")

@@ -1,4 +1,4 @@
-"""Tools of the session's MCP servers, behind the same gate as our own."""
+"""Tools of the session's MCP servers, with the same permissions as our own."""
 
 import base64
 import itertools
@@ -6,9 +6,11 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from ... import schema as s
 from ...host.display import visible
 from ...host.operations import McpTool
-from ...mcp import McpFailure, SessionServer, ToolContent, ToolInfo
+from ...mcp import McpFailure, SessionTools, ToolInfo
+from ...mcp.contents import words_of
 from ..context.history import Media, Part, TextPart, sound
 from ..model.port import ToolSpec
 from ..model.schemas import schema_fault
@@ -26,64 +28,70 @@ class McpCall(Tool):
 
     name = "mcp"
 
-    server: SessionServer
+    tools: SessionTools
     info: ToolInfo
     arguments: Mapping[str, object]
 
     def title(self, place: Workplace) -> str:
-        return f"{self.server.name}: {self.info.name}"
+        return f"{self.info.server}: {self.info.name}"
 
     async def run(self, work: Work) -> Sequence[Part]:
-        operation = McpTool(server=self.server.name, tool=self.info.name, arguments=dict(self.arguments))
-        await work.place.gate.admit(work.turn, work.call, operation, reads_only=self.info.reads_only)
+        operation = McpTool(server=self.info.server, tool=self.info.name, arguments=dict(self.arguments))
+        await work.place.permissions.admit(work.turn, work.call, operation, reads_only=self.info.reads_only)
         await work.call.start()
         try:
-            given = await self.server.call(self.info.name, self.arguments)
+            given = await self.tools.run(work.call, self.info, self.arguments)
         except McpFailure as exc:
             raise Failed(str(exc)) from exc
-        text = "\n".join(piece.text for piece in given if piece.text)
-        media = [part for piece in given if piece.data for part in _media(piece, work.takes)]
+        text = "\n".join(filter(None, map(words_of, given.content)))
+        media = [part for block in given.content for part in _media(block, work.takes)]
         return [*(said(work.place, text, work.call.id) if text or not media else ()), *media]
 
 
-def _media(piece: ToolContent, takes: frozenset[str]) -> list[Part]:
+def _media(block: s.ContentBlock, takes: frozenset[str]) -> list[Part]:
     """A picture or a sound for the model, if it is one that can be sent again with every request."""
-    kind = visible(piece.media_type, limit=MAX_KIND)
-    if piece.media_type.partition("/")[0] not in takes:
+    match block:
+        case s.ImageContent(data=data, mime_type=media_type) | s.AudioContent(data=data, mime_type=media_type):
+            pass
+        case s.EmbeddedResource(resource=s.BlobResourceContents(blob=data, mime_type=given)):
+            media_type = given or "application/octet-stream"
+        case _:
+            return []
+    kind = visible(media_type, limit=MAX_KIND)
+    if media_type.partition("/")[0] not in takes:
         return [TextPart(f"(something of type {kind}, which you cannot read)")]
-    if len(piece.data) > MAX_MEDIA * 4 // 3 + 4:
+    if len(data) > MAX_MEDIA * 4 // 3 + 4:
         return [
             TextPart(f"(something of type {kind} with more than {MAX_MEDIA // 2**20} MiB, too large to be shown)")
         ]
     try:
-        base64.b64decode(piece.data, validate=True)
+        base64.b64decode(data, validate=True)
     except ValueError:
         return [TextPart(f"(something of type {kind} that is broken: it is not base64)")]
-    return [Media(piece.media_type, piece.data)]
+    return [Media(media_type, data)]
 
 
-def tools_of(servers: Sequence[SessionServer]) -> tuple[list[Foreign], dict[str, str]]:
+def tools_of(tools: SessionTools) -> tuple[list[Foreign], dict[str, str]]:
     """All tools of all servers, under names that any provider takes; and why some of them cannot be used."""
     found: dict[str, Foreign] = {}
     faults: dict[str, str] = {}
-    for server in servers:
-        for info in server.tools:
-            name = _name(server.name, info.name, {*found, *faults})
-            parameters = {"type": "object", "properties": {}, **info.parameters}  # either may be left out
-            if fault := schema_fault(parameters):
-                faults[name] = f"{info.name} of {server.name} describes its arguments wrongly: {fault}"
-                continue
-            words = sound(info.description)[:1000].strip() or f"{info.name} of {server.name}"
-            found[name] = Foreign(ToolSpec(name, words, parameters), _maker(server, info))
+    for info in tools:
+        name = _name(info.server, info.name, {*found, *faults})
+        parameters = {"type": "object", "properties": {}, **info.parameters}  # either may be left out
+        if fault := schema_fault(parameters):
+            faults[name] = f"{info.name} of {info.server} describes its arguments wrongly: {fault}"
+            continue
+        words = sound(info.description)[:1000].strip() or f"{info.name} of {info.server}"
+        found[name] = Foreign(ToolSpec(name, words, parameters), _maker(tools, info))
     return list(found.values()), faults
 
 
-def _maker(server: SessionServer, info: ToolInfo) -> Any:
-    return lambda arguments: McpCall(server, info, arguments)
+def _maker(tools: SessionTools, info: ToolInfo) -> Any:
+    return lambda arguments: McpCall(tools, info, arguments)
 
 
 def _name(server: str, tool: str, taken: Container[str]) -> str:
-    """What a model calls a tool; two that would be called the same are told apart by a number."""
+    """The name of a tool for the model; tools with the same name get numbers."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"mcp__{server}__{tool}")
     endings = itertools.chain([""], (f"_{number}" for number in itertools.count(2)))
     return next(found for end in endings if (found := name[: MAX_NAME - len(end)] + end) not in taken)

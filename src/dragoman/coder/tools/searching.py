@@ -96,17 +96,17 @@ class _Sought:
         self._real = os.path.realpath(self._named)
         if not os.path.exists(self._real):
             raise Failed(f"There is nothing at {path}.")
-        if not work.place.gate.is_inside(self._real):
+        if not work.place.permissions.is_inside(self._real):
             raise Failed(f"{path} lies outside the session's directories and cannot be searched.")
 
     async def found(self, glob: str, pattern: str = "", ignore_case: bool = False) -> Found:
-        order = SearchRequest(
+        request = SearchRequest(
             self._real, os.path.realpath(self._work.place.session.cwd), glob, pattern, ignore_case
         )
-        twins = Twins(self._work.place.gate.roots)
+        twins = Twins(self._work.place.permissions.roots)
         async with self._work.place.searches:
             try:
-                found = await sought(order, lambda paths: self._may_show(paths, twins))
+                found = await sought(request, lambda paths: self._may_show(paths, twins))
             except Unfit as exc:
                 raise Failed(str(exc)) from exc
         if found.timed_out and not found.hits:
@@ -125,10 +125,10 @@ class _Sought:
 
     def _may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
         names = {self.named(path): path for path in paths}
-        return {names[name] for name in self._work.place.gate.may_show(names, twins)}
+        return {names[name] for name in self._work.place.permissions.may_show(names, twins)}
 
     async def told(self, shown: Sequence[str], found: Found, glob: str) -> str:
-        """What was found and what was not looked at, in words."""
+        """The findings and the unsearched files, in words."""
         lines = [*shown] or [_nothing(found.looked, glob)]
         if found.has_more:
             lines.append(f"(The first {MOST_FOUND}; there are more. Narrow it down.)")
@@ -146,7 +146,7 @@ class _Sought:
 
     def _names(self, names: FileList) -> str:
         """Files by name, those alone that may be shown."""
-        allowed = self._may_show(names.first, Twins(self._work.place.gate.roots))
+        allowed = self._may_show(names.first, Twins(self._work.place.permissions.roots))
         first = [self.shown(path) for path in names.first if path in allowed]
         count = f"{names.count} file{'s' if names.count > 1 else ''}"
         return f"{count}: {', '.join(first)}{', …' if len(first) < names.count else ''}" if first else count

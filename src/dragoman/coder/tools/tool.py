@@ -1,4 +1,4 @@
-"""What every tool is, and what it is given to work with."""
+"""The interface of tools, and what they work with."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +23,7 @@ HEAD = 20_000  # of these, how many from the beginning when the middle is left o
 
 
 class Failed(Error):
-    """The tool could not do it; the words are for the model, `shown` for a user who has seen the rest."""
+    """The tool failed; the text is for the model, `shown` is for a user who has seen the rest."""
 
     def __init__(self, words: str, shown: str | None = None) -> None:
         super().__init__(words)
@@ -50,7 +50,7 @@ class Tool(Struct):
     parallel: ClassVar[bool] = False  # may run beside others: it has no effect
 
     def title(self, place: Workplace) -> str:
-        """What the user sees it is doing."""
+        """The title that the user sees."""
         raise NotImplementedError
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
@@ -58,18 +58,23 @@ class Tool(Struct):
         return ()
 
     async def run(self, work: Work) -> Sequence[Part]:
-        """Do it; gives what the model is told.  Raises Failed, Denied or Unreadable."""
+        """Run the tool; returns the result for the model.  Raises Failed, Denied or Unreadable."""
         raise NotImplementedError
 
 
 def spec_of(tool: type[Tool]) -> ToolSpec:
     """A tool as the model is told of it, read off its fields and its docstring."""
+    return spec_named(tool.name, tool)
+
+
+def spec_named(name: str, tool: type[Struct]) -> ToolSpec:
+    """The same for any struct, under a name."""
     (_,), parts = msgspec.json.schema_components([tool], ref_template="#/$defs/{name}")
     schema = {key: value for key, value in parts.pop(tool.__name__).items() if key not in ("title", "description")}
     schema.setdefault("required", [])
     if parts:
         schema["$defs"] = parts
-    return ToolSpec(tool.name, " ".join((tool.__doc__ or "").split()), schema)
+    return ToolSpec(name, " ".join((tool.__doc__ or "").split()), schema)
 
 
 def said(place: Workplace, text: str, call_id: str) -> list[Part]:

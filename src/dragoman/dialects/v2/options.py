@@ -9,11 +9,11 @@ from .session_state import SessionState
 from .shapes import MODE_OPTION, OPTIONS
 
 
-def options_outward(talk: SessionState, t: Translator) -> list[Message]:
+def options_outward(session: SessionState, t: Translator) -> list[Message]:
     """All options of a session as version 2 has them; modes that no option stands for become one."""
-    said = documents(OPTIONS.outward(talk.options, t))
-    modes = talk.modes
-    if modes and not any(map(_is_mode, talk.options)):
+    said = documents(OPTIONS.outward(session.options, t))
+    modes = session.modes
+    if modes and not any(map(_is_mode, session.options)):
         choices = [
             {("value" if name == "id" else name): member for name, member in mode.items()}
             for mode in documents(modes["availableModes"])
@@ -23,66 +23,66 @@ def options_outward(talk: SessionState, t: Translator) -> list[Message]:
     return said
 
 
-def learn_options(talk: SessionState, given: Json, t: Translator) -> None:
+def learn_options(session: SessionState, given: Json, t: Translator) -> None:
     """Take note of the options of version 2, and of the modes that one of them is."""
     options = documents(given) if isinstance(given, list) else []
     mode = next((option for option in options if _is_mode(option)), None)
     others = [option for option in options if option.get("configId") != MODE_OPTION]
-    talk.options = documents(OPTIONS.inward(others, t))
-    talk.mode_option = mode["configId"] if mode else None
-    talk.modes = None
+    session.options = documents(OPTIONS.inward(others, t))
+    session.mode_option = mode["configId"] if mode else None
+    session.modes = None
     if mode:
         choices = [
             {("id" if name == "value" else name): member for name, member in choice.items()}
             for entry in documents(mode["options"])
             for choice in (documents(entry["options"]) if "groupId" in entry else [entry])
         ]
-        talk.modes = {"currentModeId": mode["currentValue"], "availableModes": choices}
-        if talk.mode_option == MODE_OPTION:
-            talk.modes |= margin(mode)
+        session.modes = {"currentModeId": mode["currentValue"], "availableModes": choices}
+        if session.mode_option == MODE_OPTION:
+            session.modes |= margin(mode)
 
 
-def shown_options(talk: SessionState, t: Translator) -> list[Message]:
+def shown_options(session: SessionState, t: Translator) -> list[Message]:
     """The options a client of version 1 can show."""
     if offered(t.client_offers, "session", "configOptions", "boolean"):
-        return talk.options
-    shown = [option for option in talk.options if option.get("type") != "boolean"]
-    if len(shown) < len(talk.options):
+        return session.options
+    shown = [option for option in session.options if option.get("type") != "boolean"]
+    if len(shown) < len(session.options):
         t.lose("boolean option")
     return shown
 
 
-def changes_inward(talk: SessionState, options: Json, meta: Message, t: Translator) -> list[Message]:
+def changes_inward(session: SessionState, options: Json, meta: Message, t: Translator) -> list[Message]:
     """The updates of version 1 that tell of new options."""
-    before, mode = talk.options, (talk.modes or {}).get("currentModeId")
-    learn_options(talk, options, t)
+    before, mode = session.options, (session.modes or {}).get("currentModeId")
+    learn_options(session, options, t)
     found: list[Message] = []
-    now = (talk.modes or {}).get("currentModeId")
+    now = (session.modes or {}).get("currentModeId")
     if now is not None and now != mode:
         found.append({"sessionUpdate": "current_mode_update", "currentModeId": now, **meta})
-    if talk.options != before or not found:
-        found.append({"sessionUpdate": "config_option_update", "configOptions": shown_options(talk, t), **meta})
+    if session.options != before or not found:
+        found.append({"sessionUpdate": "config_option_update", "configOptions": shown_options(session, t), **meta})
     return found
 
 
-def opened_inward(talk: SessionState, result: Message, t: Translator) -> Message:
+def opened_inward(session: SessionState, result: Message, t: Translator) -> Message:
     """The answer to a call that opened a session, for a client of version 1."""
-    learn_options(talk, result.get("configOptions"), t)
+    learn_options(session, result.get("configOptions"), t)
     said = {name: member for name, member in result.items() if name not in ("configOptions", "availableCommands")}
-    if talk.modes:
-        said["modes"] = talk.modes
-    if talk.options:
-        said["configOptions"] = shown_options(talk, t)
+    if session.modes:
+        said["modes"] = session.modes
+    if session.options:
+        said["configOptions"] = shown_options(session, t)
     return said
 
 
-def opened_outward(talk: SessionState, result: Message, t: Translator) -> Message:
+def opened_outward(session: SessionState, result: Message, t: Translator) -> Message:
     """The answer to a call that opened a session, for a client of version 2."""
     modes = result.get("modes")
-    talk.modes = None if modes is None else document(modes)
-    talk.options = documents_in(result.get("configOptions"))
+    session.modes = None if modes is None else document(modes)
+    session.options = documents_in(result.get("configOptions"))
     said = {name: member for name, member in result.items() if name not in ("modes", "configOptions")}
-    options = options_outward(talk, t)
+    options = options_outward(session, t)
     return {**said, "configOptions": options} if options else said
 
 

@@ -16,13 +16,13 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 
 
-def permission_outward(params: Message, talk: SessionState, t: Translator) -> Message:
+def permission_outward(params: Message, session: SessionState, t: Translator) -> Message:
     """A question of version 1, for a client of version 2."""
     plain, kept = carried(params, t)
     if "asked" in kept:
         return dict(document(kept["asked"]))
     call = document(plain["toolCall"])
-    title = call.get("title") or talk.titles.get(call["toolCallId"]) or "May this be done?"
+    title = call.get("title") or session.titles.get(call["toolCallId"]) or "May this be done?"
     said = {name: member for name, member in plain.items() if name != "toolCall"}
     return {**said, "title": title, "subject": {"type": "tool_call", "toolCall": tool_outward(call, t)}}
 

@@ -19,22 +19,22 @@ _EMPTYING: dict[str, tuple[str, str, Message]] = {
 _WHOLE = {whole: (name, emptied) for name, whole, emptied in _EMPTYING.values()}
 
 
-def begun_anew(updates: list[Message], talk: SessionState) -> list[Message]:
+def begun_anew(updates: list[Message], session: SessionState) -> list[Message]:
     """Updates of a history, with what empties each thing before the first piece of it."""
-    if talk.begun is None:
+    if session.begun is None:
         return updates
     told: list[Message] = []
     for update in updates:
         kind = string(update.get("sessionUpdate", ""))
         if kind in _EMPTYING:
             name, whole, emptied = _EMPTYING[kind]
-            if (whole, update[name]) not in talk.begun:
+            if (whole, update[name]) not in session.begun:
                 told.append({"sessionUpdate": whole, name: update[name], **emptied})
-                talk.begun.add((whole, update[name]))
+                session.begun.add((whole, update[name]))
         elif kind in _WHOLE:
             name, emptied = _WHOLE[kind]
-            if (kind, update[name]) not in talk.begun:
+            if (kind, update[name]) not in session.begun:
                 update = {**update, **{member: update.get(member, empty) for member, empty in emptied.items()}}
-                talk.begun.add((kind, update[name]))
+                session.begun.add((kind, update[name]))
         told.append(update)
     return told

@@ -26,10 +26,10 @@ class SessionCalls(PromptCalls):
     def _open_ours(self, method: str, params: Message) -> Flow:
         result = document(self.told_by_us((yield Ask(method, OPENING.inward(params, self)))))
         id = result.get("sessionId", params.get("sessionId"))
-        talk = self.talk(id)
-        talk.cwd, talk.is_whole = params["cwd"], method == "session/new"
-        talk.is_open, talk.is_closed = True, False
-        return opened_outward(talk, result, self)
+        session = self.session(id)
+        session.cwd, session.is_whole = params["cwd"], method == "session/new"
+        session.is_open, session.is_closed = True, False
+        return opened_outward(session, result, self)
 
     def resumed(self, params: Message) -> Flow:
         """Bring a session back: `session/load` tells its history, `session/resume` does not.
@@ -40,32 +40,32 @@ class SessionCalls(PromptCalls):
         start = params.pop("replayFrom", None)
         if start is not None and (point := document(start).get("type")) != "start":
             raise Fault(INVALID_PARAMS, f"Invalid params: history cannot be replayed from {point!r}")
-        talk = self.talks.get(params["sessionId"])
+        session = self.sessions.get(params["sessionId"])
         can_load = offered(self.agent_offers, "loadSession")
         can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
         is_told = start is not None and can_load
-        if not is_told and not can_resume and talk is not None and talk.is_open:
-            result: Message = {"modes": talk.modes, "configOptions": talk.options}  # it was never left
+        if not is_told and not can_resume and session is not None and session.is_open:
+            result: Message = {"modes": session.modes, "configOptions": session.options}  # it was never left
         elif not can_resume and not can_load:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": params["sessionId"]})
         else:
             method = "session/resume" if not is_told and can_resume else "session/load"
             result = yield from self._bring_back(method, params, is_muted=not is_told and not can_resume)
-        talk = self.talk(params["sessionId"])
-        talk.is_open, talk.is_closed = True, False
-        state: Message = {"state": "running" if talk.turns else "idle"}
-        yield Tell(self._state(talk.session_id, state), to_peer=True)
-        return opened_outward(talk, result, self)
+        session = self.session(params["sessionId"])
+        session.is_open, session.is_closed = True, False
+        state: Message = {"state": "running" if session.turns else "idle"}
+        yield Tell(self._state(session.session_id, state), to_peer=True)
+        return opened_outward(session, result, self)
 
     def _bring_back(self, method: str, params: Message, is_muted: bool) -> Steps[Message]:
-        talk = self.talk(params["sessionId"])
-        talk.cwd, talk.is_muted = params["cwd"], is_muted
+        session = self.session(params["sessionId"])
+        session.cwd, session.is_muted = params["cwd"], is_muted
         if method == "session/load":
             params = {"mcpServers": [], **params}
-            talk.begin_again()
-            talk.begun = None if self.is_kindred else set()  # one of our kind shows a history in an empty place
+            session.begin_again()
+            session.begun = None if self.is_kindred else set()  # one of our kind shows a history in an empty place
         answer = yield Ask(method, OPENING.inward(params, self))
-        talk.is_muted, talk.begun = False, None
+        session.is_muted, session.begun = False, None
         return document(self.told_by_us(answer) or {})
 
     def listed(self, params: Message) -> Flow:
@@ -78,9 +78,9 @@ class SessionCalls(PromptCalls):
             raise Fault(
                 INVALID_PARAMS, "Invalid params: this list has one page, so the cursor is not one of its own"
             )
-        opened = [talk for talk in self.talks.values() if talk.is_open]
-        here = [{"sessionId": talk.session_id, "cwd": talk.cwd} for talk in opened]
-        return {"sessions": [session for session in here if cwd in (None, session["cwd"])]}
+        opened = [session for session in self.sessions.values() if session.is_open]
+        here = [{"sessionId": session.session_id, "cwd": session.cwd} for session in opened]
+        return {"sessions": [entry for entry in here if cwd in (None, entry["cwd"])]}
 
     def closed(self, params: Message) -> Flow:
         """Close a session; one whose agent cannot close is cancelled and forgotten."""
@@ -90,24 +90,24 @@ class SessionCalls(PromptCalls):
         else:
             result = {}
             yield Tell({"method": "session/cancel", "params": {"sessionId": params["sessionId"]}})
-        talk = self.talk(params["sessionId"])
-        talk.is_open = False  # so that no prompt is promised what our agent refuses
-        talk.is_closed = not can_close
-        self._withdraw(talk)
+        session = self.session(params["sessionId"])
+        session.is_open = False  # so that no prompt is promised what our agent refuses
+        session.is_closed = not can_close
+        self._withdraw(session)
         return result or {}
 
     def option_set(self, params: Message) -> Flow:
         """Set an option of our agent, or the mode if that is what the option stands for."""
-        talk = self.not_closed(params["sessionId"])
+        session = self.not_closed(params["sessionId"])
         if params.get("configId") == MODE_OPTION:
-            asked = {"sessionId": talk.session_id, "modeId": params["value"], **margin(params)}
+            asked = {"sessionId": session.session_id, "modeId": params["value"], **margin(params)}
             result = self.told_by_us((yield Ask("session/set_mode", asked)))
-            talk.modes = {**(talk.modes or {"availableModes": []}), "currentModeId": params["value"]}
+            session.modes = {**(session.modes or {"availableModes": []}), "currentModeId": params["value"]}
         else:
             asked = {name: member for name, member in params.items() if name != "type" or member != "id"}
             result = self.told_by_us((yield Ask("session/set_config_option", asked)))
-            talk.options = documents(document(result).get("configOptions") or [])
-        return {"configOptions": options_outward(talk, self), **margin(result)}
+            session.options = documents(document(result).get("configOptions") or [])
+        return {"configOptions": options_outward(session, self), **margin(result)}
 
     # A client of ours, an agent of version 2
 
@@ -121,55 +121,57 @@ class SessionCalls(PromptCalls):
         return (yield from self._open_theirs("session/resume", OPENING.outward(params, self)))
 
     def load(self, params: Message) -> Flow:
-        self.talk(params["sessionId"]).begin_again()
+        self.session(params["sessionId"]).begin_again()
         said = {**OPENING.outward(params, self), "replayFrom": {"type": "start"}}
         return (yield from self._open_theirs("session/resume", said))
 
     def _open_theirs(self, method: str, params: Message) -> Flow:
         result = document(self.told_by_peer((yield Ask(method, params, to_peer=True))) or {})
-        talk = self.talk(result.get("sessionId", params.get("sessionId")))
+        session = self.session(result.get("sessionId", params.get("sessionId")))
         if result.get("availableCommands"):
-            yield StartFlow(self._announce(talk, result["availableCommands"], is_new=method != "session/resume"))
-        return opened_inward(talk, result, self)
+            yield StartFlow(self._announce(session, result["availableCommands"], is_new=method != "session/resume"))
+        return opened_inward(session, result, self)
 
-    def _announce(self, talk: SessionState, commands: Json, is_new: bool) -> Steps[None]:
+    def _announce(self, session: SessionState, commands: Json, is_new: bool) -> Steps[None]:
         if is_new:
             yield Pause(0)  # after the answer: before it the session has no name
         update: Message = {
             "sessionUpdate": "available_commands_update",
             "availableCommands": COMMANDS.inward(commands, self),
         }
-        params: Message = {"sessionId": talk.session_id, "update": update}
+        params: Message = {"sessionId": session.session_id, "update": update}
         yield Tell({"method": "session/update", "params": params})
 
     def close(self, params: Message) -> Flow:
         """Close a session, and end the turns it has now; it may be opened again before the answer is there."""
-        talk = self.talk(params["sessionId"])
-        turns = list(talk.turns)
+        session = self.session(params["sessionId"])
+        turns = list(session.turns)
         result = self.told_by_peer((yield Ask("session/close", params, to_peer=True)))
-        self.end_turns(talk, turns)
+        self.end_turns(session, turns)
         return result or {}
 
     def set_mode(self, params: Message) -> Flow:
         """Choose a mode by the option that is the mode."""
-        talk = self.talk(params["sessionId"])
-        chosen = {"configId": talk.mode_option or MODE_OPTION, "type": "id", "value": params["modeId"]}
-        result, _ = yield from self._choose(talk, {**chosen, **margin(params)})
+        session = self.session(params["sessionId"])
+        chosen = {"configId": session.mode_option or MODE_OPTION, "type": "id", "value": params["modeId"]}
+        result, _ = yield from self._choose(session, {**chosen, **margin(params)})
         return margin(result)
 
     def set_option(self, params: Message) -> Flow:
-        talk = self.talk(params["sessionId"])
+        session = self.session(params["sessionId"])
         kind = "boolean" if isinstance(params["value"], bool) else "id"
         if kind == "boolean" and params.get("type") != kind:
             raise Fault(INVALID_PARAMS, 'Invalid params: a truth value needs the type "boolean"')
-        result, updates = yield from self._choose(talk, {**params, "type": kind})
+        result, updates = yield from self._choose(session, {**params, "type": kind})
         for update in updates:
             if update["sessionUpdate"] == "current_mode_update":
-                yield Tell({"method": "session/update", "params": {"sessionId": talk.session_id, "update": update}})
-        return {"configOptions": shown_options(talk, self), **margin(result)}
+                yield Tell(
+                    {"method": "session/update", "params": {"sessionId": session.session_id, "update": update}}
+                )
+        return {"configOptions": shown_options(session, self), **margin(result)}
 
-    def _choose(self, talk: SessionState, chosen: Message) -> Steps[tuple[Message, list[Message]]]:
+    def _choose(self, session: SessionState, chosen: Message) -> Steps[tuple[Message, list[Message]]]:
         """Set an option of an agent; gives its answer, and the updates that say what has changed."""
-        said = {**chosen, "sessionId": talk.session_id}
+        said = {**chosen, "sessionId": session.session_id}
         result = document(self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True))))
-        return result, changes_inward(talk, result["configOptions"], {}, self)
+        return result, changes_inward(session, result["configOptions"], {}, self)

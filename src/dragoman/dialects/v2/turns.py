@@ -57,7 +57,7 @@ class PromptCalls(Translator):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.talks: Remembered[Json, SessionState] = Remembered()  # by session id
+        self.sessions: Remembered[Json, SessionState] = Remembered()  # by session id
         self.is_kindred = False  # the peer has version 1 inside, as we do
         self._awaiting: dict[PromptTurn, RunningFlow] = {}  # the flow that waits for a turn to go on
         self._turn_of: dict[RunningFlow | None, PromptTurn] = {}  # the turn a flow is about
@@ -65,18 +65,18 @@ class PromptCalls(Translator):
         self._last_asked = ""
         self._since = self.surroundings.now()
 
-    def talk(self, session_id: Json) -> SessionState:
-        found = self.talks.get(session_id)
+    def session(self, session_id: Json) -> SessionState:
+        found = self.sessions.get(session_id)
         if found is None:
-            self.talks[session_id] = found = SessionState(str(session_id))
+            self.sessions[session_id] = found = SessionState(str(session_id))
         return found
 
     def not_closed(self, session_id: Json) -> SessionState:
         """A session that its client has not closed; one that our agent goes on to know is closed all the same."""
-        talk = self.talk(session_id)
-        if talk.is_closed:
+        session = self.session(session_id)
+        if session.is_closed:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": session_id})
-        return talk
+        return session
 
     def new_id(self, kind: str) -> str:
         """An id that a later connection to the same session does not give again."""
@@ -88,15 +88,15 @@ class PromptCalls(Translator):
         """Answer when the prompt has its place: at once, or when the turn before it is over."""
         if fault := fault_of(params["prompt"]):
             raise Fault(-32602, f"Invalid params: {fault}")
-        talk = self.not_closed(params["sessionId"])
-        turn = PromptTurn(talk.session_id, params["prompt"], new_message_id(USER, talk, self))
-        talk.turns.append(turn)
+        session = self.not_closed(params["sessionId"])
+        turn = PromptTurn(session.session_id, params["prompt"], new_message_id(USER, session, self))
+        session.turns.append(turn)
         asked = _without_original(params) if original(params) else params
         if not self.is_kindred:
             asked = {**asked, "_meta": {**document(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
-        yield StartFlow(self._work(turn, talk, PROMPT.inward(asked, self)))
+        yield StartFlow(self._work(turn, session, PROMPT.inward(asked, self)))
         turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
-        if talk.turns[0] is not turn or not talk.is_open:
+        if session.turns[0] is not turn or not session.is_open:
             refusal = yield Await(turn)
             if refusal is not None:
                 raise Fault.of(refusal)
@@ -106,63 +106,65 @@ class PromptCalls(Translator):
 
     def _inserted(self, turn: PromptTurn) -> list[Message]:
         turn.is_accepted = True
-        self.talk(turn.session_id).voice = ("", "")
+        self.session(turn.session_id).voice = ("", "")
         echo = {"sessionUpdate": "user_message", "messageId": turn.message_id, "content": turn.content}
         return [self._state(turn.session_id, {"state": "running"}), _update(turn.session_id, echo)]
 
-    def _work(self, turn: PromptTurn, talk: SessionState, params: Message) -> Steps[None]:
+    def _work(self, turn: PromptTurn, session: SessionState, params: Message) -> Steps[None]:
         """Have our agent answer the prompt, and report how it ended."""
         answer = document((yield Ask("session/prompt", params)))
         refusal = None if turn.is_accepted else _refusal(answer)
         if not turn.is_accepted:
             self.fulfil(turn, refusal)
-        talk.turns.remove(turn)
+        session.turns.remove(turn)
         if refusal is None:
-            yield Tell(self._state(talk.session_id, _idle(answer)), to_peer=True)
-        if talk.turns and not any(turn.is_accepted for turn in talk.turns):
-            self.fulfil(talk.turns[0], None)
+            yield Tell(self._state(session.session_id, _idle(answer)), to_peer=True)
+        if session.turns and not any(turn.is_accepted for turn in session.turns):
+            self.fulfil(session.turns[0], None)
 
     def _state(self, session_id: str, state: Message) -> Message:
         return _update(session_id, {"sessionUpdate": "state_update", **state})
 
     def ask_permission(self, params: Message) -> Flow:
         """Ask the user for permission on the agent's behalf."""
-        talk = self.talk(params["sessionId"])
-        answer = yield from self._ask_user(PERMISSION_CALL, permission_outward(params, talk, self), talk)
+        session = self.session(params["sessionId"])
+        answer = yield from self._ask_user(PERMISSION_CALL, permission_outward(params, session, self), session)
         return OUTCOME.inward(self.told_by_peer(answer), self)
 
     def ask_form(self, params: Message) -> Flow:
         """Have the user fill in a form, or visit a page, on the agent's behalf."""
-        talk = self.talk(params["sessionId"]) if "sessionId" in params else self._talk_of(params["requestId"])
-        if talk is not None and "requestId" in params:  # a prompt, which the client has had answered already
+        session = (
+            self.session(params["sessionId"]) if "sessionId" in params else self._session_of(params["requestId"])
+        )
+        if session is not None and "requestId" in params:  # a prompt, which the client has had answered already
             params = {name: member for name, member in params.items() if name != "requestId"}
-            params["sessionId"] = talk.session_id
-        return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), talk)))
+            params["sessionId"] = session.session_id
+        return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), session)))
 
-    def _ask_user(self, method: str, params: Json, talk: SessionState | None) -> Steps[Message | None]:
+    def _ask_user(self, method: str, params: Json, session: SessionState | None) -> Steps[Message | None]:
         """Ask the user, and say that the turn waits for them."""
-        working = talk is not None and bool(talk.turns)
-        if talk is not None and working:
-            yield Tell(self._state(talk.session_id, {"state": "requires_action"}), to_peer=True)
-        answer = yield UserQuestion(method, params, talk.session_id if talk else "")
-        if talk is not None and working and talk.turns and not self._asked_in(talk):
-            yield Tell(self._state(talk.session_id, {"state": "running"}), to_peer=True)
+        working = session is not None and bool(session.turns)
+        if session is not None and working:
+            yield Tell(self._state(session.session_id, {"state": "requires_action"}), to_peer=True)
+        answer = yield UserQuestion(method, params, session.session_id if session else "")
+        if session is not None and working and session.turns and not self._asked_in(session):
+            yield Tell(self._state(session.session_id, {"state": "running"}), to_peer=True)
         return answer
 
-    def _talk_of(self, request_id: Json) -> SessionState | None:
+    def _session_of(self, request_id: Json) -> SessionState | None:
         """The session of a prompt, by the id its request has at our agent."""
-        found = (turn for talk in self.talks.values() for turn in talk.turns)
+        found = (turn for session in self.sessions.values() for turn in session.turns)
         asked = (turn for turn in found if turn.taking_back[1].get("params") == {"requestId": request_id})
-        return next((self.talk(turn.session_id) for turn in asked), None)
+        return next((self.session(turn.session_id) for turn in asked), None)
 
-    def _asked_in(self, talk: SessionState) -> list[tuple[bool, str]]:
+    def _asked_in(self, session: SessionState) -> list[tuple[bool, str]]:
         """The questions of a session that the user has not answered yet."""
         asked = self._questions.items()
-        return [key for key, (id, _) in asked if id == talk.session_id and key in self._asking]
+        return [key for key, (id, _) in asked if id == session.session_id and key in self._asking]
 
-    def _withdraw(self, talk: SessionState) -> None:
+    def _withdraw(self, session: SessionState) -> None:
         """The client cancelled: it need not answer what it was asked, and our agent waits for an answer."""
-        for key in self._asked_in(talk):
+        for key in self._asked_in(session):
             running, (_, method) = self._asking.pop(key), self._questions[key]
             self._send(True, {"method": "$/cancel_request", "params": {"requestId": key[1]}})
             self._carry_on(running, {"result": WITHDRAWN[method]})
@@ -171,13 +173,13 @@ class PromptCalls(Translator):
 
     def prompt(self, params: Message) -> Flow:
         """Answer when the session is idle again."""
-        talk = self.talk(params["sessionId"])
+        session = self.session(params["sessionId"])
         said = PROMPT.outward(params, self)
         if said["prompt"] == []:
             said = with_original({**said, "prompt": [{"type": "text", "text": ""}]}, {"prompt": []})
-        turn = PromptTurn(talk.session_id, said["prompt"])
-        turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": talk.session_id}})
-        talk.turns.append(turn)
+        turn = PromptTurn(session.session_id, said["prompt"])
+        turn.taking_back = (True, {"method": "session/cancel", "params": {"sessionId": session.session_id}})
+        session.turns.append(turn)
         try:
             answer = document((yield Ask("session/prompt", said, to_peer=True)))
             if turn.is_cancelled and document(answer.get("error") or {}).get("code") == CANCELLED_CODE:
@@ -185,7 +187,7 @@ class PromptCalls(Translator):
             result = document(self.told_by_peer(answer) or {})
             turn.is_accepted = True
             turn.message_id = result.get("messageId") or turn.message_id
-            talk.echoes[turn.message_id] = True
+            session.echoes[turn.message_id] = True
             if turn.is_taken_back:  # too late to take it back as a request
                 yield Tell(turn.taking_back[1], to_peer=True)
             if turn.outcome is None:
@@ -195,77 +197,79 @@ class PromptCalls(Translator):
                 raise Fault.of(outcome["error"])
             return outcome["result"]
         finally:
-            talk.turns.remove(turn)
+            session.turns.remove(turn)
 
-    def _take_state(self, update: Message, talk: SessionState) -> list[Message]:
+    def _take_state(self, update: Message, session: SessionState) -> list[Message]:
         """A change of state: what it means for our prompts, and what version 1 has no word for."""
-        state, had_turns = update["state"], bool(talk.turns)
+        state, had_turns = update["state"], bool(session.turns)
         if state in ("running", "requires_action"):
-            for turn in talk.turns:
+            for turn in session.turns:
                 turn.has_run = True
         elif state == "idle":
-            self._end_turns(update, talk)
-        was_busy, talk.is_busy = talk.is_busy, state in ("running", "requires_action")
-        on_its_own = not had_turns and (talk.is_busy or was_busy)
+            self._end_turns(update, session)
+        was_busy, session.is_busy = session.is_busy, state in ("running", "requires_action")
+        on_its_own = not had_turns and (session.is_busy or was_busy)
         tells_more = update.get("background") is not None or state not in ("running", "idle", "requires_action")
         return [carrier(update, self)] if on_its_own or tells_more else []
 
-    def _end_turns(self, update: Message, talk: SessionState) -> None:
+    def _end_turns(self, update: Message, session: SessionState) -> None:
         reason = update.get("stopReason")
-        accepted = [turn for turn in talk.turns if turn.is_accepted and (turn.has_run or reason is not None)]
-        waiting = [turn for turn in talk.turns if not turn.is_accepted and turn.has_run]
+        accepted = [turn for turn in session.turns if turn.is_accepted and (turn.has_run or reason is not None)]
+        waiting = [turn for turn in session.turns if not turn.is_accepted and turn.has_run]
         for turn in accepted or waiting[:1]:
             turn.outcome = _outcome(update)
             self.fulfil(turn, turn.outcome)
 
-    def end_turns(self, talk: SessionState, turns: list[PromptTurn]) -> None:
+    def end_turns(self, session: SessionState, turns: list[PromptTurn]) -> None:
         """The session is closed: nobody will say any more how the turns it had ended."""
         for turn in turns:
-            if turn in talk.turns and turn.outcome is None:
+            if turn in session.turns and turn.outcome is None:
                 turn.outcome = {"result": {"stopReason": "cancelled"}}
                 self.fulfil(turn, turn.outcome)
-        if not talk.turns and self.talks.get(talk.session_id) is talk:  # else it was opened again meanwhile
-            self.talks.pop(talk.session_id, None)
+        if (
+            not session.turns and self.sessions.get(session.session_id) is session
+        ):  # else it was opened again meanwhile
+            self.sessions.pop(session.session_id, None)
 
     def shown_tool(self, session_id: Json, call: Message) -> Message:
         """The tool call a question is about, as version 1 shows it."""
         found = tool_inward(call, self)
         if isinstance(content := found.get("content"), list):
-            found["content"] = contents_inward(content, self.talk(session_id), self)
+            found["content"] = contents_inward(content, self.session(session_id), self)
         return found
 
     # What passes
 
     def piece_inward(self, piece: PieceParams, frame: bytes) -> bytes | None:
-        return piece_in(piece, self.talk(piece.session_id), frame)
+        return piece_in(piece, self.session(piece.session_id), frame)
 
     def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
-        talk = self.talk(piece.session_id)
-        return None if talk.is_muted or talk.begun is not None else piece_out(piece, talk, self, frame)
+        session = self.session(piece.session_id)
+        return None if session.is_muted or session.begun is not None else piece_out(piece, session, self, frame)
 
     def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method == "session/update":
             told = document(params)
-            talk, update = self.talk(told["sessionId"]), document(told["update"])
+            session, update = self.session(told["sessionId"]), document(told["update"])
             if update.get("sessionUpdate") == "state_update":
-                found = self._take_state(update, talk)
+                found = self._take_state(update, session)
             else:
-                found = update_inward(update, talk, self)
+                found = update_inward(update, session, self)
             return [(method, {**told, "update": one}) for one in found]
         if method == "session/cancel" and self.peer == "client":
             self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
-            self._withdraw(self.talk(document(params)["sessionId"]))
+            self._withdraw(self.session(document(params)["sessionId"]))
             return []
         return super().note_inward(method, params)
 
     def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
         if method == "session/update":
             told = document(params)
-            talk, update = self.talk(told["sessionId"]), document(told["update"])
-            found = [] if talk.is_muted else begun_anew(update_outward(update, talk, self), talk)
+            session, update = self.session(told["sessionId"]), document(told["update"])
+            found = [] if session.is_muted else begun_anew(update_outward(update, session, self), session)
             return [(method, {**told, "update": one}) for one in found]
         if method == "session/cancel":
-            for turn in self.talk(document(params)["sessionId"]).turns:
+            for turn in self.session(document(params)["sessionId"]).turns:
                 turn.is_cancelled = True
         return super().note_outward(method, params)
 
@@ -286,7 +290,7 @@ class PromptCalls(Translator):
             return
         self._last_asked = running.asked[1]
         if step.method == "session/prompt" and step.to_peer:
-            self._turn_of[running] = self.talk(document(step.params)["sessionId"]).turns[-1]
+            self._turn_of[running] = self.session(document(step.params)["sessionId"]).turns[-1]
         if isinstance(step, UserQuestion):
             self._questions = {key: of for key, of in self._questions.items() if key in self._asking}
             self._questions[running.asked] = (step.session_id, step.method)

@@ -39,13 +39,13 @@ SPEAKERS = {"user": "user_message", "agent": "agent_message", "thought": "agent_
 Turning = Callable[[Message, SessionState, "PromptCalls"], list[Message]]
 
 
-def update_inward(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
+def update_inward(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
     """The updates of version 1 that say what one of version 2 does."""
     turning = INWARD.get(string(update.get("sessionUpdate", "")))
-    return turning(update, talk, t) if turning else [update]
+    return turning(update, session, t) if turning else [update]
 
 
-def update_outward(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
+def update_outward(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
     """The updates of version 2 that say what one of version 1 does."""
     kind = string(update.get("sessionUpdate", ""))
     if "_meta" in update:
@@ -60,7 +60,7 @@ def update_outward(update: Message, talk: SessionState, t: "PromptCalls") -> lis
                 {"sessionUpdate": "tool_call_content_chunk", "toolCallId": update["toolCallId"], "content": item}
             ]
     turning = OUTWARD.get(kind)
-    return turning(update, talk, t) if turning else [update]
+    return turning(update, session, t) if turning else [update]
 
 
 def carrier(update: Message, t: Translator) -> Message:
@@ -71,36 +71,36 @@ def carrier(update: Message, t: Translator) -> Message:
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _chunk_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _chunk_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     id, content = update.get("messageId"), update["content"]
-    if update["sessionUpdate"] == "user_message_chunk" and _is_echo(talk, id, None):
+    if update["sessionUpdate"] == "user_message_chunk" and _is_echo(session, id, None):
         return []
-    talk.said_in(id).add(flat(content))
+    session.said_in(id).add(flat(content))
     heard = {**update, "content": BLOCK.inward(content, t)}
     if isinstance(id, str) and id.startswith(MADE_UP_ID):
         del heard["messageId"]
     return [heard]
 
 
-def piece_in(piece: PieceParams, talk: SessionState, frame: bytes) -> bytes | None:
+def piece_in(piece: PieceParams, session: SessionState, frame: bytes) -> bytes | None:
     """As `_chunk_in`, of a piece of text."""
     chunk = piece.update
     id = chunk.message_id
     if chunk.session_update == "user_message_chunk" or id is UNSET:
         return None
-    talk.said_in(id).add(chunk.content.text.encode())
+    session.said_in(id).add(chunk.content.text.encode())
     if not id.startswith(MADE_UP_ID):
         return frame
     chunk.message_id = UNSET
     return written(piece)
 
 
-def _message_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _message_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     """A whole message: what is new of it, or all of it under another id where it takes back what was said."""
     id, given = update["messageId"], update.get("content")
-    if update["sessionUpdate"] == "user_message" and _is_echo(talk, id, given):
+    if update["sessionUpdate"] == "user_message" and _is_echo(session, id, given):
         return []
-    known = talk.said.get(id)
+    known = session.said.get(id)
     if "content" not in update or (not given and known is None):
         return [carrier(update, t)]
     blocks = elements(given or [])
@@ -109,7 +109,7 @@ def _message_in(update: Message, talk: SessionState, t: Translator) -> list[Mess
     if rest is None:
         t.lose("message replaced")
         rest, shown_as = blocks, t.new_id("message")
-    said = talk.said[id] = MessageSoFar()
+    said = session.said[id] = MessageSoFar()
     for block in blocks:
         said.add(flat(block))
     kind = f"{update['sessionUpdate']}_chunk"
@@ -121,54 +121,54 @@ def _message_in(update: Message, talk: SessionState, t: Translator) -> list[Mess
     return [carry(chunks[0], {"update": update}, t), *(carry(chunk, {"part": True}, t) for chunk in chunks[1:])]
 
 
-def _is_echo(talk: SessionState, id: Json, content: Json) -> bool:
+def _is_echo(session: SessionState, id: Json, content: Json) -> bool:
     """Whether a message of the user only repeats the prompt of a turn that is under way."""
-    if id in talk.echoes:
+    if id in session.echoes:
         return True
-    for turn in talk.turns:
+    for turn in session.turns:
         if turn.message_id == id or (turn.message_id is None and content in (None, turn.content)):
             turn.message_id = id
-            talk.echoes[id] = True
+            session.echoes[id] = True
             return True
     return False
 
 
-def _chunk_out(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
+def _chunk_out(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
     kind = string(update["sessionUpdate"])
     update, kept = carried(update, t)
-    id = _message_id(kind, update.get("messageId"), talk, t)
+    id = _message_id(kind, update.get("messageId"), session, t)
     content = BLOCK.outward(update["content"], t)
     if kept.get("whole"):
         kind, content = kind.removesuffix("_chunk"), [content]
     return [{**update, "sessionUpdate": kind, "messageId": id, "content": content}]
 
 
-def piece_out(piece: PieceParams, talk: SessionState, t: "PromptCalls", frame: bytes) -> bytes:
+def piece_out(piece: PieceParams, session: SessionState, t: "PromptCalls", frame: bytes) -> bytes:
     """As `_chunk_out`, of a piece of text."""
     chunk = piece.update
     given = None if chunk.message_id is UNSET else chunk.message_id
-    id = _message_id(chunk.session_update, given, talk, t)
+    id = _message_id(chunk.session_update, given, session, t)
     if chunk.message_id is id:
         return frame
     chunk.message_id = id
     return written(piece)
 
 
-def _message_id(kind: str, given: Json, talk: SessionState, t: "PromptCalls") -> str:
+def _message_id(kind: str, given: Json, session: SessionState, t: "PromptCalls") -> str:
     """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
     if isinstance(given, str):
-        id = talk.user_message_id(given) if kind == USER else given
-    elif talk.voice[0] == kind:
-        id = talk.voice[1]
+        id = session.user_message_id(given) if kind == USER else given
+    elif session.voice[0] == kind:
+        id = session.voice[1]
     else:
-        id = new_message_id(kind, talk, t)
-    talk.voice = (kind, id)
+        id = new_message_id(kind, session, t)
+    session.voice = (kind, id)
     return id
 
 
-def new_message_id(kind: str, talk: SessionState, t: "PromptCalls") -> str:
+def new_message_id(kind: str, session: SessionState, t: "PromptCalls") -> str:
     """An id for a message that has none: told again it gets the same, if all before it was counted."""
-    number = talk.number(kind)
+    number = session.number(kind)
     if kind == USER and not t.is_kindred:
         return f"{PROMPT_ID}{t.new_id('user') if number is None else number}"
     return OURS + t.new_id("message") if number is None else f"{MADE_UP_ID}{kind}-{number}"
@@ -177,14 +177,14 @@ def new_message_id(kind: str, talk: SessionState, t: "PromptCalls") -> str:
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tool_in(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
+def _tool_in(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
     id = update["toolCallId"]
     found = tool_inward(update, t)
-    is_new = id not in talk.tools
+    is_new = id not in session.tools
     if isinstance(content := found.get("content"), list):
-        found["content"] = talk.tools[id] = contents_inward(content, talk, t)
+        found["content"] = session.tools[id] = contents_inward(content, session, t)
     elif is_new:
-        talk.tools[id] = []
+        session.tools[id] = []
     if not is_new:
         return [found]
     found["sessionUpdate"] = "tool_call"
@@ -194,18 +194,18 @@ def _tool_in(update: Message, talk: SessionState, t: "PromptCalls") -> list[Mess
     return [found]
 
 
-def _chunk_of_tool_in(update: Message, talk: SessionState, t: "PromptCalls") -> list[Message]:
+def _chunk_of_tool_in(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
     """One more item: version 1 has no word for that, and hears all of them again."""
     id = update["toolCallId"]
-    more = contents_inward([update["content"]], talk, t)
-    talk.tools[id] = content = [*talk.tools.get(id, ()), *more]
+    more = contents_inward([update["content"]], session, t)
+    session.tools[id] = content = [*session.tools.get(id, ()), *more]
     said = {"sessionUpdate": "tool_call_update", "toolCallId": id, "content": content}
     if len(more) == 1 and set(update) == {"sessionUpdate", "toolCallId", "content"}:
         return [carry(said, {"appended": True}, t)]
     return [carry(said, {"update": update}, t)]
 
 
-def contents_inward(items: list[Json], talk: SessionState, t: "PromptCalls") -> list[Json]:
+def contents_inward(items: list[Json], session: SessionState, t: "PromptCalls") -> list[Json]:
     found: list[Json] = []
     for item in items:
         match item:
@@ -213,8 +213,8 @@ def contents_inward(items: list[Json], talk: SessionState, t: "PromptCalls") -> 
                 found += diff_inward(document(item), t)
             case {"type": "terminal"} if not t.is_kindred:  # an agent of version 1 has none of its own
                 shown = document(item)
-                terminal = talk.terminals.get(shown["terminalId"]) or ShownTerminal()
-                talk.terminals[shown["terminalId"]] = terminal
+                terminal = session.terminals.get(shown["terminalId"]) or ShownTerminal()
+                session.terminals[shown["terminalId"]] = terminal
                 found += parts(shown, [terminal.content], t)
             case _:
                 found.append(CONTENT_ITEM.inward(item, t))
@@ -225,39 +225,39 @@ def _contents_out(items: list[Json], t: Translator) -> list[Json]:
     return elements(tool_outward({"content": items}, t)["content"])
 
 
-def _tool_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    talk.voice = ("", "")
+def _tool_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
+    session.voice = ("", "")
     if update.get("title"):
-        talk.titles[update["toolCallId"]] = update["title"]
+        session.titles[update["toolCallId"]] = update["title"]
     return [{**tool_outward(update, t), "sessionUpdate": "tool_call_update"}]
 
 
 # ── terminals of the agent ────────────────────────────────────────────────────────────────────────
 
 
-def _terminal_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _terminal_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     id = update["terminalId"]
-    terminal = talk.terminals.get(id)
+    terminal = session.terminals.get(id)
     if terminal is None:
-        talk.terminals[id] = terminal = ShownTerminal()
+        session.terminals[id] = terminal = ShownTerminal()
     if update["sessionUpdate"] == "terminal_update":
         terminal.update(update)
     else:
         terminal.add(string(update["data"]))
-    return [carrier(update, t), *(_shown_again(id, terminal, talk, t) if terminal.is_due() else [])]
+    return [carrier(update, t), *(_shown_again(id, terminal, session, t) if terminal.is_due() else [])]
 
 
-def _shown_again(id: Json, terminal: ShownTerminal, talk: SessionState, t: Translator) -> list[Message]:
+def _shown_again(id: Json, terminal: ShownTerminal, session: SessionState, t: Translator) -> list[Message]:
     """The tool calls that show a terminal, with what it shows now."""
     found = []
-    for tool, content in talk.tools.items():
+    for tool, content in session.tools.items():
         items = [document(carried(document(item), t)[1].get("item") or {}) for item in content]
         if any(item.get("terminalId") == id for item in items):
             content = [
                 carry(terminal.content, {"item": item}, t) if item.get("terminalId") == id else shown
                 for item, shown in zip(items, content, strict=True)
             ]
-            talk.tools[tool] = content
+            session.tools[tool] = content
             said = {"sessionUpdate": "tool_call_update", "toolCallId": tool, "content": content}
             found.append(carry(said, {"part": True}, t))
     if found:
@@ -268,7 +268,7 @@ def _shown_again(id: Json, terminal: ShownTerminal, talk: SessionState, t: Trans
 # ── plans, options, the rest ──────────────────────────────────────────────────────────────────────
 
 
-def _plan_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _plan_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     plan = document(update["plan"])
     content = document(PLAN_CONTENT.inward(plan, t))
     if plan.get("planId") == PLAN:
@@ -281,66 +281,67 @@ def _plan_in(update: Message, talk: SessionState, t: Translator) -> list[Message
     return [carry({"sessionUpdate": "plan", "entries": content["entries"]}, {"update": update}, t)]
 
 
-def _plan_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    talk.voice = ("", "")
+def _plan_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
+    session.voice = ("", "")
     plan = PLAN_CONTENT.outward({"type": "items", "planId": PLAN, "entries": update["entries"]}, t)
     return [_without({**update, "sessionUpdate": "plan_update", "plan": plan}, "entries")]
 
 
-def _plan_update_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    talk.voice = ("", "")
+def _plan_update_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
+    session.voice = ("", "")
     return [{**update, "plan": PLAN_CONTENT.outward(update["plan"], t)}]
 
 
-def _plan_removed_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _plan_removed_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     if offered(t.client_offers, "plan"):
         return [update]
     return [carry({"sessionUpdate": "plan", "entries": []}, {"update": update}, t)]
 
 
-def _commands_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _commands_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     return [{**update, "availableCommands": COMMANDS.inward(update["availableCommands"], t)}]
 
 
-def _commands_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _commands_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
     return [{**update, "availableCommands": COMMANDS.outward(update["availableCommands"], t)}]
 
 
-def _options_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _options_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     meta = {"_meta": update["_meta"]} if "_meta" in update else {}
-    return changes_inward(talk, update["configOptions"], meta, t)
+    return changes_inward(session, update["configOptions"], meta, t)
 
 
-def _options_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
-    talk.options = documents(update["configOptions"])
-    return [{**update, "configOptions": options_outward(talk, t)}]
+def _options_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
+    session.options = documents(update["configOptions"])
+    return [{**update, "configOptions": options_outward(session, t)}]
 
 
-def _mode_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _mode_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
     mode = update["currentModeId"]
-    talk.modes = {"availableModes": [{"id": mode, "name": mode}], **(talk.modes or {}), "currentModeId": mode}
-    talk.options = [
-        {**option, "currentValue": mode} if option.get("category") == "mode" else option for option in talk.options
+    session.modes = {"availableModes": [{"id": mode, "name": mode}], **(session.modes or {}), "currentModeId": mode}
+    session.options = [
+        {**option, "currentValue": mode} if option.get("category") == "mode" else option
+        for option in session.options
     ]
-    said = {**update, "sessionUpdate": "config_option_update", "configOptions": options_outward(talk, t)}
+    said = {**update, "sessionUpdate": "config_option_update", "configOptions": options_outward(session, t)}
     return [_without(said, "currentModeId")]
 
 
-def _subagent_in(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _subagent_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
     if not offered(t.client_offers, "subagents"):
         t.lose("subagents")
         return [carrier(update, t)]
     return [{**update, "state": STATE.inward(update["state"], t)}] if "state" in update else [update]
 
 
-def _subagent_out(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+def _subagent_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
     return [{**update, "state": STATE.outward(update["state"], t)}] if "state" in update else [update]
 
 
 def _offered(name: str) -> Turning:
     """An update that a client of version 1 takes only if it said so."""
 
-    def turning(update: Message, talk: SessionState, t: Translator) -> list[Message]:
+    def turning(update: Message, session: SessionState, t: Translator) -> list[Message]:
         if offered(t.client_offers, "session", name):
             return [update]
         t.lose(name)

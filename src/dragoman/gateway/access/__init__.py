@@ -1,1 +1,1 @@
-"""Who may use a gateway, and how much of it."""
+"""Access to a gateway, and its limits."""

@@ -1,6 +1,6 @@
-"""Who may come in: by a bearer token, a signed one (JWT), or a certificate; and who has tried too often.
+"""Admits clients by a bearer token, a signed one (JWT), or a certificate, and slows down guessing.
 
-What somebody may do stands in what we keep or in what their issuer signed, never in what they say of themselves.
+A client's rights stand in our own files or in a token that its issuer signed, never in its own messages.
 """
 
 import time
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
 BEARER = "dragoman.bearer."
+COOKIE = "dragoman_token"  # of a page that this server has shown
+SAME_SITE = ("same-origin", "none")
 KNOWN_BY = 16  # characters of a token that whoever guesses at the rest of it has to know
 CERTIFICATE = "certificate"
 CHALLENGE = {"www-authenticate": "Bearer"}
@@ -57,22 +59,29 @@ class Admission:
     async def __call__(self, request: WebRequest) -> Principal:
         """The principal a request is from; raises Refused."""
         token = _token(request)
-        sources = _sources(request, token)
-        if wait := max(map(self._damping.wait, sources)):
-            self._refused("damped")
-            raise RequestRefused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
         if self._certificates and (named := _named_by_certificate(request)):
             return named
         principal = await self._by_token(token) if token else None
         if principal is None and self._anybody is not None and not token:
             return Principal(self._anybody, ("use", "admin"))
         if principal is None:
-            if token:
-                for source in sources:
-                    self._damping.failed(source)
-            self._refused("credential")
-            raise RequestRefused(401, "a valid token is needed", CHALLENGE)
+            raise self._failed(request, token)
         return principal
+
+    def _failed(self, request: WebRequest, token: str) -> RequestRefused:
+        """Why a request without a good credential is refused; only such requests are slowed down.
+
+        A client with a good one is admitted, however many at the same address guess.
+        """
+        sources = _sources(request, token)
+        if wait := max(map(self._damping.wait, sources)):
+            self._refused("damped")
+            return RequestRefused(429, "too many failures; wait", {"retry-after": str(int(wait) + 1)})
+        if token:
+            for source in sources:
+                self._damping.failed(source)
+        self._refused("credential")
+        return RequestRefused(401, "a valid token is needed", CHALLENGE)
 
     def still_holds(self, principal: Principal) -> bool:
         """Whether somebody who was let in still would be."""
@@ -122,6 +131,17 @@ def _token(request: WebRequest) -> str:
     for name in request.scope.get("subprotocols") or ():
         if isinstance(name, str) and name.startswith(BEARER):
             return name.removeprefix(BEARER)
+    return _cookie(request)
+
+
+def _cookie(request: WebRequest) -> str:
+    """The token in a cookie; none where a page of another site has the browser ask, which sends it as well."""
+    if request.headers.get("sec-fetch-site", SAME_SITE[0]) not in SAME_SITE:
+        return ""
+    for pair in request.headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == COOKIE:
+            return value
     return ""
 
 

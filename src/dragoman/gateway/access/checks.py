@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from ...errors import InvalidParams
 from ...foundation import destinations
 from ...host.display import visible
-from .quotas import Quotas, exceeded
+from .limits import Limits, exceeded
 
 RESOLVE = 10.0  # seconds for a name
 
@@ -56,7 +56,7 @@ class Checks(Struct, frozen=True, kw_only=True):
     commands: Collection[str] = ()
     networks: bool = False
 
-    def opening(self, found: dict[str, Raw], limits: Quotas) -> None:
+    def opening(self, found: dict[str, Raw], limits: Limits) -> None:
         """Look at the MCP servers a session is to be opened with; raises InvalidParams.
 
         The servers in `found` are written anew, so that the agent cannot read them in another way than they were

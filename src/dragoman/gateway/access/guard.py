@@ -30,6 +30,10 @@ class Guard:
         if len(named) != 1 or named[0].lower() not in self.hosts:
             self._refused("host")
             raise RequestRefused(421, _not_ours(named))
+        self.check_page(scope)
+
+    def check_page(self, scope: Scope) -> None:
+        """Raise RequestRefused for a request of a web page that may not use the server."""
         pages = values_of(scope, b"origin")
         if pages and (len(pages) > 1 or pages[0] not in self.origins):
             self._refused("origin")

@@ -1,4 +1,4 @@
-"""What a client says of itself in `initialize`, and what of that an agent is told.
+"""A client's `initialize`, and the part of it that an agent gets.
 
 An agent is told what one client said, except that the host's files and terminals stand in the place of the client's
 where the host lends them.  Clients that would tell an agent the same share its process.
@@ -32,7 +32,7 @@ class Introduction(Struct, frozen=True):
         return asked.client_capabilities
 
     def told(self, lent: s.ClientCapabilities | None) -> Raw:
-        """What an agent is told; `lent` is what the host lends it, None where the client does."""
+        """The `initialize` for an agent; `lent` is the host's loan, None where the client lends."""
         if lent is None:
             return Raw(self.params.encode())
         said = msgspec.json.decode(self.params)

@@ -1,4 +1,4 @@
-"""What a gateway remembers of people: under the name of its owner, by type.
+"""Data that a gateway remembers of people: by type it belongs to the name of its owner.
 
 Whatever is cached or remembered lives in a `PerPrincipal`; there is no look into it without a `PrincipalName`, and
 a plain string is none: code that leaves the owner out, or takes an agent's name for one, does not type-check.

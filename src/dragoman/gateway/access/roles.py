@@ -1,4 +1,4 @@
-"""What somebody may do in a session: look, prompt, or decide on it."""
+"""The roles in a session: to watch, to prompt, or to administer it."""
 
 from typing import Literal
 

@@ -136,7 +136,7 @@ class SignedTokens:
             except Error as exc:
                 log.error("%s", exc)
                 if not self._is_remote:
-                    self._keys = {}  # whoever took the file away wants nobody let in by it
+                    self._keys = {}  # without the file nobody is admitted by it
 
     def _is_due(self, wanted: str | None) -> bool:
         if not self._is_remote:

@@ -1,4 +1,4 @@
-"""Whoever fails too often has to wait, and nobody else does: guessing is made slow, nonsense is cut short."""
+"""A client that fails too often has to wait, and no other client: this slows down guessing and nonsense."""
 
 import time
 from collections import OrderedDict

@@ -1,6 +1,6 @@
-"""Bearer tokens: who may come in, and as whom.
+"""Bearer tokens and the principals that they admit.
 
-A token file holds no token, only hashes: whoever reads it can let nobody in.  It is looked at again whenever it
+A token file holds no token, only hashes: its readers cannot log in with it.  It is looked at again whenever it
 changes, so what is revoked there is refused from the next request on; live connections ask `still_holds`.  What a
 token may do is written here and nowhere else: a client cannot say it for itself.
 """
@@ -38,7 +38,7 @@ class TokenFileError(Error):
 
 
 class Grant(Struct, frozen=True):
-    """What one token is good for."""
+    """The rights of one token."""
 
     name: str
     principal: str

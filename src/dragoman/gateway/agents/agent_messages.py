@@ -1,4 +1,4 @@
-"""What an agent's process says, taken to the session it is about, or to the process's clients.
+"""Routes the messages of an agent's process to their session, or to the process's clients.
 
 Files and terminals are lent by a `Host` on this machine, or asked of the client that owns the workspace; everything
 else an agent asks is asked of a session, or of the process's `Audience`.

@@ -1,6 +1,6 @@
-"""The clients that an agent's process was started for, where what it says is about no session.
+"""The clients that an agent's process was started for, for messages that belong to no session.
 
-What the agent asks by itself goes to the client that asked it something last, what it tells goes to all of them.
+The agent's own requests go to the client with the latest request, its notifications go to all of them.
 """
 
 from collections.abc import Callable

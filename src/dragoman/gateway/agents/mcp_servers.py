@@ -94,7 +94,7 @@ class SessionServers:
         self._offers.pop(client, None)
 
     def told(self) -> dict[str, Raw]:
-        """What the session was opened with, as an agent is told it."""
+        """The servers that the session was opened with, in the form for the agent."""
         opening = members(self._facts.opening)
         servers = _listed(opening)
         if not (own := _in_client(servers)):

@@ -4,21 +4,22 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from ...client.connecting import reach
-from ...errors import AgentStartError, InternalError
+from ...errors import AgentStartError, InternalError, Overloaded
 from ...host.isolation.isolation import Isolation
 from ...host.terminals.sandbox.sandbox import Sandbox
 from ...transports import Transport
+from ..access.budget import OF_PROCESS, GatewayBudget, Share
 from ..access.introductions import Introduction
+from ..access.limits import RETRY_AFTER, draining
 from ..access.principals import PerPrincipal, PrincipalName
-from ..access.quotas import Quotas, draining, exceeded
 from ..access.workspaces import Workspaces
 from ..metrics import Metrics
 from ..workers import DetachedWork, Locks
+from .failures import AgentFailures
 from .upstream import Hosted, Upstream
 
 log = logging.getLogger("dragoman")
@@ -30,15 +31,15 @@ Served = tuple[str, Introduction, str]
 
 
 class Processes:
-    """All of one gateway's; `chores` are what nobody waits for, `clock` tells how long nobody needed something."""
+    """All of one gateway's; `errands` are what nobody waits for, `clock` tells how long nobody needed something."""
 
     def __init__(
         self,
         agents: Mapping[str, Hosted],
         workspaces: Workspaces,
-        limits: Quotas,
+        budget: GatewayBudget,
         metrics: Metrics,
-        chores: DetachedWork,
+        errands: DetachedWork,
         clock: Callable[[], float],
     ) -> None:
         for name, hosted in agents.items():
@@ -50,14 +51,17 @@ class Processes:
                 raise ValueError(f"{name} is to be isolated, so the workspace has to have {{principal}} in it")
         self.running: PerPrincipal[Served, Upstream] = PerPrincipal()
         self.is_draining = False
-        self.agents, self._workspaces, self._limits = agents, workspaces, limits
-        self._metrics, self._chores = metrics, chores
-        self._starting: Counter[PrincipalName] = Counter()
+        self.agents, self._workspaces, self._budget = agents, workspaces, budget
+        self._metrics, self._errands = metrics, errands
+        self._shares: dict[Upstream, Share] = {}  # of the budget
         self._died: PerPrincipal[Served, bool] = (
             PerPrincipal()
         )  # whose last process ended in the middle of something
         self._idle = Idleness(clock)
         self._locks = Locks()
+        self.failures = AgentFailures(lambda: budget.limits.agent_failures, clock)
+        self.stopped: set[str] = set()  # agents that whoever runs the gateway wants not to run
+        self._clock = clock
         self._isolations: dict[str, Isolation] = {}  # by agent
         self._sandbox = Sandbox()  # of commands; one for all agents, so that it is tried once
 
@@ -82,32 +86,46 @@ class Processes:
         agent, introduction, _ = served
         if self.is_draining:
             raise draining()
-        await self._make_room(principal)
+        if agent in self.stopped:
+            raise Overloaded(f"the agent {agent} is stopped", {"kind": "agent_stopped", "retryAfter": RETRY_AFTER})
+        self.failures.check(principal, agent)
+        share = await self._room(principal)
         way = self._way_to(agent, principal)
         hosted = self.agents[agent]
         upstream = Upstream(agent, hosted, principal, introduction, way, self._ended, self._sandbox)
-        self._starting[principal] += 1
         try:
             await upstream.start()
-        except AgentStartError as exc:
+        except BaseException as exc:
+            share.give_back()
+            if not isinstance(exc, AgentStartError):
+                raise
+            self.failures.add(principal, agent)
+            self._metrics.agent_start_failures.add(1, agent)
             log.error("the agent %s does not start: %s", agent, exc)
             told = "the agent could not be started; the gateway's log says why"
             raise InternalError(told, {"kind": "agent_start"}) from None
-        finally:
-            self._starting -= Counter([principal])  # which forgets those who start none
+        self._metrics.agent_starts.add(1, agent)
         self.running.put(principal, served, upstream)
+        self._shares[upstream] = share
         if self._died.drop(principal, served):
             self._metrics.restarts.add()
         self._metrics.processes.add(1)
         return upstream
 
-    async def _make_room(self, principal: PrincipalName) -> None:
-        """Room for one more process, made by ending one that has no session if there is none."""
-        while len(own := self.running.of(principal)) + self._starting[principal] >= self._limits.processes:
-            idle = next((upstream for upstream in own.values() if upstream.is_idle), None)
-            if idle is None:
-                raise exceeded("processes", self._limits.processes)
-            await self._chores.finish(idle.close())
+    async def _room(self, principal: PrincipalName) -> Share:
+        """Room for one more process, made by ending one that nobody needs just now if there is none.
+
+        That is one without sessions, or else one whose sessions are all idle: they go on in another one.
+        """
+        while limit := self._budget.reached("processes", principal):
+            is_anybodys = limit == "processes"
+            running = [one for whose, _, one in self.running.entries() if is_anybodys or whose == principal]
+            unused = [one for one in running if one.is_idle] or [one for one in running if one.is_spare]
+            if not unused:
+                break
+            await self._errands.finish(unused[0].close())
+        self._budget.check_descriptors(OF_PROCESS)
+        return self._budget.take("processes", principal)
 
     def _way_to(self, agent: str, principal: PrincipalName) -> AbstractAsyncContextManager[Transport]:
         """What starts or reaches an agent."""
@@ -125,10 +143,35 @@ class Processes:
         for principal, served, found in self.running.entries():
             if found is upstream:
                 self.running.drop(principal, served)
-                if upstream.parties_lost:
+                if upstream.has_failed:
+                    self.failures.add(principal, served[0])
+                if upstream.parties_lost and upstream.has_failed:
                     self._died.put(principal, served, True)
                 self._metrics.processes.add(-1)
-                self._chores.start(upstream.close())
+                self._shares.pop(upstream).give_back()
+                self._errands.start(upstream.close())
+
+    async def restart(self, agent: str, principal: str | None = None) -> int:
+        """End an agent's processes, of everybody or of one principal; the next prompt starts another.
+
+        Gives how many there were.  An agent that was stopped may be started again.
+        """
+        self.stopped.discard(agent)
+        self.failures.forget(agent)
+        running = [
+            upstream
+            for whose, (name, *_), upstream in self.running.entries()
+            if name == agent and principal in (None, whose)
+        ]
+        await asyncio.gather(*(self._errands.finish(upstream.close()) for upstream in running))
+        return len(running)
+
+    async def stop(self, agent: str) -> int:
+        """End an agent's processes and start none, until it is to be restarted."""
+        self.stopped.add(agent)
+        running = [upstream for _, (name, *_), upstream in self.running.entries() if name == agent]
+        await asyncio.gather(*(self._errands.finish(upstream.close()) for upstream in running))
+        return len(running)
 
     def end(self, agent: str, principal: PrincipalName, session: str) -> None:
         """End the process of a session that had its own."""
@@ -136,14 +179,19 @@ class Processes:
             self._died.drop(principal, served)
         for served, own in self.running.of(principal).items():
             if served[::2] == (agent, session):
-                self._chores.start(own.close())
+                self._errands.start(own.close())
 
     def tidy(self) -> None:
-        """End what nobody has needed for a while."""
+        """End what nobody has needed for a while, and what has stopped to read."""
+        now, most = self._clock(), self._budget.limits.stuck_seconds
+        for _, _, upstream in self.running.entries():
+            if upstream.has_not_read_for(now) > most:
+                self._errands.start(upstream.end_failed(f"it has read nothing for {most:g} s"))
+        self.failures.tidy()
         running = {(principal, served): upstream for principal, served, upstream in self.running.entries()}
         for place, upstream in running.items():
             if self._idle.lasts(place, IDLE, is_idle=not upstream.is_needed):
-                self._chores.start(upstream.close())
+                self._errands.start(upstream.close())
         self._idle.keep(running)
 
     async def close(self) -> None:

@@ -77,6 +77,8 @@ class Hosted(Struct, frozen=True, kw_only=True):
 class Party(Served, Protocol):
     """A session, as the process behind it sees it."""
 
+    @property
+    def is_idle(self) -> bool: ...
     def introduction(self) -> Introduction: ...
     def opened(self) -> None: ...
     def heard(self, params: dict[str, Raw]) -> None: ...
@@ -116,6 +118,30 @@ class Upstream:
         self._running: asyncio.Task[None] | None = None
         self._way = AsyncExitStack()
         self._is_ending = False
+        self._is_failed = False  # it had to be ended
+        self._unread = 0  # bytes that waited for it to read at the last look
+        self._stuck_since: float | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by itself, or had to be ended."""
+        return self._is_failed or not self._is_ending
+
+    def has_not_read_for(self, now: float) -> float:
+        """How long it has read nothing of what waits for it, as far as this is called again and again."""
+        before, self._unread = self._unread, self.connection.unsent
+        if not self._unread or self._unread < before:
+            self._stuck_since = None
+            return 0.0
+        if self._stuck_since is None:
+            self._stuck_since = now
+        return now - self._stuck_since
+
+    async def end_failed(self, why: str) -> None:
+        """End the process, which does not do what it should."""
+        log.error("the agent %s is ended: %s", self._name, why)
+        self._is_failed = True
+        await self.close()
 
     @property
     def is_alive(self) -> bool:
@@ -126,6 +152,14 @@ class Upstream:
         """Whether it runs and nobody would miss what it does just now."""
         is_used = self.parties or self.suggesting or self._opening or self.audience.is_waiting
         return self.is_alive and not is_used
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether all its sessions are idle, and it or another process can go on with them."""
+        offers = self.offers
+        is_asked = self.suggesting or self._opening or self.audience.is_waiting
+        can_return = offers.load_session or offers.session_capabilities.resume
+        return bool(self.is_alive and can_return and not is_asked and all(p.is_idle for p in self.parties.values()))
 
     @property
     def is_needed(self) -> bool:
@@ -170,7 +204,7 @@ class Upstream:
         self.offers = codec.decode(raw(optional(self.greeting, "agentCapabilities")), s.AgentCapabilities)
 
     def _approvals(self) -> ApprovalStore | Literal[False]:
-        """What this principal has allowed for longer, which allows nothing to anybody else."""
+        """The longer approvals of this principal, which hold for nobody else."""
         if self.agent.state is None:
             return False
         return ApprovalStore(state_of(self._principal, self.agent.state) / "approvals.json")
@@ -278,8 +312,7 @@ class Upstream:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            log.error("an agent did not answer %s in %g s; it is ended", name, seconds)
-            await self.close()
+            await self.end_failed(f"it did not answer {name} in {seconds:g} s")
             why = f"the agent did not answer {name} in {seconds:g} s"
             raise InternalError(why, {"kind": "agent_timeout"}) from None
         finally:

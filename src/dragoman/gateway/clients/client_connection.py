@@ -1,13 +1,15 @@
-"""What a client may call: what the gateway answers itself, and what it passes on.
+"""The methods that a client may call: some the gateway answers itself, others it passes on.
 
 Towards the client of a `ClientConnection` the gateway is its agent, which can load, list, resume, close and delete
 sessions, whatever the agent behind it can.
 """
 
+import asyncio
 import contextlib
 import functools
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
@@ -22,18 +24,19 @@ from ...events import Method
 from ...proxy.relaying import Relayed
 from ...roles import AgentRole, offered
 from ..access.introductions import BARE, introduced, lends
+from ..access.limits import RETRY_AFTER, draining
 from ..access.principals import PrincipalName
-from ..access.quotas import RETRY_AFTER, draining
 from ..access.roles import Role, check_role, may
 from ..agents.mcp_servers import MESSAGE, ClientServers
 from ..gateway import Gateway, unknown
 from ..log.engine import EngineFailure
-from ..log.records import AFTER, SEQ, changed, members, meta, optional, raw, session_of, text
+from ..log.records import AFTER, OWN_WORDS, SEQ, changed, members, meta, meta_value, optional, raw, session_of, text
+from ..log_context import LONGEST, about, log_access
 from ..sessions.begun_sessions import ask_begun, begun_from, tell_begun
 from ..sessions.hosted_session import HostedSession
 from ..sessions.viewer import Viewer
 from .client_prompts import ClientPrompts
-from .client_requests import GATES, PARAMS, after_of, read_params
+from .client_requests import CAPABILITIES, PARAMS, after_of, read_params
 from .kept_sessions import KeptSessions
 from .own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
 
@@ -68,6 +71,7 @@ class ClientConnection(AgentRole):
         self.gateway, self.agent, self.connection = gateway, agent, connection
         self.client_id = secrets.token_hex(8)
         self.knows_us = self._comes_back = False
+        self._asking = 0  # requests without an answer
         self.offers = s.ClientCapabilities()
         self.introduction = BARE
         self._principal = principal
@@ -80,6 +84,12 @@ class ClientConnection(AgentRole):
     @property
     def name(self) -> PrincipalName:
         return self._principal
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it has asked nothing that is not answered, and nothing runs at a session it views."""
+        sessions = (session for session, _ in self._viewers.values())
+        return not self._asking and not any(one.turns.is_busy or one.questions for one in sessions)
 
     def lends(self, method: str) -> bool:
         return lends(self.offers, method)
@@ -102,14 +112,14 @@ class ClientConnection(AgentRole):
             "_dragoman/session/share": self._share,
             "_dragoman/queue/cancel": self._prompts.cancel_queued,
         }
-        gated = {
+        optional = {
             "session/fork": self._kept.fork,
             "session/archive": self._kept.archive,
             "session/unarchive": self._kept.unarchive,
             "session/status": self._kept.status,
             "session/set_title": self._kept.set_title,
         }
-        requests |= {name: functools.partial(self._if_offered, name, handler) for name, handler in gated.items()}
+        requests |= {name: functools.partial(self._if_offered, name, handler) for name, handler in optional.items()}
         passed = ("session/set_mode", "session/set_config_option", *self.gateway.agents[self.agent].passes)
         requests |= {name: functools.partial(self._forward, name) for name in passed}
         requests |= {name: functools.partial(self._own.ask, name) for name in ABOUT_NONE}
@@ -145,17 +155,36 @@ class ClientConnection(AgentRole):
         return Method(name, Raw, is_request=False, handler=pass_on)
 
     async def _guard(self, name: str, handler: Handler, params: Raw) -> Raw:
+        began, outcome = time.monotonic(), "cancelled"
+        with about(principal=self.name, request=secrets.token_hex(4), **_session_named(params)):
+            try:
+                answer = await self._answer(name, handler, params)
+                outcome = "answered"
+                return answer
+            except RpcError as exc:
+                outcome = str(exc.code)
+                raise
+            finally:
+                log_access(name, outcome, began, method=name[:LONGEST])
+
+    async def _answer(self, name: str, handler: Handler, params: Raw) -> Raw:
+        if self.gateway.is_leaving and name == "session/prompt":
+            await asyncio.Future()  # the client asks again, at the process that has taken over
+        self._asking += 1
         try:
-            if name in READ_HERE:
-                read_params(params, PARAMS[name])
-            if begun := begun_from(self._viewers, name, params):
-                return await ask_begun(name, params, *begun)
-            return await handler(params)
+            with self.gateway.budget.take("requests", self.name):
+                if name in READ_HERE:
+                    read_params(params, PARAMS[name])
+                if begun := begun_from(self._viewers, name, params):
+                    return await ask_begun(name, params, *begun)
+                return await handler(params)
         except ConnectionClosed as exc:
             raise InternalError(exc.reason) from None
         except EngineFailure as exc:
             log.error("a request failed: %s", exc)
             raise InternalError("the gateway cannot write its log just now; try again later", STORAGE) from None
+        finally:
+            self._asking -= 1
 
     # Handshake
 
@@ -200,7 +229,7 @@ class ClientConnection(AgentRole):
 
     def is_offered(self, name: str) -> bool:
         """Whether the agent itself has said that it answers a method."""
-        return offered(self._own.offers, GATES[name])
+        return offered(self._own.offers, CAPABILITIES[name])
 
     # Sessions
 
@@ -256,7 +285,7 @@ class ClientConnection(AgentRole):
         is_full = policy == "full" and AFTER not in meta(found)
         after = 0 if is_full else after_of(found, session.history.durable)
         viewer = self._join(
-            session, found, after=after, echo=is_full, most=ATTACHED_AS[wanted], asks=policy != "none"
+            session, found, after=after, echo=is_full, most=ATTACHED_AS[wanted], is_asked=policy != "none"
         )
         if is_full:
             await self._tell_all(viewer, session)
@@ -270,14 +299,15 @@ class ClientConnection(AgentRole):
         after: int,
         echo: bool = False,
         most: Role = "admin",
-        asks: bool = True,
+        is_asked: bool = True,
     ) -> Viewer:
         """Become a viewer; what happens is told once the client has its answer."""
         self._leave(session.id)
         session.servers.offer(self, opening)
         viewer = session.join(self, after=after, echo=echo, most=most)
+        viewer.hears_itself = meta_value(opening, OWN_WORDS) is True
         self._viewers[session.id] = session, viewer
-        self.connection.after_answer(lambda: session.ready(viewer, asks=asks))
+        self.connection.after_answer(lambda: session.ready(viewer, is_asked=is_asked))
         return viewer
 
     async def _tell_all(self, viewer: Viewer, session: HostedSession) -> None:
@@ -292,7 +322,7 @@ class ClientConnection(AgentRole):
             session.leave(viewer)
 
     def left(self, session: str, viewer: Viewer) -> None:
-        """A viewer of this client has left, for whatever reason."""
+        """A viewer of this client has left."""
         if self._viewers.get(session, (None, None))[1] is viewer:
             del self._viewers[session]
 
@@ -307,7 +337,7 @@ class ClientConnection(AgentRole):
         return await self._kept.list(read_params(params, s.ListSessionsRequest))
 
     async def _close(self, params: Raw) -> Raw:
-        """Who is its admin here ends the session; anybody else just leaves it."""
+        """A client that is admin of the session ends it; any other client just leaves it."""
         id = session_of(members(params))
         if not may(await self._role(id), "admin"):
             self._leave(id)
@@ -385,14 +415,29 @@ class ClientConnection(AgentRole):
         return found[1].role if found else facts.role_of(self.name)
 
 
+def _session_named(params: Raw) -> dict[str, str]:
+    """The session that params name, for the log; whether they are right is another's to say."""
+    with contextlib.suppress(InvalidParams):
+        if session := text(optional({"params": params}, "params"), "sessionId"):
+            return {"session": session[:LONGEST]}
+    return {}
+
+
 @contextlib.asynccontextmanager
 async def serve_client(
-    gateway: Gateway, agent: str, principal: str, erred: Callable[[], None], client: RemoteClient
+    gateway: Gateway,
+    agent: str,
+    principal: str,
+    erred: Callable[[], None],
+    client: RemoteClient,
+    *,
+    begun: Callable[[ClientConnection], None] = lambda _: None,
 ) -> AsyncIterator[ClientConnection]:
-    """The app each connection is served; `erred` is called for each frame of the client's that is wrong."""
+    """The app each connection is served; `begun` is called with it, `erred` for each wrong frame."""
     client.wire.on_noise = erred
     served = ClientConnection(gateway, agent, PrincipalName(principal), client.wire)
     gateway.metrics.connections.add(1)
+    begun(served)
     try:
         yield served
     finally:

@@ -10,7 +10,6 @@ from msgspec import Raw
 
 from ...errors import InvalidParams, InvalidRequest
 from ...roles import offered
-from ..access.quotas import exceeded
 from ..access.roles import may
 from ..log.records import PROMPT, PromptEnded, members, meta, raw, session_of, text
 from ..sessions.hosted_session import HostedSession
@@ -33,17 +32,23 @@ class ClientPrompts:
         self._arriving: dict[str, list[asyncio.Event]] = {}  # prompts on their way, by session: set when cancelled
 
     async def prompt(self, params: Raw) -> Raw:
-        if len(params) > self._client.gateway.limits.prompt_bytes:
-            raise exceeded("prompt_bytes", self._client.gateway.limits.prompt_bytes)
+        budget = self._client.gateway.budget
+        if len(params) > budget.limits.prompt_bytes:
+            raise budget.refuse("prompt_bytes")
         found = members(params)
-        with self._arrives(session_of(found)) as cancelled:
-            session, viewer = await self._client.opened(found)
-            self._client.gateway.logins.check(self._client.agent, session.facts.principal)
-            session.check_room()
-            key = key_of(found, self._client)
-            outcome = session.turns.prompt(key, found, self._client)
-            if cancelled.is_set():
-                session.turns.cancel_one(key)
+        share = budget.take("queued_bytes", self._client.name, len(params))
+        try:
+            with self._arrives(session_of(found)) as cancelled:
+                session, viewer = await self._client.opened(found)
+                self._client.gateway.logins.check(self._client.agent, session.facts.principal)
+                session.check_room()
+                key = key_of(found, self._client)
+                outcome = session.turns.prompt(key, found, self._client, share)
+                if cancelled.is_set():
+                    session.turns.cancel_one(key)
+        except BaseException:
+            share.give_back()
+            raise
         self._show_wait(session, viewer, key)
         viewer.owed[key] = functools.partial(self._answer, self._client.connection.answering)
         while True:
@@ -62,7 +67,7 @@ class ClientPrompts:
     def _show_wait(self, session: HostedSession, viewer: Viewer, key: str) -> None:
         """Tell a client that its prompt waits for one that came over another connection, if nothing else does.
 
-        Whoever sends a second prompt over its own connection knows of the first.
+        A client that sends a second prompt over its own connection knows of the first.
         """
         running = session.turns.running
         waits = running and running.key != key and any(turn.key == key for turn in session.turns.waiting)

@@ -1,4 +1,4 @@
-"""What clients send, read as an agent of ours reads it."""
+"""Reads clients' requests as an agent of ours reads them."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ...roles import AgentRole, methods
 from ..log.records import AFTER, meta_value
 
 PARAMS = {method.name: method.params for method in methods(AgentRole).values() if method.is_request}
-GATES = {method.name: method.gate for method in methods(AgentRole).values() if method.is_request}
+CAPABILITIES = {method.name: method.capability for method in methods(AgentRole).values() if method.is_request}
 
 
 def after_of(found: dict[str, Raw], default: int) -> int:

@@ -25,7 +25,7 @@ ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 
 
 class KeptSessions:
-    """What a client may do with the sessions that are kept."""
+    """The requests of a client about stored sessions."""
 
     def __init__(self, client: "ClientConnection") -> None:
         self._client, self._gateway = client, client.gateway

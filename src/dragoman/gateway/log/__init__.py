@@ -1,1 +1,1 @@
-"""What a gateway keeps: the engine's port, and the engine of one machine."""
+"""The storage of a gateway: the engine's port, and the engine of one machine."""

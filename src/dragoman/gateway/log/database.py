@@ -7,7 +7,8 @@ import contextlib
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -74,6 +75,17 @@ def fact_checksum(kind: object, key: object, value: object, revision: object) ->
     )
 
 
+def escaped(part: str) -> str:
+    """A part of a fact's key as it stands in the database, where a line break ends it."""
+    return "\0" + part.encode().hex() if "\n" in part or part.startswith("\0") else part
+
+
+def fact_key(name: str) -> tuple[str, ...]:
+    """The parts of a fact's key."""
+    parts = name.split("\n")
+    return tuple(bytes.fromhex(part[1:]).decode() if part.startswith("\0") else part for part in parts)
+
+
 def lease_checksum(name: object, owner: object, epoch: object, last: object) -> int:
     return crc32(repr((name, owner, epoch, last)).encode(errors="replace"))
 
@@ -81,8 +93,9 @@ def lease_checksum(name: object, owner: object, epoch: object, last: object) -> 
 class GatewayFile(GuardedFile):
     """The database as the thread that writes to it has it."""
 
-    def __init__(self, path: Path, level: Level) -> None:
+    def __init__(self, path: Path, level: Level, committed: Callable[[float], None] = lambda _: None) -> None:
         super().__init__(path, level)
+        self._committed = committed  # is told how long a commit took
         self.written: int | None = None  # the record written last
         self._files = contextlib.ExitStack()
         try:
@@ -100,7 +113,10 @@ class GatewayFile(GuardedFile):
         if layout != LAYOUT and schema_of(self.db) == _expected():
             raise sqlite3.DatabaseError("its header is damaged")
         if layout > LAYOUT:
-            raise EngineFailure(f"{self.file} was written by a newer version of this program; use that one")
+            raise EngineFailure(
+                f"{self.file} has layout {layout}, and this version knows layouts up to {LAYOUT}: use the newer"
+                " version, or restore a backup from before the upgrade"
+            )
         if layout < LAYOUT:
             _bring_up_to_date(self.db, layout)
         if schema_of(self.db) != _expected():
@@ -118,9 +134,12 @@ class GatewayFile(GuardedFile):
         try:
             with super().transaction():
                 yield
+                began = time.perf_counter()
         except BaseException:
             self.written = before
             raise
+        if not is_part:
+            self._committed(time.perf_counter() - began)
         if self.written is not None and not is_part:
             self._tip.note(self.written)
             self.written = None
@@ -216,7 +235,7 @@ def _fill(db: sqlite3.Connection, file: Path, tip: int) -> None:
             if (kept := _whole(row)) is not None:
                 db.execute(*kept)
                 latest = max(latest, id if len(row) == RECORD_COLUMNS else 0)
-        except Exception as exc:  # whatever is the matter with one row, the others are saved
+        except Exception as exc:  # an error of one row does not stop the others
             log.debug("a row was not saved: %r", exc)
     (records,) = db.execute("SELECT count(*) FROM records").fetchone()
     log.error("%s: %d records are whole", file, records)

@@ -5,18 +5,25 @@ who may write to it is a lease; both are an engine's.  An engine may be one file
 over many: nothing above this file knows.
 
 Rule 1: what `append` has returned from is durable, and in the order of its numbers.
-Rule 2: only the holder of the session's lease appends: an epoch that is not the newest is refused (`Fenced`).
+Rule 2: only the holder of the session's lease writes to it: an epoch that is not the newest is refused (`Fenced`).
 Rule 3: a record is read as it was written, byte for byte, or it says that it is not; a number is never left out.
+Rule 4: a write that failed with EngineFailure may have happened; doing it again has the effect of doing it once.
+Rule 5: an engine raises EngineFailure, DamagedLog, Fenced, Conflict and nothing else, unless it is used wrongly.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from ...errors import Error
+from ..metrics import Metric
 
 Origin = Literal["agent", "client", "gateway"]
+Key = tuple[str, ...]  # names a fact among those of its kind, from the general to the particular
+
+MAX_FACT = 768 * 1024  # bytes of a fact's value, which any engine writes in one go
+MAX_KEY = 1024  # bytes of a key in all
 
 
 class EngineFailure(Error):
@@ -24,11 +31,11 @@ class EngineFailure(Error):
 
 
 class DamagedLog(EngineFailure):
-    """What was kept is not what was written."""
+    """A stored record is damaged."""
 
 
 class Fenced(Error):
-    """Somebody else has the session by now: whoever gets this is to stop at once."""
+    """Another holder has the session by now: the receiver of this error stops at once."""
 
 
 class Conflict(Error):
@@ -62,6 +69,13 @@ class Lease(Struct, frozen=True):
     epoch: int
 
 
+class Upkeep(Struct, frozen=True):
+    """A lease to be renewed, and small values to be set while it is held: their kinds; their key is its name."""
+
+    lease: Lease
+    facts: Mapping[str, bytes] = {}
+
+
 class Fact(Struct, frozen=True):
     """A small value and the revision it is of."""
 
@@ -70,7 +84,7 @@ class Fact(Struct, frozen=True):
 
 
 class LogReader(Protocol):
-    """What can be read of whatever keeps a gateway's sessions."""
+    """The reading side of a gateway's storage."""
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         """The records after a number, in order; few enough to hold in memory."""
@@ -81,18 +95,17 @@ class LogReader(Protocol):
     async def doomed(self) -> Sequence[str]:
         """The sessions whose deletion is under way, or was cut short."""
 
-    async def fact(self, kind: str, key: str) -> Fact | None:
-        """A small value; None when there is none.  Raises Damaged when it is not what was put."""
+    async def fact(self, kind: str, *key: str) -> Fact | None:
+        """A small value; None when there is none.  Raises DamagedLog when it is not what was put."""
 
-    async def facts(
-        self, kind: str, prefix: str = "", *, after: str = "", limit: int | None = None
-    ) -> Mapping[str, Fact]:
-        """The small values of a kind whose key begins like this, in the order of their keys, after one of them.
+    def facts(self, kind: str, *prefix: str) -> AsyncIterator[tuple[Key, Fact]]:
+        """The small values of a kind whose key begins with these parts, in any order.
 
-        The damaged ones are left out, and logged.
+        Damaged ones are left out, and logged.  Every value that is there all the time is told; one that
+        changes meanwhile may be told again.
         """
 
-    async def facts_of(self, kind: str, keys: Sequence[str]) -> Mapping[str, Fact]:
+    async def facts_of(self, kind: str, keys: Sequence[Key]) -> Mapping[Key, Fact]:
         """The small values of a kind that have these keys, as far as there are any; damaged ones as in `facts`."""
 
     def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
@@ -103,16 +116,17 @@ class LogReader(Protocol):
 
 
 class Engine(LogReader, Protocol):
-    """What a gateway needs of whatever keeps its sessions."""
+    """The interface of a gateway's storage."""
 
     async def append(self, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
         """Write records numbered from `after` + 1; durable when it returns.
 
-        Raises Fenced when the lease is not the newest one or `after` is not the last number.
+        Those of them that this lease wrote there already are not written again.  Raises Fenced when the lease is
+        not the newest one, or when other records stand there.
         """
 
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have something called whenever a session's log has grown; gives what ends that."""
+        """Have something called whenever a session's log has grown, and maybe otherwise; gives what ends that."""
 
     async def forget(self, session: str) -> None:
         """Delete a session's log, and what is beside it, for good: in small steps, so that nobody waits for it."""
@@ -120,23 +134,52 @@ class Engine(LogReader, Protocol):
     async def doom(self, session: str) -> None:
         """Write down that a session is to be forgotten; `doomed` names it until it is."""
 
-    async def adopt(self, session: str, records: Sequence[StoredRecord], after: int) -> None:
-        """Write records of another engine as they are, numbered from `after` + 1; nobody holds the session."""
+    async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
+        """Write records of another engine as they are, numbered from `after` + 1, as `append` does."""
+
+    async def identity(self, *, is_new: bool = False) -> str:
+        """The owner in whose name to take leases: after a restart the same, where nobody else can have been it.
+
+        One that `is_new` takes over beside a process that has leases still.
+        """
 
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
-        """Take a lease nobody holds, with a new epoch; None while somebody does."""
+        """Take a lease nobody else holds, with a new epoch; None while somebody does."""
 
-    async def renew(self, lease: Lease, seconds: float) -> None:
-        """Hold a lease for longer; raises Fenced when it is somebody else's."""
+    async def keep_up(self, held: Sequence[Upkeep], seconds: float) -> Collection[Lease]:
+        """Hold leases for longer and set the facts beside them, in one write; gives the leases that are lost.
+
+        Of a lease that is somebody else's nothing is written.
+        """
 
     async def release(self, lease: Lease) -> None:
         """Give a lease up."""
 
-    async def put_fact(self, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
-        """Set a small value, if it is still of this revision if one is given (0: none yet); gives the new one."""
+    async def put_fact(self, kind: str, *key: str, value: bytes, revision: int | None = None) -> int:
+        """Set a small value, if it is still of this revision if one is given (0: none yet); gives the new one.
 
-    async def drop_fact(self, kind: str, key: str) -> None:
+        Raises Conflict when it has changed, also if it was this call, tried before, that changed it.
+        """
+
+    async def drop_fact(self, kind: str, *key: str) -> None:
         """Remove a small value."""
 
-    async def put_blob(self, session: str, data: bytes) -> str:
-        """Keep something large beside a session's log, until that is forgotten; gives its name, its SHA-256."""
+    async def check(self) -> None:
+        """Raise EngineFailure unless it can write just now and has room for what comes."""
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Figures about itself, by the names that are shown."""
+
+    async def put_blob(self, lease: Lease, data: bytes) -> str:
+        """Keep something large beside a session's log, until that is forgotten; gives its name, its SHA-256.
+
+        Raises Fenced when the lease is not the newest one.
+        """
+
+
+def check_fact(kind: str, key: Key, value: bytes = b"") -> None:
+    """Raise ValueError for what no engine keeps as a fact."""
+    if not key or sum(len(part.encode()) for part in key) > MAX_KEY:
+        raise ValueError(f"the key of a {kind} has 1 to {MAX_KEY} bytes")
+    if len(value) > MAX_FACT:
+        raise ValueError(f"the value of a {kind} has {MAX_FACT} bytes at most, not {len(value)}")

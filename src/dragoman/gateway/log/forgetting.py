@@ -7,7 +7,7 @@ STEP_ROWS = 500
 
 
 def begin(db: sqlite3.Connection, session: str) -> None:
-    """Write down that a session is to go, so that its deletion is finished whatever happens."""
+    """Record that a session will be deleted, so that its deletion is finished even after a crash."""
     db.execute("INSERT OR IGNORE INTO doomed VALUES (?)", (session,))
     db.execute("DELETE FROM leases WHERE name = ?", (session,))
 

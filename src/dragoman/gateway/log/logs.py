@@ -1,4 +1,4 @@
-"""A session's log over an engine's records, whatever the size of what is said.
+"""A session's log over an engine's records, with frames of any size.
 
 An engine is given records it can hold many of at once; a frame that is larger is kept beside the log, and a record
 says where.  Who reads gets it back one record at a time, so that nobody holds more than one such frame.
@@ -28,17 +28,17 @@ class _Beside(Struct, tag_field="dragoman", tag="beside"):
 
 async def append(engine: Engine, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
     """Write records numbered from `after` + 1; durable when it returns."""
-    kept = [await _kept(engine, lease.name, entry) for entry in entries]
+    kept = [await _kept(engine, lease, entry) for entry in entries]
     await engine.append(lease, kept, after)
 
 
-async def adopt(engine: Engine, session: str, records: Sequence[StoredRecord], after: int) -> None:
-    """Write the records of another log as they are; nobody holds the session."""
+async def adopt(engine: Engine, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
+    """Write the records of another log as they are."""
     kept = [
-        msgspec.structs.replace(record, entry=await _kept(engine, session, record.entry), is_whole=True)
+        msgspec.structs.replace(record, entry=await _kept(engine, lease, record.entry), is_whole=True)
         for record in records
     ]
-    await engine.adopt(session, kept, after)
+    await engine.adopt(lease, kept, after)
 
 
 async def records(engine: LogReader, session: str, after: int = 0) -> AsyncGenerator[StoredRecord, None]:
@@ -55,11 +55,11 @@ async def record(engine: LogReader, session: str, number: int) -> StoredRecord:
     return await _whole(engine, session, found)
 
 
-async def _kept(engine: Engine, session: str, entry: LogEntry) -> LogEntry:
+async def _kept(engine: Engine, lease: Lease, entry: LogEntry) -> LogEntry:
     """An entry as an engine is given it: what is large is kept beside the log."""
     if len(entry.frame) <= LARGE:
         return entry
-    beside = _Beside(await engine.put_blob(session, entry.frame))
+    beside = _Beside(await engine.put_blob(lease, entry.frame))
     return msgspec.structs.replace(entry, frame=msgspec.json.encode(beside))
 
 
@@ -91,7 +91,7 @@ async def _beside(engine: LogReader, session: str, name: str) -> bytes | None:
 
 
 def damage_frame(session: str, number: int) -> bytes:
-    """What stands in the place of a record that cannot be read: words its viewers see, whatever the client."""
+    """The update in place of an unreadable record: a text that every client shows."""
     log.error("record %d of session %s is damaged", number, session)
     text = f"[Damaged: record {number} of this session's log cannot be read.]"
     update = {

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from ...envelope import NULL
 from ...errors import InvalidParams, RpcError
 from ...foundation.documents import Json
 
 SEQ = "dragoman.seq"  # in the `_meta` of an update: its number in the session's log
+OWN_WORDS = (
+    "dragoman.ownWords"  # of session/new and the like: tell this client also what it says, once that is kept
+)
 AFTER = "dragoman.after"  # of session/resume: the last number the client has seen
 PROMPT = "dragoman.prompt"  # of session/prompt: what tells it from any other, also when it is sent again
 
@@ -95,7 +98,7 @@ def is_update(frame: bytes) -> bool:
 
 
 def update_params(frame: bytes) -> Raw | None:
-    """What clients are sent of a record; None for one that is the gateway's own."""
+    """The frame of a record for clients; None for one that is the gateway's own."""
     return Raw(frame[len(_UPDATE) : -1]) if is_update(frame) else None
 
 
@@ -137,9 +140,9 @@ class PromptEnded(Struct, tag_field="dragoman", tag="ended"):
 
 
 class QuestionAsked(Struct, tag_field="dragoman", tag="asked"):
-    """The agent asks whoever may answer."""
+    """A question of the agent for the viewers that may answer."""
 
-    ask: str
+    question: str = field(name="ask")  # its id
     method: str
     params: Raw
 
@@ -147,7 +150,7 @@ class QuestionAsked(Struct, tag_field="dragoman", tag="asked"):
 class Answered(Struct, tag_field="dragoman", tag="answered"):
     """A question has its one answer."""
 
-    ask: str
+    question: str = field(name="ask")  # its id
     result: Raw = NULL
     error: ErrorAnswer | None = None
     by: str = ""  # the principal; empty when it was nobody

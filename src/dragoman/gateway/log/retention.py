@@ -1,6 +1,5 @@
 """Which kept sessions are deleted, and why: by age, by number and by size, for each principal on its own."""
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Iterable
@@ -10,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from ..metrics import Metrics
-from ..workers import owned
 from . import summary
 from .engine import DamagedLog, Engine
 from .session_facts import MEMBER, SessionFacts
@@ -18,7 +16,7 @@ from .session_facts import MEMBER, SessionFacts
 log = logging.getLogger("dragoman")
 
 SOON, EVERY = 5.0, 60.0  # seconds until what is kept is looked at, and between two looks
-PAGE = 500  # sessions looked at in one go
+ROUND = 3600.0  # seconds that one of them may take
 Reason = Literal["age", "count", "bytes"]
 
 
@@ -86,14 +84,11 @@ def _reason(one: KeptSession, retention: Retention, now: float, count: int, size
 async def kept_sessions(
     engine: Engine, is_open: Container[str], principal: str | None = None
 ) -> AsyncIterator[KeptSession]:
-    """All sessions there are, or those of one principal, a page at a time."""
-    after = ""
-    while page := await engine.facts("session", after=after, limit=PAGE):
-        for id, fact in page.items():
-            after = id
-            facts = msgspec.json.decode(fact.value, type=SessionFacts)
-            if principal in (None, facts.principal):
-                yield KeptSession(id, facts.principal, facts.updated, facts.bytes, id in is_open)
+    """All sessions there are, or those of one principal."""
+    async for (id,), fact in engine.facts("session"):
+        facts = msgspec.json.decode(fact.value, type=SessionFacts)
+        if principal in (None, facts.principal):
+            yield KeptSession(id, facts.principal, facts.updated, facts.bytes, id in is_open)
 
 
 async def forget_session(engine: Engine, id: str) -> None:
@@ -103,7 +98,7 @@ async def forget_session(engine: Engine, id: str) -> None:
     """
     await engine.doom(id)  # whatever happens now, somebody will finish it
     for principal in await _parties(engine, id):
-        await engine.drop_fact(MEMBER, f"{principal}\n{id}")
+        await engine.drop_fact(MEMBER, principal, id)
     for kind in ("session", *summary.KINDS):
         await engine.drop_fact(kind, id)
     await engine.forget(id)
@@ -114,8 +109,7 @@ async def _parties(engine: Engine, id: str) -> Iterable[str]:
     try:
         fact = await engine.fact("session", id)
     except DamagedLog:
-        viewers = [key.partition("\n") for key in await engine.facts(MEMBER)]
-        return [principal for principal, _, session in viewers if session == id]
+        return [principal async for (principal, session), _ in engine.facts(MEMBER) if session == id]
     if fact is None:
         return ()
     facts = msgspec.json.decode(fact.value, type=SessionFacts)
@@ -135,23 +129,6 @@ class Expiry:
     ) -> None:
         self.retention = retention
         self._engine, self._is_open, self._delete, self._metrics = engine, is_open, delete, metrics
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self, _: object = None) -> None:
-        """Look again and again; a round that fails is followed by others."""
-        self._task = owned(self._run(), "retention", self.begin)
-
-    async def end(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
-        pause = SOON
-        while True:
-            await asyncio.sleep(pause)
-            await self.clear_away()
-            pause = EVERY
 
     async def clear_away(self) -> None:
         """Finish deletions that were cut short, and delete what is beyond the retention."""

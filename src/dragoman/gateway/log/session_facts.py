@@ -1,4 +1,4 @@
-"""What is kept of a session besides its log."""
+"""The stored facts of a session besides its log."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..access.roles import Role
 from .records import meta_value
 
 MEMBER = "seat"  # the kind of fact that says who has a part in which session, as logs have it since the first
+MAX_STATED = 192 * 1024  # bytes of what a session is opened with, and of the modes and options its agent names
 DETACHED = "dragoman.detached"  # of session/new: what becomes of prompts while nobody is there
 
 

@@ -1,4 +1,4 @@
-"""The engine of one machine: a file of SQLite, written by one thread, whatever waits in one transaction.
+"""The engine of one machine: a file of SQLite, written by one thread, all waiting records in one transaction.
 
 Reading has a connection and a thread of its own, so that a long history holds up nobody who writes.
 """
@@ -8,15 +8,17 @@ import functools
 import hashlib
 import logging
 import os
+import secrets
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from ...store.database.connecting import Level
 from ...store.database.thread import DatabaseThread
 from ...store.database.vacuum import empty_log, give_back
+from ..metrics import Counter, Histogram, Metric
 from . import forgetting
 from .database import (
     FILE,
@@ -25,11 +27,26 @@ from .database import (
     INSERT_RECORD,
     GatewayFile,
     ReadingFile,
+    escaped,
     fact_checksum,
+    fact_key,
     lease_checksum,
     record_checksum,
 )
-from .engine import Conflict, DamagedLog, EngineFailure, Fact, Fenced, Lease, LogEntry, StoredRecord
+from .disk import UnreadableLog, check_room, figures, unreadable
+from .engine import (
+    Conflict,
+    DamagedLog,
+    EngineFailure,
+    Fact,
+    Fenced,
+    Key,
+    Lease,
+    LogEntry,
+    StoredRecord,
+    Upkeep,
+    check_fact,
+)
 
 T = TypeVar("T")
 
@@ -37,13 +54,11 @@ log = logging.getLogger("dragoman")
 
 PIECE = 256 * 1024  # bytes of a blob handed out at once
 KEYS = 500  # of facts, asked for in one statement
+PAGE = 2000  # facts read at once
 READ_BYTES = 1024 * 1024  # of records handed out at once
+IDENTITY = "gateway", "owner"  # the fact that says who takes leases
 LAST = "\U0010ffff"  # comes after whatever a key goes on with
 TRIES, PAUSE = 40, 0.05  # to empty the write-ahead log behind a deletion, and seconds between two
-
-
-class UnreadableLog(EngineFailure):
-    """The log cannot be read; whether it is damaged, a look at all of it tells."""
 
 
 class SqliteReader:
@@ -52,7 +67,7 @@ class SqliteReader:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = Path(directory) / FILE
         # It never waits for who writes.
-        self._reader = DatabaseThread(functools.partial(ReadingFile, self.path), "gateway history", _unreadable)
+        self._reader = DatabaseThread(functools.partial(ReadingFile, self.path), "gateway history", unreadable)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._reader.close)
@@ -81,35 +96,44 @@ class SqliteReader:
     async def doomed(self) -> Sequence[str]:
         return await self._read(lambda db: [id for (id,) in db.execute("SELECT session FROM doomed")])
 
-    async def fact(self, kind: str, key: str) -> Fact | None:
+    async def fact(self, kind: str, *key: str) -> Fact | None:
+        name = _name(kind, key)
+
         def job(db: sqlite3.Connection) -> Fact | None:
             row = db.execute(
-                "SELECT value, revision, crc FROM facts WHERE kind = ? AND key = ?", (kind, key)
+                "SELECT value, revision, crc FROM facts WHERE kind = ? AND key = ?", (kind, name)
             ).fetchone()
-            if row and row[2] != fact_checksum(kind, key, *row[:2]):
-                raise DamagedLog(f"the {kind} {key!r} is damaged")
+            if row and row[2] != fact_checksum(kind, name, *row[:2]):
+                raise DamagedLog(f"the {kind} {name!r} is damaged")
             return Fact(*row[:2]) if row else None
 
         return await self._read(job)
 
-    async def facts(
-        self, kind: str, prefix: str = "", *, after: str = "", limit: int | None = None
-    ) -> Mapping[str, Fact]:
-        def job(db: sqlite3.Connection) -> dict[str, Fact]:
+    async def facts(self, kind: str, *prefix: str) -> AsyncIterator[tuple[Key, Fact]]:
+        begin = behind = "".join(escaped(part) + "\n" for part in prefix)
+        while rows := await self._facts_behind(kind, behind, begin + LAST):
+            behind = rows[-1][0]
+            for fact in _whole_facts(kind, rows).items():
+                yield fact
+
+    async def _facts_behind(self, kind: str, behind: str, end: str) -> list[tuple[str, bytes, int, int]]:
+        def job(db: sqlite3.Connection) -> list[tuple[str, bytes, int, int]]:
             rows = db.execute(
-                "SELECT key, value, revision, crc FROM facts WHERE kind = ? AND key >= ? AND key < ? AND key > ?"
+                "SELECT key, value, revision, crc FROM facts WHERE kind = ? AND key > ? AND key < ?"
                 " ORDER BY key LIMIT ?",
-                (kind, prefix, prefix + LAST, after, -1 if limit is None else limit),
+                (kind, behind, end, PAGE),
             )
-            return _whole_facts(kind, rows)
+            return rows.fetchall()
 
         return await self._read(job)
 
-    async def facts_of(self, kind: str, keys: Sequence[str]) -> Mapping[str, Fact]:
-        def job(db: sqlite3.Connection) -> dict[str, Fact]:
-            found: dict[str, Fact] = {}
-            for start in range(0, len(keys), KEYS):
-                some = keys[start : start + KEYS]
+    async def facts_of(self, kind: str, keys: Sequence[Key]) -> Mapping[Key, Fact]:
+        names = [_name(kind, key) for key in keys]
+
+        def job(db: sqlite3.Connection) -> dict[Key, Fact]:
+            found: dict[Key, Fact] = {}
+            for start in range(0, len(names), KEYS):
+                some = names[start : start + KEYS]
                 marks = ", ".join("?" * len(some))
                 rows = db.execute(
                     f"SELECT key, value, revision, crc FROM facts WHERE kind = ? AND key IN ({marks})",
@@ -146,13 +170,30 @@ class SqliteEngine(SqliteReader):
         self._listeners: dict[str, set[Callable[[], None]]] = {}
         self._looked: set[str] = set()  # sessions with damage for which all of the database was looked at
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        opened = functools.partial(GatewayFile, self.path, level)
+        self._commits = Histogram("How long commits of the log took, the sync to the disk included.")
+        self._failures = Counter("Writes and reads of the log that failed.")
+        opened = functools.partial(GatewayFile, self.path, level, self._commits.observe)
         opened().close()  # what is wrong with it is wrong now
-        self._writer = DatabaseThread(opened, "gateway log", _failure)
+        self._writer = DatabaseThread(opened, "gateway log", self._failed)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writer.close)
         await super().close()
+
+    def _failed(self, why: str) -> EngineFailure:
+        self._failures.add()
+        return EngineFailure(f"the gateway's log cannot be written: {why}")
+
+    async def check(self) -> None:
+        check_room(self.path)
+        await self.put_fact("gateway", "checked", value=str(time.time()).encode())
+
+    def metrics(self) -> Mapping[str, Metric]:
+        return {
+            "dragoman_log_commit_seconds": self._commits,
+            "dragoman_log_failures_total": self._failures,
+            **figures(self.path, lambda: self._writer.waiting),
+        }
 
     async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Have something done; returns when it is committed, with all that waited beside it."""
@@ -175,11 +216,10 @@ class SqliteEngine(SqliteReader):
         for wake in tuple(self._listeners.get(lease.name, ())):
             wake()
 
-    async def adopt(self, session: str, records: Sequence[StoredRecord], after: int) -> None:
+    async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
         def job(file: GatewayFile) -> None:
-            if not file.db.execute("SELECT 1 FROM leases WHERE name = ?", (session,)).fetchone():
-                _put_lease(file.db, Lease(session, "", 0), 0, 0.0)
-            _write_records(file, session, records, after)
+            _must_hold(file.db, lease)
+            _write_records(file, lease.name, records, after)
 
         await self._writer.run(job, shares=True)
 
@@ -219,6 +259,14 @@ class SqliteEngine(SqliteReader):
 
     # Leases
 
+    async def identity(self, *, is_new: bool = False) -> str:
+        """One process at a time has the file, so the next one takes over what the last one held."""
+        if is_new or await self.fact(*IDENTITY) is None:
+            await self.put_fact(*IDENTITY, value=secrets.token_hex(8).encode())
+        fact = await self.fact(*IDENTITY)
+        assert fact
+        return fact.value.decode()
+
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
         def job(db: sqlite3.Connection) -> Lease | None:
             held = db.execute("SELECT owner, epoch, expires FROM leases WHERE name = ?", (name,)).fetchone()
@@ -230,12 +278,20 @@ class SqliteEngine(SqliteReader):
 
         return await self._write(job)
 
-    async def renew(self, lease: Lease, seconds: float) -> None:
-        def job(db: sqlite3.Connection) -> None:
-            _must_hold(db, lease)
-            db.execute("UPDATE leases SET expires = ? WHERE name = ?", (time.time() + seconds, lease.name))
+    async def keep_up(self, held: Sequence[Upkeep], seconds: float) -> Collection[Lease]:
+        def job(db: sqlite3.Connection) -> Collection[Lease]:
+            lost = {one.lease for one in held if not _is_held(db, one.lease)}
+            kept = [one for one in held if one.lease not in lost]
+            until = time.time() + seconds
+            db.executemany(
+                "UPDATE leases SET expires = ? WHERE name = ?", [(until, one.lease.name) for one in kept]
+            )
+            for one in kept:
+                for kind, value in one.facts.items():
+                    _put_fact(db, kind, _name(kind, (one.lease.name,), value), value)
+            return lost
 
-        await self._write(job)
+        return await self._write(job)
 
     async def release(self, lease: Lease) -> None:
         def job(db: sqlite3.Connection) -> None:
@@ -246,30 +302,33 @@ class SqliteEngine(SqliteReader):
 
     # Facts
 
-    async def put_fact(self, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
-        def job(db: sqlite3.Connection) -> int:
-            row = db.execute("SELECT revision FROM facts WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-            found: int = row[0] if row else 0
-            if revision is not None and revision != found:
-                raise Conflict(f"{kind} {key} has changed since it was read")
-            fact = (kind, key, value, found + 1)
-            db.execute(INSERT_FACT, (*fact, fact_checksum(*fact)))
-            return found + 1
+    async def put_fact(self, kind: str, *key: str, value: bytes, revision: int | None = None) -> int:
+        name = _name(kind, key, value)
+        return await self._write(lambda db: _put_fact(db, kind, name, value, revision))
 
-        return await self._write(job)
-
-    async def drop_fact(self, kind: str, key: str) -> None:
+    async def drop_fact(self, kind: str, *key: str) -> None:
+        name = _name(kind, key)
         await self._write(
-            lambda db: db.execute("DELETE FROM facts WHERE kind = ? AND key = ?", (kind, key)) and None
+            lambda db: db.execute("DELETE FROM facts WHERE kind = ? AND key = ?", (kind, name)) and None
         )
 
     # Blobs
 
-    async def put_blob(self, session: str, data: bytes) -> str:
+    async def put_blob(self, lease: Lease, data: bytes) -> str:
         name = hashlib.sha256(data).hexdigest()
-        row = session, name, data
-        await self._write(lambda db: db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", row) and None)
+
+        def job(db: sqlite3.Connection) -> None:
+            _must_hold(db, lease)
+            db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", (lease.name, name, data))
+
+        await self._write(job)
         return name
+
+
+def _name(kind: str, key: Key, value: bytes = b"") -> str:
+    """The name of a fact in the database."""
+    check_fact(kind, key, value)
+    return "\n".join(map(escaped, key))
 
 
 def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -> list[StoredRecord]:
@@ -301,7 +360,9 @@ def _missing(number: int) -> StoredRecord:
 
 def _write_records(file: GatewayFile, session: str, records: Sequence[StoredRecord], after: int) -> None:
     if after != last_number(file.db, session):
-        raise Fenced(f"the log of {session} has grown behind its writer's back")
+        records = _unwritten(file.db, session, records, after)
+    if not records:
+        return
     rows = [
         (session, one.number, one.epoch, one.time, said.origin, said.principal, said.client, said.frame)
         for one in records
@@ -309,34 +370,57 @@ def _write_records(file: GatewayFile, session: str, records: Sequence[StoredReco
     ]
     file.db.executemany(INSERT_RECORD, [(*row, record_checksum(*row)) for row in rows])
     (file.written,) = file.db.execute("SELECT last_insert_rowid()").fetchone()
-    last = after + len(records)
+    last = records[-1].number
     owner, epoch = file.db.execute("SELECT owner, epoch FROM leases WHERE name = ?", (session,)).fetchone()
     checksum = lease_checksum(session, owner, epoch, last)
     file.db.execute("UPDATE leases SET last = ?, crc = ? WHERE name = ?", (last, checksum, session))
 
 
-def _unreadable(why: str) -> UnreadableLog:
-    return UnreadableLog(f"the gateway's log cannot be read: {why}")
+def _unwritten(
+    db: sqlite3.Connection, session: str, records: Sequence[StoredRecord], after: int
+) -> Sequence[StoredRecord]:
+    """Those of some records that a try whose end nobody heard of did not write."""
+    rows = db.execute(
+        "SELECT epoch, origin, principal, client, frame FROM records WHERE session = ? AND number > ?"
+        " ORDER BY number LIMIT ?",
+        (session, after, len(records) + 1),
+    )
+    there = [
+        (epoch, LogEntry(origin, frame, principal, client)) for epoch, origin, principal, client, frame in rows
+    ]
+    if not there or there != [(one.epoch, one.entry) for one in records[: len(there)]]:
+        raise Fenced(f"the log of {session} has grown behind its writer's back")
+    return records[len(there) :]
 
 
-def _failure(why: str) -> EngineFailure:
-    return EngineFailure(f"the gateway's log cannot be written: {why}")
-
-
-def _whole_facts(kind: str, rows: Iterable[tuple[str, bytes, int, int]]) -> dict[str, Fact]:
+def _whole_facts(kind: str, rows: Iterable[tuple[str, bytes, int, int]]) -> dict[Key, Fact]:
     """The facts of rows that are what was put."""
-    found: dict[str, Fact] = {}
+    found: dict[Key, Fact] = {}
     for key, value, revision, crc in rows:
         if crc == fact_checksum(kind, key, value, revision):
-            found[key] = Fact(value, revision)
+            found[fact_key(key)] = Fact(value, revision)
         else:
             log.error("the %s %r is damaged; see `dragoman gateway verify`", kind, key)
     return found
 
 
-def _must_hold(db: sqlite3.Connection, lease: Lease) -> None:
+def _put_fact(db: sqlite3.Connection, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
+    row = db.execute("SELECT revision FROM facts WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    found: int = row[0] if row else 0
+    if revision is not None and revision != found:
+        raise Conflict(f"{kind} {key} has changed since it was read")
+    fact = (kind, key, value, found + 1)
+    db.execute(INSERT_FACT, (*fact, fact_checksum(*fact)))
+    return found + 1
+
+
+def _is_held(db: sqlite3.Connection, lease: Lease) -> bool:
     row = db.execute("SELECT owner, epoch FROM leases WHERE name = ?", (lease.name,)).fetchone()
-    if row != (lease.owner, lease.epoch):
+    return bool(row == (lease.owner, lease.epoch))
+
+
+def _must_hold(db: sqlite3.Connection, lease: Lease) -> None:
+    if not _is_held(db, lease):
         raise Fenced(f"{lease.name} has another owner by now")
 
 

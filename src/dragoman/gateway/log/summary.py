@@ -5,9 +5,10 @@ It is the fold of the records up to one of them: made again when it is lost, gon
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from .engine import LogEntry
 from .records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, raw, read_own
@@ -15,9 +16,11 @@ from .records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_up
 KINDS = ("summary", "checkpoint")  # of facts: the newest, and an older one should that be damaged or refused
 CHECKPOINT = 50_000  # records after which the older one is made anew
 MAX_OUTCOMES = 4096  # prompts whose outcome is found by their key; of more the oldest is forgotten
+MAX_TOOLS = 1024  # calls that are told to have failed when their agent is gone; of more the oldest is forgotten
+MAX_TOOL_ID = 512  # characters; a call with a longer one is not remembered
 
 
-class _ToolGlance(Struct, rename="camel"):
+class _ToolState(Struct, rename="camel"):
     """As much of an update as tells which tool calls are under way."""
 
     session_update: str = ""
@@ -26,25 +29,25 @@ class _ToolGlance(Struct, rename="camel"):
 
 
 class _Params(Struct):
-    update: _ToolGlance
+    update: _ToolState
 
 
-class _Told(Struct):
+class _UpdateFrame(Struct):
     params: _Params
 
 
-_glance = msgspec.json.Decoder(_Told).decode
+_read_update = msgspec.json.Decoder(_UpdateFrame).decode
 
 
 class LogSummary(Struct):
-    """What is open in a session, and how its prompts ended, after the record `at`."""
+    """The open items of a session, and the outcomes of its prompts, after the record `at`."""
 
     at: int = 0
     size: int = 0  # bytes of the log
     prompts: dict[str, int] = {}  # accepted and not ended, by key; where in the log
-    asks: dict[str, QuestionAsked] = {}
+    questions: dict[str, str] = field(name="asks", default_factory=dict)  # open, by id: their method
     tools: dict[str, int] = {}  # calls that have begun and not ended
-    ended: dict[str, int] = {}  # where in the log the outcome of each prompt stands
+    outcomes: dict[str, int] = {}  # where in the log each prompt ended, by the digest of its key
     commands: int = 0  # where the commands that there are were told last
 
     @staticmethod
@@ -74,33 +77,47 @@ class LogSummary(Struct):
                 self.prompts[key] = number
             case PromptEnded(prompt=key):
                 self.prompts.pop(key, None)
-                self.ended[key] = number
-                if len(self.ended) > MAX_OUTCOMES:
-                    del self.ended[next(iter(self.ended))]
-            case QuestionAsked() as asked:
-                self.asks[asked.ask] = asked
-            case Answered(ask=ask):
-                self.asks.pop(ask, None)
+                _put(self.outcomes, _digest(key), number, MAX_OUTCOMES)
+            case QuestionAsked(question=question, method=method):
+                self.questions[question] = method
+            case Answered(question=question):
+                self.questions.pop(question, None)
 
     def _add_commands(self, number: int, frame: bytes) -> None:
         with contextlib.suppress(msgspec.DecodeError):
-            if _glance(frame).params.update.session_update == "available_commands_update":
+            if _read_update(frame).params.update.session_update == "available_commands_update":
                 self.commands = number
 
     def _add_tool(self, number: int, frame: bytes) -> None:
         try:
-            glance = _glance(frame).params.update
+            update = _read_update(frame).params.update
         except msgspec.DecodeError:
             return
-        if glance.session_update not in ("tool_call", "tool_call_update") or not glance.tool_call_id:
+        if update.session_update not in ("tool_call", "tool_call_update") or not update.tool_call_id:
             return
-        if glance.status in ("completed", "failed"):
-            self.tools.pop(glance.tool_call_id, None)
-        elif glance.session_update == "tool_call" or glance.status:
-            self.tools[glance.tool_call_id] = number
+        if update.status in ("completed", "failed"):
+            self.tools.pop(update.tool_call_id, None)
+        elif len(update.tool_call_id) <= MAX_TOOL_ID and (update.session_update == "tool_call" or update.status):
+            _put(self.tools, update.tool_call_id, number, MAX_TOOLS)
+
+    def outcome_of(self, key: str) -> int | None:
+        """Where in the log a prompt's outcome stands."""
+        return self.outcomes.get(_digest(key))
 
     def failures(self) -> Iterable[dict[str, Raw]]:
         """The updates that say of each open tool call that it failed."""
         for id in self.tools:
             update = {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
             yield {"sessionId": raw(""), "update": raw(update)}
+
+
+def _put(kept: dict[str, int], key: str, number: int, most: int) -> None:
+    """Put a number under a key; beyond so many, the oldest goes."""
+    kept[key] = number
+    if len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def _digest(key: str) -> str:
+    """A short name of a prompt, so that a summary of thousands of them is small."""
+    return blake2b(key.encode(), digest_size=12).hexdigest()

@@ -14,7 +14,7 @@ from ...store.database.connecting import connect_reader
 from ...store.database.tip import Tip
 from ...store.places import QUARANTINE
 from ..log import summary
-from ..log.database import FILE, LAYOUT, TIP, fact_checksum
+from ..log.database import FILE, LAYOUT, TIP, fact_checksum, fact_key
 from ..log.logs import blob_of
 from ..log.session_facts import SessionFacts
 from ..log.sqlite import last_number, read_records
@@ -23,7 +23,7 @@ PAGE = 1000
 
 
 def problems(directory: Path) -> Iterator[tuple[str, str]]:
-    """What is wrong with a gateway's file, and with which session; nothing is changed."""
+    """The faults of a gateway's file, each with its session; nothing is changed."""
     try:
         with _opened(directory) as db:
             yield from _looked_through(db, directory)
@@ -94,9 +94,9 @@ def _looked_through(db: sqlite3.Connection, directory: Path) -> Iterator[tuple[s
     known = set[str]()
     for kind, key, value, revision, crc in db.execute("SELECT kind, key, value, revision, crc FROM facts"):
         if crc != fact_checksum(kind, key, value, revision):
-            yield key if kind in ("session", *summary.KINDS) else "", f"its {kind} is damaged"
+            yield fact_key(key)[0] if kind in ("session", *summary.KINDS) else "", f"its {kind} is damaged"
         elif kind == "session":
-            known.add(key)
+            known.update(fact_key(key))
             msgspec.json.decode(value, type=SessionFacts)
     doomed = {id for (id,) in db.execute("SELECT session FROM doomed")}
     logged = {id for (id,) in db.execute("SELECT DISTINCT session FROM records")}

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from ...errors import Error
 from ...store.exchange.sealing import START, ExportSeal, Sealing
 from ..log import logs
-from ..log.engine import Engine, LogEntry, LogReader, Origin, StoredRecord
+from ..log.engine import Engine, Lease, LogEntry, LogReader, Origin, StoredRecord
 from ..log.retention import forget_session
 from ..log.session_facts import MEMBER, SessionFacts
 
@@ -21,6 +21,8 @@ FORMAT = 1
 BATCH = 1024 * 1024  # bytes of records written at a time
 LONGEST = 256 * 1024 * 1024  # bytes of a line; a frame of bytes that are no text takes four thirds of its size
 DAMAGED = b'{"damaged":'
+HELD = 3600.0  # seconds that an import may take for one session
+_IMPORT = "an import"  # holds a session meanwhile
 
 
 class _First(Struct, rename="camel", forbid_unknown_fields=True):
@@ -108,6 +110,7 @@ class _Taking:
     def __init__(self, engine: Engine, session: str) -> None:
         self.session = session
         self._engine = engine
+        self._lease = Lease(session, _IMPORT, 0)  # until `begun`
         self._facts = b""
         self._last = self._size = 0
         self._records: list[StoredRecord] = []
@@ -115,6 +118,10 @@ class _Taking:
     async def begun(self) -> "_Taking":
         if await self._engine.last(self.session):  # left by an import that was cut short
             await self._engine.forget(self.session)
+        lease = await self._engine.acquire(self.session, _IMPORT, HELD)
+        if lease is None:
+            raise Error(f"the session {self.session} is being imported already")
+        self._lease = lease
         return self
 
     async def take(self, line: _Line) -> None:
@@ -134,7 +141,7 @@ class _Taking:
 
     async def _write(self) -> None:
         if self._records:
-            await logs.adopt(self._engine, self.session, self._records, self._last)
+            await logs.adopt(self._engine, self._lease, self._records, self._last)
             self._last, self._size, self._records = self._records[-1].number, 0, []
 
     async def finish(self) -> None:
@@ -142,8 +149,9 @@ class _Taking:
         await self._write()
         facts = msgspec.json.decode(self._facts, type=SessionFacts)
         for principal in (facts.principal, *facts.roles):
-            await self._engine.put_fact(MEMBER, f"{principal}\n{self.session}", b"")
-        await self._engine.put_fact("session", self.session, self._facts)
+            await self._engine.put_fact(MEMBER, principal, self.session, value=b"")
+        await self._engine.put_fact("session", self.session, value=self._facts)
+        await self._engine.release(self._lease)
 
 
 def _inward(said: _Record) -> StoredRecord:

@@ -15,15 +15,19 @@ from ..metrics import Metrics
 
 
 @contextlib.contextmanager
-def only_one(directory: Path) -> Iterator[None]:
-    """Hold the directory: two gateways that write the same logs would both be wrong."""
-    fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def only_one(directory: Path, lock: int | None = None) -> Iterator[int]:
+    """Hold the directory: two gateways that write the same logs would both be wrong.
+
+    `lock` is a descriptor by which another process holds it and gives a part in it to this one.
+    """
+    fd = lock if lock is not None else os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Error(f"another gateway uses {directory}; stop it, or give this one another --state") from None
-        yield
+            other = "stop it, take over from it (--take-over), or use another --state"
+            raise Error(f"another gateway uses {directory}; {other}") from None
+        yield fd
     finally:
         os.close(fd)
 

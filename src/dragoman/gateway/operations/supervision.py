@@ -1,4 +1,4 @@
-"""What a supervisor is told, as systemd wants it (`Type=notify`): that the gateway is ready, stops, or is alive.
+"""Tells a supervisor such as systemd (`Type=notify`) that the gateway is ready, stops, or is alive.
 
 A datagram to the socket that `NOTIFY_SOCKET` names; where nobody set it, nobody is told.
 """

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ...errors import Error, InternalError
 from ..log import logs
-from ..log.engine import Engine, Lease, LogEntry, Origin
+from ..log.engine import Engine, EngineFailure, Lease, LogEntry, Origin
 from ..metrics import Metrics
 from ..workers import owned
 
@@ -93,7 +93,7 @@ class History:
             entries, self._added = self._added, []
             began = time.perf_counter()
             try:
-                await logs.append(self._engine, self._lease, entries, self.durable)
+                await self._append(entries)
             except Error as exc:
                 self._break(exc)
                 return
@@ -104,6 +104,13 @@ class History:
             self._publish(first, entries)
             self._wake()
         self._writer = None
+
+    async def _append(self, entries: Sequence[LogEntry]) -> None:
+        """Write some, a second time where the first may have happened: an engine writes them once all the same."""
+        try:
+            await logs.append(self._engine, self._lease, entries, self.durable)
+        except EngineFailure:
+            await logs.append(self._engine, self._lease, entries, self.durable)
 
     def _break(self, why: Exception) -> None:
         self.broken = why if isinstance(why, Error) else InternalError(f"the log failed: {type(why).__name__}")

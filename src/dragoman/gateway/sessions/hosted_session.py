@@ -7,7 +7,6 @@ finds that somebody else does lets go of the session at once.
 import asyncio
 import functools
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -15,7 +14,6 @@ from msgspec import Raw
 
 from ...errors import ResourceNotFound
 from ..access.introductions import Introduction
-from ..access.quotas import exceeded
 from ..access.roles import Role
 from ..agents.mcp_servers import SessionServers
 from ..agents.upstream import Upstream
@@ -34,7 +32,7 @@ from ..log.records import (
     update_frame,
     update_params,
 )
-from ..log.session_facts import SessionFacts
+from ..log.session_facts import MAX_STATED, SessionFacts
 from ..log.summary import LogSummary
 from ..workers import owned
 from .agent_link import AgentLink
@@ -43,7 +41,7 @@ from .history import History
 from .outcomes import LOST
 from .presence import show_presence, show_queue, tell_all
 from .prompt_queue import PromptQueue
-from .questions import CANCELLED, Asks
+from .questions import CANCELLED, OpenQuestions
 from .services import SessionServices
 from .session_clients import SessionClients
 from .viewer import ConnectedClient, Viewer
@@ -81,11 +79,11 @@ class HostedSession:
         self.history = History(services.engine, lease, last, services.metrics, self._publish, self._broke)
         self.servers = SessionServers(id, facts)
         self.link = AgentLink(id, facts, self, self.history, services)
-        self.asks = Asks(
+        self.questions = OpenQuestions(
             id, self.history, lambda: list(self.viewers), services.metrics, lambda: self.turns.is_stopping
         )
         self.turns: PromptQueue = PromptQueue(
-            id, self.history, self.summary, self.asks, services, link=self.link, moved=self._show_queue
+            id, self.history, self.summary, self.questions, services, link=self.link, moved=self._show_queue
         )
         self.clients = SessionClients(
             self.viewers, self.history, self.servers, self.link, self.turns, services.limits, self.public
@@ -104,8 +102,8 @@ class HostedSession:
         async for record in records(self._services.engine, self.id, self.summary.at):
             self.summary.add(record.number, [record.entry])
             self.is_unsaved = True
-        for asked in self.summary.asks.values():
-            self._remember(Answered(asked.ask, CANCELLED[asked.method]))
+        for question, method in self.summary.questions.items():
+            self._remember(Answered(question, CANCELLED[method]))
         if self.summary.prompts:
             for failure in self.summary.failures():
                 self._tell(failure)
@@ -133,7 +131,7 @@ class HostedSession:
 
     def _publish(self, first: int, entries: Sequence[LogEntry]) -> None:
         self.summary.add(first, entries)
-        self.facts.updated, self.is_unsaved = time.time(), True
+        self.facts.updated, self.is_unsaved = self._services.moments.now(), True
         for viewer in list(self.viewers):
             viewer.offer(first, entries)
         if self.history.waiting < HELD_AT // 4:
@@ -143,7 +141,7 @@ class HostedSession:
         """The log takes no more: nobody is told anything that is not in it."""
         log.error("the log of session %s is broken: %s", self.id, self.history.broken)
         self._let_speak()
-        self.asks.cancel_all()
+        self.questions.cancel_all()
         self._settling = owned(self.turns.settle_broken(), "outcomes of a broken log", self._cannot_settle)
         if isinstance(self.history.broken, Fenced):
             self._services.let_go(self)
@@ -249,7 +247,8 @@ class HostedSession:
             state["modes"] = changed(modes, currentModeId=mode)
         if options is not None:
             state["configOptions"] = options
-        self.facts.state = raw(state)
+        if len(bytes(told := raw(state))) <= MAX_STATED:  # otherwise the last one that can be kept stays
+            self.facts.state = told
 
     def introduction(self) -> Introduction:
         """What the agent is to be told of the clients here.
@@ -261,7 +260,7 @@ class HostedSession:
         return known[0] if known and self.facts.introduction not in known else self.facts.introduction
 
     async def asked(self, method: str, params: dict[str, Raw]) -> Raw:
-        return await self.asks.put(method, {**params, "sessionId": raw(self.public(params))})
+        return await self.questions.put(method, {**params, "sessionId": raw(self.public(params))})
 
     def opened(self) -> None:
         """The agent has opened the session: what it told before that was told before its answer."""
@@ -323,13 +322,13 @@ class HostedSession:
                 self.leave(viewer)
                 viewer.client.connection.hang_up()
 
-    def ready(self, viewer: Viewer, *, asks: bool = True) -> None:
-        """Begin to tell a viewer what happens, and ask it what is open."""
+    def ready(self, viewer: Viewer, *, is_asked: bool = True) -> None:
+        """Begin to send a viewer what happens, and unless `is_asked` is false the open questions, too."""
         if viewer in self.viewers:
             self.clients.came.set()
             viewer.open()
-            if asks:
-                self.asks.offer_all(viewer)
+            if is_asked:
+                self.questions.offer_all(viewer)
             self._show_presence()
             self._show_queue()
 
@@ -347,7 +346,7 @@ class HostedSession:
     def _abandon(self, patience: float) -> None:
         """Nobody has come back: cancel everything, unless a question waits for somebody to come."""
         self._alone = None
-        if self.facts.detached.unless_asking and self.asks:
+        if self.facts.detached.unless_asking and self.questions:
             again = max(patience, LOOK_AGAIN)
             self._alone = asyncio.get_running_loop().call_later(again, self._abandon, patience)
         else:
@@ -364,7 +363,7 @@ class HostedSession:
                 self._send_away(viewer, "it is no longer shared with you")
             else:
                 viewer.role = role
-                (self.asks.offer_all if viewer.may_edit else self.asks.take_away)(viewer)
+                (self.questions.offer_all if viewer.may_edit else self.questions.take_away)(viewer)
         self._show_presence()
 
     def _send_away(self, viewer: Viewer, why: str) -> None:
@@ -390,17 +389,17 @@ class HostedSession:
 
     @property
     def is_idle(self) -> bool:
-        return not self.viewers and not self.turns.is_busy and not self.asks
+        return not self.viewers and not self.turns.is_busy and not self.questions
 
     def check_room(self) -> None:
         if self.summary.size > self._services.limits.session_bytes:
-            raise exceeded("session_bytes", self._services.limits.session_bytes)
+            raise self._services.budget.refuse("session_bytes")
 
     async def close(self, *, is_last: bool = False) -> None:
         """End what runs, write everything down, and let everybody go; the agent need not know when it ends, too."""
         async with self._mending:
             await self.turns.close(is_last=is_last)
-        self.asks.cancel_all()
+        self.questions.cancel_all()
         await self.history.close()
         if self._settling:
             await asyncio.wait([self._settling])

@@ -26,7 +26,8 @@ from ...errors import (
     ResourceNotFound,
     RpcError,
 )
-from ..access.quotas import draining, exceeded
+from ..access.budget import Share
+from ..access.limits import draining
 from ..agents.upstream import Upstream
 from ..log.engine import Origin
 from ..log.records import (
@@ -41,12 +42,13 @@ from ..log.records import (
     update_frame,
 )
 from ..log.summary import LogSummary
+from ..log_context import about
 from ..tracing import TRACE, describe, onward, span
 from ..workers import owned
 from .agent_link import AgentLink, Ready
 from .history import History
 from .outcomes import HostedTurn, Outcomes, interruption
-from .questions import Asks
+from .questions import OpenQuestions
 from .services import SessionServices
 from .viewer import ConnectedClient
 
@@ -67,7 +69,7 @@ class PromptQueue:
         session: str,
         history: History,
         summary: LogSummary,
-        asks: Asks,
+        questions: OpenQuestions,
         services: SessionServices,
         *,
         link: AgentLink,
@@ -75,8 +77,8 @@ class PromptQueue:
     ) -> None:
         self.running: HostedTurn | None = None
         self.outcomes = Outcomes(session, history, services.engine, services.metrics)
-        self._session, self._history, self._summary, self._asks = session, history, summary, asks
-        self._services, self._limits, self._metrics = services, services.limits, services.metrics
+        self._session, self._history, self._summary, self._questions = session, history, summary, questions
+        self._services, self._metrics = services, services.metrics
         self._link, self._moved = link, moved
         self._queue: deque[HostedTurn] = deque()
         self._worker: asyncio.Task[None] | None = None
@@ -113,22 +115,29 @@ class PromptQueue:
         return list(self._queue)
 
     def prompt(
-        self, key: str, found: dict[str, Raw], client: ConnectedClient
+        self, key: str, found: dict[str, Raw], client: ConnectedClient, share: Share
     ) -> "asyncio.Future[tuple[int, PromptEnded]]":
-        """Have a prompt answered: where its outcome stands in the log, and what it is."""
+        """Have a prompt answered: where its outcome stands in the log, and what it is.
+
+        Its share of the budget is given back with its outcome.
+        """
         if turn := self.outcomes.open.get(key):
+            share.give_back()
             return turn.outcome
-        if (number := self._summary.ended.get(key)) is not None:
+        if (number := self._summary.outcome_of(key)) is not None:
+            share.give_back()
             return owned(self.outcomes.read(number), "outcome", lambda exc: None)
-        return self._accept(key, found, client).outcome
+        outcome = self._accept(key, found, client).outcome
+        outcome.add_done_callback(lambda _: share.give_back())
+        return outcome
 
     def _accept(self, key: str, found: dict[str, Raw], client: ConnectedClient) -> HostedTurn:
         if self._is_closed:
             raise ResourceNotFound("Session not found", {"sessionId": self._session})
         if self._services.is_draining:
             raise draining()
-        if len(self._queue) >= self._limits.queue:
-            raise exceeded("queue", self._limits.queue)
+        if len(self._queue) >= self._services.limits.queue:
+            raise self._services.budget.refuse("queue")
         _content(found)
         prompted = PromptAccepted(key)
         turn = HostedTurn(key, found, client)
@@ -175,7 +184,7 @@ class PromptQueue:
 
     def _stop(self, turn: HostedTurn) -> None:
         turn.cancelled.set()
-        self._asks.cancel_all()
+        self._questions.cancel_all()
         if self._upstream:
             upstream, id = self._upstream
             upstream.cancel(id)
@@ -228,7 +237,10 @@ class PromptQueue:
             while self._queue:
                 self.running = turn = self._queue.popleft()
                 self._moved()
-                with span("turn", {"dragoman.session": self._session}, _trace(turn.found)):
+                with (
+                    about(session=self._session, principal=turn.principal),
+                    span("turn", {"dragoman.session": self._session}, _trace(turn.found)),
+                ):
                     ended = await self._run(turn)
                     describe(outcome=ended.outcome)
                 self.running = None
@@ -292,17 +304,17 @@ class PromptQueue:
         asking = upstream.ask("session/prompt", params)
         self._upstream = upstream, id  # from here on to cancel is to tell the agent
         try:
-            await _first(asking, turn, self._limits.turn_seconds)
+            await _first(asking, turn, self._services.limits.turn_seconds)
             is_late = not turn.cancelled.is_set()
             if not asking.done():
                 if is_late:
                     self._stop(turn)
-                await asyncio.wait([asking], timeout=self._limits.cancel_seconds)
+                await asyncio.wait([asking], timeout=self._services.limits.cancel_seconds)
                 if not asking.done():
-                    log.error("an agent did not stop in %g s; it is ended", self._limits.cancel_seconds)
-                    await self._services.finish(upstream.close())
+                    late = f"it did not stop in {self._services.limits.cancel_seconds:g} s"
+                    await self._services.finish(upstream.end_failed(late))
                 if is_late:
-                    raise exceeded("turn_seconds", self._limits.turn_seconds)
+                    raise self._services.budget.refuse("turn_seconds")
                 if not asking.done() or isinstance(asking.exception(), ConnectionClosed):
                     await self._wind_up()
                     return CANCELLED
@@ -317,7 +329,7 @@ class PromptQueue:
 
     async def _wind_up(self) -> None:
         """The agent is gone in the middle: say so of everything that was under way, and run nothing again."""
-        self._asks.cancel_all()
+        self._questions.cancel_all()
         with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
             await self._history.settled()
             for failure in self._summary.failures():

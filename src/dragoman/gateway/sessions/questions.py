@@ -1,10 +1,12 @@
-"""Questions an agent puts to the people at a session: durable, offered to all who may answer, answered once.
+"""An agent's questions to the viewers of a session: durable, put to every viewer that may answer, answered once.
 
-A question is in the log before anybody sees it, and so is its answer before the agent hears it.  Whoever sits down
-later is asked, too.  The first answer counts; the others are told that it was given, and so is who comes too late.
+A question is in the log before a viewer gets it, and its answer is in the log before the agent gets it.  Viewers
+that attach later get the open questions, too.  The first answer counts; the other viewers, and those that answer
+too late, are told so.
 """
 
 import asyncio
+import functools
 import logging
 import secrets
 import time
@@ -39,7 +41,7 @@ class OpenQuestion:
         self.number = number  # where in the log it stands
         self.answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self.is_durable = False  # before that nobody is asked
-        self.refused: set[Viewer] = set()  # who cannot answer such a thing
+        self.refused: set[Viewer] = set()  # viewers that cannot answer such a question
         self.answered_at = 0  # where in the log its answer stands
         self.began = time.monotonic()
 
@@ -52,7 +54,7 @@ class _Offer(Struct):
     options: list[_Options] = []
 
 
-class Asks:
+class OpenQuestions:
     """The open questions of one session; while `is_stopping`, its turn is to end and nobody is asked anything."""
 
     def __init__(
@@ -81,112 +83,113 @@ class Asks:
         params = changed(found, {"dragoman.ask": id})
         asked = QuestionAsked(id, method, params)
         number = self._history.add("agent", lambda _: own_frame(asked))
-        ask = self._open[id] = OpenQuestion(id, method, params, number)  # from now on to cancel is to answer it
+        question = self._open[id] = OpenQuestion(id, method, params, number)  # from now on a cancel answers it
         try:
             await self._history.settled(number)
-            ask.is_durable = True
+            question.is_durable = True
             for viewer in self._viewers():
-                self._offer(ask, viewer)
-            if ask.refused:
-                self._give_up(ask, MethodNotFound(data={"method": method}))
-            answered = await ask.answer
-        except BaseException:  # the agent no longer wants to know, or is gone, or the log takes no more
-            self._cancel(ask)
+                self._offer(question, viewer)
+            if question.refused:
+                self._give_up(question, MethodNotFound(data={"method": method}))
+            answered = await question.answer
+        except BaseException:  # the agent cancelled the request or is gone, or the log takes no more
+            self._cancel(question)
             raise
-        await self._history.settled(ask.answered_at)
+        await self._history.settled(question.answered_at)
         if answered.error:
             raise answered.error.error()
         return answered.result
 
     def offer_all(self, viewer: Viewer) -> None:
-        """Put every open question to somebody who has just come, or may answer from now on."""
-        for ask in list(self._open.values()):
-            self._offer(ask, viewer)
+        """Put every open question to a viewer that has just come, or may answer from now on."""
+        for question in list(self._open.values()):
+            self._offer(question, viewer)
 
     def take_away(self, viewer: Viewer) -> None:
-        """Ask somebody no longer who may not answer any more."""
-        for ask in list(self._open.values()):
-            viewer.withdraw(ask.id)
-            if ask.refused:
-                self._give_up(ask, None)
+        """Withdraw the open questions from a viewer that may not answer any more."""
+        for question in list(self._open.values()):
+            viewer.withdraw(question.id)
+            if question.refused:
+                self._give_up(question, None)
 
     def cancel_all(self) -> None:
-        """Answer everything: nobody will."""
-        for ask in list(self._open.values()):
-            self._cancel(ask)
+        """Answer every open question as cancelled."""
+        for question in list(self._open.values()):
+            self._cancel(question)
 
-    def _offer(self, ask: OpenQuestion, viewer: Viewer) -> None:
-        if not viewer.may_edit or not ask.is_durable or ask.id not in self._open:
+    def _offer(self, question: OpenQuestion, viewer: Viewer) -> None:
+        if not viewer.may_edit or not question.is_durable or question.id not in self._open:
             return
-        if viewer.fit.takes(ask.method, ask.params):
-            viewer.after(ask.number, lambda: self._put_to(ask, viewer))
+        if viewer.fit.takes(question.method, question.params):
+            viewer.after(question.number, lambda: self._put_to(question, viewer))
         else:
-            ask.refused.add(viewer)
+            question.refused.add(viewer)
 
-    def _put_to(self, ask: OpenQuestion, viewer: Viewer) -> None:
-        """Ask somebody who has been told all that was told before the question, if it is still open."""
-        if viewer.may_edit and ask.id in self._open:
-            viewer.put(ask.id, ask.method, ask.params, lambda reply: self._replied(ask, viewer, reply))
+    def _put_to(self, question: OpenQuestion, viewer: Viewer) -> None:
+        """Ask a viewer that has been sent everything before the question, if the question is still open."""
+        if viewer.may_edit and question.id in self._open:
+            settle = functools.partial(self._replied, question, viewer)
+            viewer.put(question.id, question.method, question.params, settle)
 
-    def _replied(self, ask: OpenQuestion, viewer: Viewer, reply: Reply) -> None:
-        if ask.id not in self._open:
+    def _replied(self, question: OpenQuestion, viewer: Viewer, reply: Reply) -> None:
+        if question.id not in self._open:
             if reply.error is None:
-                viewer.notify(RESOLVED, {"ask": ask.id, "late": True})
+                viewer.notify(RESOLVED, {"ask": question.id, "late": True})
             return
-        viewer.asks.pop(ask.id, None)
+        viewer.questions.pop(question.id, None)
         if not viewer.may_edit:
-            return  # it was asked when it still might answer
+            return  # it was asked while it still might answer
         error, fits = reply.error, False
         if error is None:
             try:
-                fits = _fits(ask, reply.result)
+                fits = _fits(question, reply.result)
             except msgspec.DecodeError as exc:
                 log.info("an answer does not fit its question: %s", exc)
                 error = InternalError("the answer does not fit the question")
         if fits:
-            self._settle(ask, Answered(ask.id, reply.result, by=viewer.client.name), viewer)
+            self._settle(question, Answered(question.id, reply.result, by=viewer.client.name), viewer)
         elif isinstance(error, RpcError | None) and not isinstance(error, RequestCancelled):
-            ask.refused.add(viewer)  # who is cancelled in the middle has not answered, but is about to leave
-            self._give_up(ask, error)
+            question.refused.add(viewer)  # a cancelled request is no answer: its client is about to leave
+            self._give_up(question, error)
 
-    def _give_up(self, ask: OpenQuestion, error: RpcError | None) -> None:
-        """When nobody who is here can answer such a question, the agent is told so."""
+    def _give_up(self, question: OpenQuestion, error: RpcError | None) -> None:
+        """Tell the agent when no viewer can answer such a question."""
         able = {viewer for viewer in self._viewers() if viewer.may_edit}
-        if able <= ask.refused:
+        if able <= question.refused:
             if error:
-                self._settle(ask, Answered(ask.id, error=ErrorAnswer.of(error)))
-            else:  # what nobody offered is chosen by nobody
-                self._cancel(ask)
+                self._settle(question, Answered(question.id, error=ErrorAnswer.of(error)))
+            else:  # nobody can choose an option that was not offered
+                self._cancel(question)
 
-    def _cancel(self, ask: OpenQuestion) -> None:
-        self._settle(ask, Answered(ask.id, CANCELLED[ask.method]))
+    def _cancel(self, question: OpenQuestion) -> None:
+        self._settle(question, Answered(question.id, CANCELLED[question.method]))
 
-    def _settle(self, ask: OpenQuestion, answered: Answered, by: Viewer | None = None) -> None:
-        if self._open.pop(ask.id, None) is None:
+    def _settle(self, question: OpenQuestion, answered: Answered, by: Viewer | None = None) -> None:
+        if self._open.pop(question.id, None) is None:
             return
         if not self._history.broken:
             origin = by.client if by else None
-            ask.answered_at = self._history.add(
+            question.answered_at = self._history.add(
                 "client" if origin else "gateway",
                 lambda _: own_frame(answered),
                 origin.name if origin else "",
                 origin.client_id if origin else "",
             )
-        self._metrics.permission_seconds.observe(time.monotonic() - ask.began)
-        if not ask.answer.done():
-            ask.answer.set_result(answered)
+        self._metrics.permission_seconds.observe(time.monotonic() - question.began)
+        if not question.answer.done():
+            question.answer.set_result(answered)
         for viewer in self._viewers():
             if viewer is not by:
-                viewer.withdraw(ask.id)
-                viewer.notify(RESOLVED, {"ask": ask.id, "by": answered.by})
+                viewer.withdraw(question.id)
+                viewer.notify(RESOLVED, {"ask": question.id, "by": answered.by})
 
 
-def _fits(ask: OpenQuestion, result: Raw) -> bool:
-    """Whether an answer is one that was offered: a permission nobody offered is none."""
-    if ask.method != PERMISSION:
+def _fits(question: OpenQuestion, result: Raw) -> bool:
+    """Whether an answer is one of those offered: a permission that was not offered is none."""
+    if question.method != PERMISSION:
         return True
     outcome = msgspec.json.decode(result, type=s.RequestPermissionResponse).outcome
     if isinstance(outcome, s.SelectedPermissionOutcome):
-        offered = msgspec.json.decode(ask.params, type=_Offer).options
+        offered = msgspec.json.decode(question.params, type=_Offer).options
         return outcome.option_id in {option.option_id for option in offered}
     return isinstance(outcome, s.CancelledPermissionOutcome)

@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...foundation.owning import Work
-from ..access.quotas import Quotas
+from ..access.budget import GatewayBudget
+from ..access.limits import Limits
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
 from ..log.engine import Engine
+from ..log.moments import Moments
 from ..log.session_facts import SessionFacts
 from ..metrics import Metrics
 
@@ -19,11 +21,15 @@ T = TypeVar("T")
 
 class SessionServices(Protocol):
     engine: Engine
-    limits: Quotas
+    budget: GatewayBudget
     metrics: Metrics
     processes: Processes
     workspaces: Workspaces
+    moments: Moments
     is_draining: bool  # nothing new is begun
+
+    @property
+    def limits(self) -> Limits: ...
 
     async def save_facts(self, id: str, facts: SessionFacts) -> None:
         """Keep what is known of a session besides its log."""

@@ -14,7 +14,7 @@ from ...errors import Error, InternalError, McpServerUnavailable, RpcError
 from ...events import Method
 from ...foundation.owning import Work
 from ...proxy.relaying import relayed
-from ..access.quotas import Quotas
+from ..access.limits import Limits
 from ..agents.audience import client_teller
 from ..agents.mcp_servers import Ask, ServerProvider, SessionServers
 from ..log.records import changed
@@ -39,7 +39,7 @@ class SessionClients:
         servers: SessionServers,
         link: AgentLink,
         turns: PromptQueue,
-        limits: Quotas,
+        limits: Limits,
         public: Callable[[dict[str, Raw]], str],
     ) -> None:
         self._viewers, self._history, self._servers, self._link = viewers, history, servers, link

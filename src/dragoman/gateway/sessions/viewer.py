@@ -20,7 +20,7 @@ from ...connection.connection import Connection
 from ...errors import Error
 from ...events import Method, Reply
 from ..access.introductions import Introduction
-from ..access.quotas import Quotas
+from ..access.limits import Limits
 from ..access.roles import Role, lesser, may
 from ..log.engine import Engine, LogEntry
 from ..log.logs import records
@@ -74,7 +74,7 @@ class Viewer:
         most: Role = "admin",
         after: int,
         fit: Fit,
-        limits: Quotas,
+        limits: Limits,
         evict: "Callable[[Viewer], None]",
         echo_until: int = 0,
     ) -> None:
@@ -84,11 +84,12 @@ class Viewer:
         self.role = role
         self.cursor = after
         self.fit = fit  # what the client can take
-        self.asks: dict[str, int] = {}  # questions put to this client, by the id of the request
+        self.questions: dict[str, int] = {}  # questions put to this client, by the id of the request
         self._history, self._engine = history, engine
         self._limits = limits
         self._evict = evict
         self._echo_until = echo_until  # up to here a client is also told what it said itself
+        self.hears_itself = False  # whether it is told what it says itself, also from there on
         self._pump: asyncio.Task[None] | None = None
         self._is_open = False
         self._kept_up = math.inf  # when it last had been told everything
@@ -168,14 +169,14 @@ class Viewer:
         if not self._left:
             self._note(UPDATE, raw({"sessionId": self.session, "update": update}))
 
-    def put(self, ask: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
+    def put(self, question_id: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
         """Ask the client something."""
-        if ask not in self.asks and not self._left and not self.client.connection.closed:
-            self.asks[ask] = self.client.connection.submit(Method(method, Raw, Raw), params, settle)
+        if question_id not in self.questions and not self._left and not self.client.connection.closed:
+            self.questions[question_id] = self.client.connection.submit(Method(method, Raw, Raw), params, settle)
 
-    def withdraw(self, ask: str) -> None:
+    def withdraw(self, question_id: str) -> None:
         """Tell the client that a question has been answered; what it still says to it is heard, and too late."""
-        id = self.asks.pop(ask, None)
+        id = self.questions.pop(question_id, None)
         if id is not None and not self._left and not self.client.connection.closed:
             self.client.connection.request_cancel(id)
 
@@ -216,7 +217,7 @@ class Viewer:
         own = entry.client == self.client.client_id and entry.principal == self.client.name
         if (params := update_params(entry.frame)) is None:
             self._tell_outcome(entry.frame)
-        elif not (own and number > self._echo_until):
+        elif self.hears_itself or not own or number <= self._echo_until:
             self.show(params, is_history=number <= self._echo_until)
         if self._waiters:
             self._wake()

@@ -1,4 +1,4 @@
-"""What was asked, decided and done, in a log nobody can change unnoticed."""
+"""A log of requests, decisions and operations in which every change is noticed."""
 
 from typing import TYPE_CHECKING
 

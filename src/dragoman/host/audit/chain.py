@@ -23,7 +23,7 @@ from msgspec import Struct
 from ..disk import lock
 from ..display import visible
 
-GENESIS = "0" * 64  # what the first line of the first file names as the line before it
+GENESIS = "0" * 64  # stands for the line before the first line of the first file
 MAX_LINE = 256 * 1024
 OWN_FIELDS = ("seq", "time", "prev", "hash")
 OWN_EVENTS = ("start", "repaired")
@@ -52,7 +52,7 @@ class LogSeal(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """One place where a log is not what was written: the file, the line (counted from 1), and what is wrong."""
+    """One place where a log was changed: the file, the line (counted from 1), and the fault."""
 
     file: str
     line: int
@@ -99,7 +99,7 @@ def seal_path(path: Path) -> Path:
 
 
 def read_seal(fd: int) -> LogSeal | None:
-    """What a seal says; None when it is not one, or empty as when it has just been made."""
+    """The content of a seal; None for a file that is no seal, empty for one that was just made."""
     data = os.pread(fd, _SEAL_SIZE + 1, 0)
     seq, _, digest = data.decode("ascii", "replace").removesuffix("\n").partition(" ")
     is_seal = len(data) == _SEAL_SIZE and seq.isdigit() and len(digest) == 64
@@ -107,7 +107,7 @@ def read_seal(fd: int) -> LogSeal | None:
 
 
 def verify(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> list[Problem]:
-    """Every place where a log is not what was written; several files are one log, the oldest first.
+    """Every place where a log was changed; several files are one log, the oldest first.
 
     Older parts of the log that lie next to the first file, under its name with something added, are found.
     """
@@ -115,7 +115,7 @@ def verify(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> list
 
 
 def verified(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> tuple[list[str], bool]:
-    """What `dragoman audit --verify` prints, and whether the log is as it was written."""
+    """The output of `dragoman audit --verify`, and whether the log is unchanged."""
     chain = _read(path, *newer)
     if chain.problems:
         count = len(chain.problems)
@@ -125,7 +125,7 @@ def verified(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> tu
 
 
 def shown(*paths: str | os.PathLike[str]) -> Iterator[str]:
-    """What `dragoman audit` prints: one readable line for each record."""
+    """The output of `dragoman audit`: one readable line for each record."""
     for path in paths:
         try:
             with open(path, "rb") as file:
@@ -204,11 +204,11 @@ class _Chain:
     def __init__(self, seal: LogSeal | None) -> None:
         self.problems: list[Problem] = []
         self.count = 0
-        self.last = LogSeal()  # the last line that is what was written
+        self.last = LogSeal()  # the last unchanged line
         self._seal = seal
         self._place = ("", 0)
         self._seq = 0  # of the last line, sound or not
-        self._hashes: set[str] = set()  # what the next line may name: two where the last was changed
+        self._hashes: set[str] = set()  # the hashes that the next line may name: two where the last was changed
         # Lines that are not sound; they are forgiven when the record behind them says that they were torn, and each
         # is the beginning of a record that was to come.
         self._doubts: list[Problem] = []

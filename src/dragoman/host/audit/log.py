@@ -1,9 +1,9 @@
-"""What was asked, decided and done, written down before it is done, in a file nobody can change unnoticed.
+"""Logs requests and decisions before they take effect, in a file in which every change is noticed.
 
-`AuditLog.record` appends one line to the chain that `chain.py` describes.  What allows something is on the disk
-itself before it may be done; a log that cannot be written raises `AuditError`, which means no.  Secrets are taken
-out here, at the sink.  Writers share the log through a lock on its seal.  A line that a crash tore is kept; the
-`repaired` record behind it says so and carries the chain on.
+`AuditLog.record` appends one line to the chain that `chain.py` describes.  A record that allows an operation is
+on the disk itself before the operation; a log that cannot be written raises `AuditError`, which means no.  Secrets
+are taken out here, at the sink.  Writers share the log through a lock on its seal.  A line that a crash tore is
+kept; the `repaired` record behind it says so and carries the chain on.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from .chain import (
 )
 from .redaction import Redactor
 
-MAX_TEXT, MAX_RECORD, MAX_ITEMS, MAX_DEPTH = 4000, 16_000, 256, 12  # what is kept of a value
+MAX_TEXT, MAX_RECORD, MAX_ITEMS, MAX_DEPTH = 4000, 16_000, 256, 12  # limits of a kept value
 
 
 class AuditError(Error):
@@ -129,7 +129,7 @@ class AuditLog:
         size = os.fstat(self._fd).st_size
         before = b"" if size == self._size else self._catch_up(size)
         lines = before + self._line(fields)
-        self._size = -1  # should this fail, what is there is looked at again
+        self._size = -1  # if this fails, the file is read again
         try:
             _write_all(self._fd, lines)
         except OSError:
@@ -145,12 +145,12 @@ class AuditLog:
         try:
             os.fsync(self._fd)
         except OSError as exc:
-            # The kernel may have dropped what it could not write, and would call the next attempt a success.
+            # The kernel may have dropped bytes that it could not write, and would call the next attempt a success.
             self._failure = f"the disk failed under the audit log {self.path}: {exc.strerror}; start again"
             raise
 
     def _catch_up(self, size: int) -> bytes:
-        """Learn from the file and the seal where the log ends; gives what must be written before anything else."""
+        """Find the log's end by the file and the seal; returns the records that must be written first."""
         sealed = read_seal(self._seal_fd)
         if size == 0:
             self._last = sealed or LogSeal()

@@ -1,4 +1,4 @@
-"""Secrets that are known by their looks, whatever stands around them.  Every pattern takes linear time."""
+"""Secrets that are recognised by their form, in any context.  Every pattern takes linear time."""
 
 import re
 
@@ -37,7 +37,7 @@ _BEGINNINGS = (
 )
 _TOKENS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_BEGINNINGS)})[\w.-]{{16,}}+={{0,2}}", re.ASCII)
 
-# A pattern, and what stays of it.
+# A pattern, and the part of it that stays.
 _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), kept)
     for pattern, kept in (
@@ -62,7 +62,7 @@ _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def without_looks(text: str) -> str:
-    """The text without whatever looks like a secret."""
+    """The text without anything that looks like a secret."""
     for pattern, kept in _LOOKS:
         text = pattern.sub(kept, text)
     return _TOKENS.sub(REDACTED, text)

@@ -1,4 +1,4 @@
-"""Secrets that are known by what stands before them: a name, a header, an option, a program that wants a password.
+"""Secrets that are recognised by the text before them: a name, a header, an option, a program.
 
 A text is read from left to right.  Where a name says nothing of its value, reading goes on right behind the name:
 `note: password=x` and `--env=KEY=x` have a name within a value.  Every pattern takes linear time.
@@ -8,7 +8,7 @@ import re
 
 from .looks import REDACTED
 
-# What makes a name that of a secret: these letters anywhere in it, or these words as words of it.
+# A name is that of a secret if it contains these letters anywhere, or these words as whole words.
 _LETTERS = re.compile(
     r"key|token|secret|passw|passphrase|credential|authorization|cookie|signature|jwt|sessid"
     r"|(?:ssh|store|user|root|admin|db|become|trust|cert|ldap|smtp|ftp)_?pass(?![a-z])",
@@ -19,7 +19,7 @@ _WORDS = {
     *("csrf", "xsrf", "dsn"),
 }
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# Other words with these letters, and what is told about a secret without telling it.
+# Other words with these letters, and facts about a secret that do not reveal it.
 _OTHERS = re.compile(
     r"(?:mon|don|tur|hoc|joc|whis|hot)key"
     r"|key(?:board|word|frame|note|stroke|map|of|code|press|down|up|bind|space|stone|set)"
@@ -110,7 +110,7 @@ _FURTHER: tuple[re.Pattern[str], ...] = tuple(
         r"|wpa_passphrase[ \t]++\S{1,100}+|ConvertTo-SecureString(?:[ \t]++-String)?)[ \t]++)"
         rf"(?!-)({_VALUE.pattern})",
         rf"(--(?:password-stdin|with-token|passphrase-fd[ \t=]0)[ \t]*+<<<[ \t]*+)({_VALUE.pattern})",
-        # What a program is told on its input.
+        # The input of a program.
         rf"(\b(?:echo|printf)[ \t]++(?:-[neE]{{1,3}}+[ \t]++)?)({_VALUE.pattern})(?=[ \t]*+\|[^\n;|]{{0,200}}?"
         r"(?:--password-stdin|--with-token|--passphrase-fd|\bsudo[ \t]++-\w{0,5}S|\bchpasswd"
         r"|\bpasswd[ \t]++--stdin))",
@@ -154,7 +154,7 @@ def _without_password(found: re.Match[str]) -> str:
 
 
 def _without_values(text: str, pattern: re.Pattern[str]) -> str:
-    """Take out what follows each name the pattern finds, where the name is that of a secret."""
+    """Remove the value after each name that the pattern finds, if the name is that of a secret."""
     parts: list[str] = []
     done = at = 0
     while found := pattern.search(text, at):
@@ -174,7 +174,7 @@ def _is_name(found: re.Match[str]) -> bool:
 
 
 def _value_of(found: re.Match[str]) -> re.Match[str] | None:
-    """What belongs to a name that was found."""
+    """The value of a name that was found."""
     text, at = found.string, found.end()
     if found.re is _ELEMENT:
         return _ELEMENTS.match(text, at)

@@ -1,7 +1,7 @@
-"""Secrets taken out of what is written to a log, whatever way they came in.
+"""Removes secrets from log records, by whatever way they came in.
 
-Three things tell a secret: that its value is known (`Redactor.add`), what it looks like (`looks`), and what stands
-before it (`named`).
+A secret is recognised by its known value (`Redactor.add`), by its form (`looks`), or by the text before it
+(`named`).
 """
 
 import base64
@@ -17,11 +17,11 @@ from .named import names_secret, tells_nothing, without_named
 
 SHORTEST = 6  # a known value of fewer characters would also take out innocent text
 CONTEXT = 100  # characters looked at of each word before a word
-FIRST_WORDS = 6  # of a command, with what may stand between its name and a password
+FIRST_WORDS = 6  # of a command, with the text that may stand between its name and a password
 
 
 class Redactor:
-    """Takes known secrets and whatever looks like one out of text and out of nested values."""
+    """Removes known secrets, and texts that look like secrets, from text and from nested values."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._known: set[str] = set()
@@ -48,9 +48,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Give a text with its secrets replaced."""
-        if self._pattern:
-            text = self._pattern.sub(REDACTED, text)
-        return without_named(without_looks(text))
+        return without_named(without_looks(self.known(text)))
+
+    def known(self, text: str) -> str:
+        """Give a text with the secrets replaced whose values are known, and nothing else changed."""
+        return self._pattern.sub(REDACTED, text) if self._pattern else text
 
     def value(self, value: object) -> Any:
         """A JSON-like value without its secrets: by the names they have, by what precedes them, by their look."""
@@ -96,7 +98,7 @@ class Redactor:
 
 
 def _name_of(fields: Mapping[object, object], name: object) -> str:
-    """What a field is called; the protocol has variables and headers as objects with a name and a value."""
+    """The name of a field; in the protocol variables and headers are objects with a name and a value."""
     if name == "value" and isinstance(fields.get("name"), str):
         return str(fields["name"])
     return str(name)

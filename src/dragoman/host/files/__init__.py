@@ -1,4 +1,4 @@
-"""The files a client lends an agent: a `Workspace`, and what it hands out."""
+"""The files a client lends an agent: a `Workspace`, and its handles."""
 
 from typing import TYPE_CHECKING
 

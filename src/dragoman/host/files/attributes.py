@@ -1,4 +1,4 @@
-"""What a file has besides its content: mode, owner, extended attributes."""
+"""The attributes of a file: mode, owner, extended attributes."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ def keep_attributes(old: int, new: int) -> None:
     try:
         os.fchown(new, status.st_uid, status.st_gid)
     except PermissionError:
-        mode &= ~0o070 | (mode & 0o007) << 3  # the group is another one: it gets what everybody gets
+        mode &= ~0o070 | (mode & 0o007) << 3  # the group is another one: it gets the rights of everybody
     if hasattr(os, "listxattr"):
         _keep_extended_attributes(old, new)
     os.fchmod(new, mode)

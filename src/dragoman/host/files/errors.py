@@ -1,4 +1,4 @@
-"""What an agent is answered when a file cannot be had: three codes, and `data.kind` for a program to act on.
+"""The errors for files that agents get: three codes, and `data.kind` for programs.
 
     -32602 InvalidParams     ask for something else: bad_path, relative_path, outside_workspace, too_many_links,
                              not_a_file, not_a_directory, too_large, binary, encoding, read_only, access_denied,
@@ -81,7 +81,7 @@ def refusal(kind: str, path: str) -> RpcError:
 
 @contextmanager
 def answering(path: str) -> Iterator[None]:
-    """Turn what goes wrong inside into what an agent is answered."""
+    """Turn internal errors into the agent's answer."""
     try:
         yield
     except FileRefused as exc:

@@ -1,4 +1,4 @@
-"""The methods on files that the protocol itself does not have, as an agent calls them and as it is answered.
+"""Our extension methods on files: requests and responses.
 
     _dragoman/fs/read_text_file     ReadFileRequest        -> ReadFileResponse
     _dragoman/fs/write_text_file    WriteFileRequest       -> WriteFileResponse

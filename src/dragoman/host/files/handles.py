@@ -51,7 +51,7 @@ class Handle:
 
 
 class OpenFile(Handle):
-    """A regular file open for reading, or what an editor holds instead of it."""
+    """A regular file open for reading, or the editor's text of it."""
 
     def __init__(self, named: str, entry: Entry, path: str, overlay: Overlay | None) -> None:
         super().__init__(named, entry, path)
@@ -87,7 +87,7 @@ class OpenFile(Handle):
 
     @property
     def operation(self) -> FileRead:
-        """What reading it is, for whoever decides about permissions."""
+        """The read operation, for the permission decision."""
         return FileRead(path=self.path)
 
     @property
@@ -97,7 +97,7 @@ class OpenFile(Handle):
             return os.fstat(fds[0]).st_size if fds else len((self._buffer or "").encode())
 
     def load(self) -> None:
-        """Take what the editor holds, now and in this thread; reading does it otherwise."""
+        """Take the editor's text, now and in this thread; else `read` takes it."""
         self._buffer = self._overlay(self.path) if self._overlay else None
         self._has_looked = True
 
@@ -150,7 +150,7 @@ class OpenFile(Handle):
             return bytes(data[:wanted])
 
     def digest(self) -> str:
-        """The SHA-256 of its bytes, to be expected by whoever writes it later."""
+        """The SHA-256 of its bytes, which a later write can require."""
         with answering(self._named):
             return digest_of(self._chunks())
 
@@ -189,7 +189,7 @@ class Target(Handle):
         self._journal, self._mode = journal, mode
         self._overlay, self._save = overlay, save
         self._condition = condition
-        self._buffer: str | None = None  # what was shown of the editor's
+        self._buffer: str | None = None  # the editor's text that was shown
         self._has_looked = False
         if named.endswith(("/", "/.")):
             raise FileRefused("not_a_file")
@@ -203,7 +203,7 @@ class Target(Handle):
         return self._edit.exists
 
     def operation(self, content: str | bytes, *, encoding: str | None = None) -> FileWrite:
-        """What writing this content is, for whoever decides about permissions.
+        """The operation of writing this content, for the permission decision.
 
         What is there now is what is asked about: another file, or another content, is refused from here on.
         """
@@ -214,23 +214,23 @@ class Target(Handle):
         return FileWrite(path=self.path, digest=digest, creates=not self.exists)
 
     def look(self, *, encoding: str | None = None) -> Seen:
-        """What is there to be shown, unsaved changes aside; nothing else is replaced from here on."""
+        """The current file, without unsaved changes, to be shown; from here on only this one can be replaced."""
         with answering(self._named):
             seen = self._edit.look(encoding)
         self._has_looked = True
         return seen
 
     def show_buffer(self) -> str | None:
-        """What the editor holds of it, unsaved, to be shown; nothing else is handed to the editor from here on."""
+        """The editor's unsaved text, to be shown; from here on only this text can be replaced in the editor."""
         self._buffer = self.buffer()
         return self._buffer
 
     def buffer(self) -> str | None:
-        """What the editor holds of it, unsaved."""
+        """The editor's unsaved text."""
         return self._overlay(self.path) if self._overlay else None
 
     def saved_text(self, *, encoding: str | None = None) -> str | None:
-        """What it says on the disk; None when there is no such file."""
+        """The text on the disk; None when there is no such file."""
         if self._entry.status is None:
             return None
         with answering(self._named), self._entry as dir_fd, opened(self._entry.name, dir_fd) as fd:
@@ -238,7 +238,7 @@ class Target(Handle):
             return texts.window(pieces, used).content
 
     def digest(self) -> str | None:
-        """The SHA-256 of what is there now, unsaved changes aside; None when there is no such file."""
+        """The SHA-256 of the file now, without unsaved changes; None when there is no such file."""
         with answering(self._named), self._entry as dir_fd:
             return None if self._entry.missing else digest_at(dir_fd, self._entry.name)
 
@@ -289,7 +289,7 @@ class Directory(Handle):
 
     @property
     def operation(self) -> FileRead | FileWrite:
-        """What listing it, or making it, is, for whoever decides about permissions."""
+        """The operation of listing or making it, for the permission decision."""
         if self.exists:
             return FileRead(path=self.path)
         return FileWrite(path=self.path, digest=digest_of([]), creates=True)
@@ -303,7 +303,7 @@ class Directory(Handle):
             return os.open(self._entry.name or ".", flags, dir_fd=dir_fd)
 
     def entries(self, limit: int = MAX_ENTRIES) -> tuple[list[DirectoryEntry], bool]:
-        """The first of what is in it, by name, and whether anything was left out."""
+        """Its first entries, by name, and whether some were left out."""
         fd = self.open()
         limit = min(limit, MAX_ENTRIES)
         try:
@@ -323,7 +323,7 @@ class Directory(Handle):
 
 
 def _described(entry: "os.DirEntry[str]") -> DirectoryEntry | None:
-    """What is said of it; None when nobody could ask for it, or it is gone."""
+    """Its entry; None when no request could name it, or it is gone."""
     try:
         return _entry(entry)
     except (FileRefused, FileNotFoundError):

@@ -8,7 +8,7 @@ import platform
 import sys
 from typing import Any
 
-# What a call answers that a file system, or this kernel, does not have.
+# The errors of a call that a file system, or this kernel, does not have.
 UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
 
 BENEATH, NO_MAGICLINKS = 0x08, 0x02  # how openat2 resolves
@@ -42,7 +42,7 @@ class _How(ctypes.Structure):
 
 
 def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
-    """Open a path whose resolution the kernel itself keeps within bounds."""
+    """Open a path; the kernel itself keeps its resolution beneath the directory."""
     if platform.machine() not in _RENAMEAT2:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     how = _How(flags | os.O_CLOEXEC, 0, resolve)
@@ -52,7 +52,7 @@ def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
 
 
 def exchange(dir_fd: int, one: str, other: str) -> None:
-    """Swap what two names of a directory stand for, at once."""
+    """Swap the files of two names in one step."""
     _rename(dir_fd, one, other, _EXCHANGE)
 
 

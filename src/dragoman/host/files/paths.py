@@ -1,8 +1,8 @@
 """Where a path leads, decided on open descriptors.
 
-A workspace's directories are opened once, when it is made, and never looked up again: whatever takes their names
-later is a stranger.  The path an agent names only picks the directory to start from, by whole components; from
-there on every step is taken from one descriptor to the next:
+A workspace's directories are opened once, when it is made, and never looked up again: a directory that takes one
+of their names later is not used.  The path an agent names only picks the directory to start from, by whole
+components; from there on every step is taken from one descriptor to the next:
 
 * `openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS, where the kernel has it and the way is a plain one;
 * else a walk that opens one component at a time with O_NOFOLLOW.  It reads a symbolic link as text: a relative one
@@ -33,11 +33,11 @@ MAX_TRIES = 64  # when directories are renamed while the kernel looks
 
 Components = tuple[str, ...]
 
-_IS_A_LINK = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # what O_NOFOLLOW says of one, depending on the system
+_IS_A_LINK = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # O_NOFOLLOW's errors for a link
 
 
 class Descriptors:
-    """Open descriptors that stay open in the `with` block of whoever uses them, even if closed meanwhile."""
+    """Open descriptors that stay open during a `with` block, even if closed meanwhile."""
 
     def __init__(self, *fds: int) -> None:
         self._fds = fds
@@ -102,7 +102,7 @@ class Entry:
     ) -> None:
         self.root = root
         self.name = name  # empty: the directory itself
-        self.status = status  # of what has that name, if anything has
+        self.status = status  # of the entry with that name, if there is one
         self.missing = missing  # directories to be made below this one, in which the name is to be
         self._trail = trail  # from the root to the directory, where the system cannot tell
         self._descriptors = Descriptors(fd, os.dup(root.fd))
@@ -354,7 +354,7 @@ def _checked(path: str) -> list[str]:
 
 
 def status_at(dir_fd: int, name: str) -> os.stat_result | None:
-    """What has a name in a directory, a link itself; None when nothing has."""
+    """The entry with a name in a directory, of a link the link itself; None when there is none."""
     try:
         return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:

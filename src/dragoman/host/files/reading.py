@@ -34,9 +34,9 @@ def opened(name: str, dir_fd: int) -> Iterator[int]:
 
 
 def read_chunks(fd: int, offset: int = 0, *, until: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
-    """A file's bytes from an offset on, until `until` says that nobody wants them any more.
+    """A file's bytes from an offset on, until `until` is true.
 
-    What is added meanwhile is not waited for; a file that has no size, yet something in it, may never end.
+    Bytes added meanwhile are not waited for; a file that has no size, yet something in it, may never end.
     """
     size = os.fstat(fd).st_size
     if not size and os.pread(fd, 1, 0) and not os.fstat(fd).st_size:

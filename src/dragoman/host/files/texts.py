@@ -103,7 +103,7 @@ def window(
 ) -> Window:
     """Lines `start` to `stop` of a text, both counted from 1 and both included.
 
-    What is more than `MAX_TEXT` is refused, or left out when `cutting`.  Without `counting`, nothing after the
+    Text beyond `MAX_TEXT` is refused, or left out when `cutting`.  Without `counting`, nothing after the
     window is looked at.
     """
     kept: list[str] = []

@@ -22,14 +22,14 @@ from .extensions import ChangeKind, FileChange, FilesChanged
 from .paths import MAX_TRIES, checked_name, status_at
 
 MAX_DIRECTORIES = 8192
-MAX_CHANGES = 4096  # kept for a reader who does not keep up
+MAX_CHANGES = 4096  # kept for a slow reader
 QUIET, LONGEST = 50, 400  # ms: changes this close together are told together, but not for longer than that
 
 _CREATED, _MODIFIED = 1, 2  # as watchfiles counts
 
 
 class Changes:
-    """An async iterator over batches of changes; what is not read in time is merged, then left out and said so."""
+    """An async iterator over batches of changes; for a slow reader changes are merged, then dropped with a mark."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ class Changes:
             overflow, self._overflow = self._overflow, False
             if self.failure is None:
                 self._news.clear()
-        if self.failure and not (pending or overflow):  # what came before it is told first
+        if self.failure and not (pending or overflow):  # earlier changes are reported first
             raise self.failure
         changes = [FileChange(path=path, type=kind) for path, kind in sorted(pending.items())]
         return FilesChanged(changes=changes, overflow=overflow)
@@ -69,7 +69,7 @@ class Changes:
         self._tell()
 
     def _tell(self) -> None:
-        with suppress(RuntimeError):  # the loop is gone, and with it whoever would listen
+        with suppress(RuntimeError):  # the loop is gone, and its readers with it
             self._loop.call_soon_threadsafe(self._news.set)
 
 
@@ -134,7 +134,7 @@ class _Watch:
                     feed, batch = self._start()
                     found.update(self._inside(next(old, ())))
                     old.close()
-                    for directory in self._known - before:  # what came into them before they were watched
+                    for directory in self._known - before:  # entries made in them before they were watched
                         found.update((name, "created") for name in self._names(directory))
                 if found:
                     self._tell(found)
@@ -203,7 +203,7 @@ class _Watch:
         return (named & self._known) | {name for name in found if self._is_directory(name) != (name in self._known)}
 
     def _inside(self, batch: Iterable[tuple[int, str]]) -> dict[str, ChangeKind]:
-        """What has changed, by paths from the top, and how, going by what is there now."""
+        """The changed paths, from the top, with the kind of each change, judged by the files that are there now."""
         created = {path for change, path in batch if change == _CREATED}
         found: dict[str, ChangeKind] = {}
         for _, path in batch:
@@ -221,7 +221,7 @@ class _Watch:
         return found
 
     def _status(self, name: str) -> os.stat_result | None:
-        """What there is, reached without a link; None when there is nothing."""
+        """The file at a path without links; None when there is none."""
         *above, last = name.split("/")
         try:
             fd = descend(self._fd, above)

@@ -112,7 +112,7 @@ class Workspace:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The same, held open: for a sandbox, which shows what they are rather than what has their names now."""
+        """The same, held open: a sandbox shows these directories even if their names now lead elsewhere."""
         return tuple(root.place for root in self._roots.roots[: self._count])
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class Workspace:
         return self._open(path, lambda entry, real: Directory(path, entry, real, self._journal))
 
     def editing(self, edits: Sequence[x.FileEdit]) -> EditSet:
-        """Look at several files that are to be changed at once, and work out what they are to hold."""
+        """Read several files that will be changed together, and compute their new contents."""
         found = self._edits(edits)
         self._check_saved(found)
         return found
@@ -178,7 +178,7 @@ class Workspace:
         return EditSet([self._edit(edit) for edit in edits], self._journal, self._mode)
 
     def _check_saved(self, edits: EditSet) -> None:
-        """Refuse to change, together with others, what an editor holds unsaved: that could not be undone."""
+        """Refuse to change files that an editor holds unsaved together with others: this could not be undone."""
         for edit in edits.edits:
             if self._overlay and self._overlay(edit.path) is not None:
                 raise refusal("unsaved", edit.named)
@@ -220,7 +220,7 @@ class Workspace:
                 entry.close()
 
     def _content(self, edit: x.FileEdit) -> tuple[bytes | None, Condition]:
-        """What a file is to hold, and what it must hold until then."""
+        """The new content of a file, and the state that it must have until then."""
         expected = ANYTHING if edit.expected_sha256 is None else edit.expected_sha256
         if isinstance(edit, x.DeleteEdit):
             return None, required(expected)
@@ -234,7 +234,7 @@ class Workspace:
             data = replaced(data, encoding, replacement.old_text, replacement.new_text)
         return data, condition
 
-    # What an agent asks for
+    # The agent's requests
 
     async def read_text_file(
         self, params: ReadTextFileRequest, permit: Permit | None = None
@@ -361,7 +361,7 @@ async def _write(target: Target, text: str, encoding: str | None, permit: Permit
 
 
 async def _diff(target: Target, text: str, encoding: str | None) -> Diff | None:
-    """What would change, to be shown; None where there is no text to compare with."""
+    """The change, to be shown; None where there is no text to compare with."""
     old = target.show_buffer()
     seen = await asyncio.to_thread(target.look, encoding=encoding)
     if old is None and seen.digest is not None and seen.text is None:
@@ -370,7 +370,7 @@ async def _diff(target: Target, text: str, encoding: str | None) -> Diff | None:
 
 
 async def _see_through(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run what changes files in a thread, to its end: whoever is cancelled meanwhile knows that it is over."""
+    """Run a change of files in a thread, to its end: a cancelled caller waits until it is over."""
     work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
         return await asyncio.shield(work)

@@ -1,1 +1,1 @@
-"""Agents in sandboxes, and what is checked before one starts."""
+"""Agents in sandboxes, and the checks before one starts."""

@@ -1,4 +1,4 @@
-"""What is ours lies outside of what a sandbox shows: one check, before anything runs in it.
+"""Checks, before anything runs in a sandbox, that our own files lie outside of it.
 
 A sandbox keeps commands and agents inside some directories.  That is worth nothing where our own things are inside,
 too: whoever can write our programs, rules or state decides what we do next, and whoever can read our tokens is us.

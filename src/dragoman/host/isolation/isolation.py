@@ -136,7 +136,7 @@ class IsolatedTransport(ProcessTransport):
             self.stderr_reader, _ = await loop.connect_read_pipe(lambda: _Stderr(self), os.fdopen(errors, "rb", 0))
             fds = [stdin, stdout, stderr, root.fd, *self.wrapped.descriptors]
             try:
-                self._child = await keeper.start(self.wrapped.order(limits={"CORE": 0}), fds, self)
+                self._child = await keeper.start(self.wrapped.spec(limits={"CORE": 0}), fds, self)
             except BaseException:
                 self._mark_exited()  # it never was
                 await self.close()

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ...foundation.owning import own
+from ...foundation.owning import Visits
 from ...foundation.programs import python_command
 
 log = logging.getLogger("dragoman")
@@ -55,7 +55,7 @@ class WayOut:
         os.chmod(self.directory, 0o711)  # whoever the agent is inside
         self._socket = os.path.join(self.directory, "proxy")
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._visits = Visits()
 
     def through(self, argv: Sequence[str]) -> list[str]:
         """A command that finds the proxy on a port of its own network."""
@@ -76,19 +76,14 @@ class WayOut:
     async def close(self) -> None:
         if self._server:
             self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._visits.end()
         await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= MOST_CONNECTIONS:
+        if len(self._visits) >= MOST_CONNECTIONS:
             writer.close()
             return
-        task = own(self._serve((reader, writer)), "a way out")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._visits.begin(self._serve((reader, writer)), "a way out")
 
     async def _serve(self, near: Streams) -> None:
         try:

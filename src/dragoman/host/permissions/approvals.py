@@ -1,4 +1,4 @@
-"""What the user has allowed before, kept in a file of the user's own: approvals, and rule files that are trusted.
+"""The user's stored decisions, in a file of the user's own: approvals, and trusted rule files.
 
 An approval is bound to the fingerprint of one operation; anything that differs in its content, its words, its
 variables or its directory is another operation.  Every process looks again when the file has changed, so what is
@@ -51,7 +51,7 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     expires: float = 0.0
 
     def covers(self, asked: "ApprovalQuery", now: float) -> bool:
-        """Whether this allows what is asked now."""
+        """Whether this allows the current operation."""
         match self.scope:
             case "always":
                 in_scope = True
@@ -114,12 +114,12 @@ class ApprovalStore:
         self._known: tuple[tuple[int, ...], _Contents] = ((), _NOTHING)  # which file, and what it holds
 
     def approvals(self) -> tuple[Approval, ...]:
-        """What is remembered and not over yet."""
+        """The stored approvals that have not expired."""
         now = time.time()
         return tuple(approval for approval in self._trusted().approvals if approval.holds(now))
 
     def find(self, fingerprint: str, agent: str, workspace: str | None) -> Approval | None:
-        """What allows an operation, if anything does."""
+        """The approval that allows an operation, if there is one."""
         return ApprovalQuery(fingerprint, agent, workspace).among(self._trusted().approvals)
 
     def remember(self, approval: Approval) -> None:
@@ -155,7 +155,7 @@ class ApprovalStore:
     # The file
 
     def _trusted(self) -> _Contents:
-        """What the file approves now: nothing when it cannot be read."""
+        """The file's approvals now: none when it cannot be read."""
         try:
             return self._current()
         except ApprovalsError as exc:
@@ -199,7 +199,7 @@ class ApprovalStore:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_Contents]:
-        """What the file holds, while nobody else changes it."""
+        """The file's content, while nobody else changes it."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = self.path.with_name(f"{self.path.name}.lock")

@@ -1,4 +1,4 @@
-"""How the user is asked: one question at a time in each session, equal ones as one, and never too many.
+"""How the user is asked: one question at a time in each session, or all at once; equal ones as one, never too many.
 
 A yes is a token that one operation spends.  Equal questions are shown once with their number, and the answer says
 for how many of them it is; the others are asked about again.  Whatever goes wrong while asking is a no.
@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class _Open:
-    """A question that is being asked, and who waits for its answer."""
+    """A question that is being asked, and the callers that wait for its answer."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -84,10 +84,13 @@ class _Open:
 
 
 class Questions:
-    """Puts questions to the user, through whatever screen there is."""
+    """Puts questions to the user, through any screen."""
 
-    def __init__(self, asker: Asker | None, *, timeout: float | None = None, arming: float = 0.0) -> None:
+    def __init__(
+        self, asker: Asker | None, *, timeout: float | None = None, arming: float = 0.0, at_once: bool = False
+    ) -> None:
         self.asker = asker
+        self._at_once = at_once  # the screen shows all questions of a session, not one after the other
         self._timeout = timeout
         self._arming = arming
         self._open: dict[tuple[str, str], _Open] = {}
@@ -162,7 +165,8 @@ class Questions:
 
     async def _put(self, asking: _Open) -> Answer:
         loop = asyncio.get_running_loop()
-        async with self._shows.setdefault(asking.session_id, asyncio.Lock()):
+        shows = asyncio.Lock() if self._at_once else self._shows.setdefault(asking.session_id, asyncio.Lock())
+        async with shows:
             for _ in range(MAX_EARLY):
                 shown_at = loop.time()
                 reply = await self._answer(asking.show())

@@ -1,4 +1,4 @@
-"""What an agent asks in `session/request_permission`: its own words about something nobody here can see.
+"""The content of `session/request_permission`: the agent's own words about things that the host cannot see.
 
 They are shown, answered and written down as the claims they are.
 """
@@ -12,7 +12,7 @@ from ... import schema as s
 from ...foundation.documents import Document
 from ..diffs import unified
 from ..display import LIMIT, shown_command, visible
-from ..operations import FileDelete, FileRead, FileWrite, Operation
+from ..operations import FileDelete, FileRead, FileWrite, McpTool, Operation
 from .approvals import Scope
 from .questions import DENY_ONCE, DENY_TURN, DETAIL_LIMIT, Option, Question, shown_json
 from .subjects import MAX_SHOWN, NamedCommand, Subject
@@ -71,8 +71,9 @@ def _led_elsewhere(subject: Subject) -> list[str]:
 
 
 def operations(subject: Subject) -> list[Operation]:
-    """What a question names, as the operations that the host would do."""
+    """What a question names, as the operations that the host would do, or an MCP server for the agent."""
     named: list[Operation] = [subject.command.operation] if subject.command else []
+    named += [McpTool(server=server, tool=tool) for server, tool in subject.tools]
     match subject.deed:
         case "read":
             return [*named, *(FileRead(path=path) for path in subject.paths)]
@@ -111,7 +112,7 @@ def _texts(change: s.Diff) -> tuple[str, ...]:
 
 
 def _is_among(value: object, texts: set[str | None]) -> bool:
-    """Whether the input of a tool says nothing but what is shown anyway."""
+    """Whether the input of a tool contains nothing beyond the shown text."""
     match value:
         case dict():
             return all(_is_among(member, texts) for member in value.values())
@@ -122,7 +123,7 @@ def _is_among(value: object, texts: set[str | None]) -> bool:
 
 
 def _shown(content: s.ToolCallContent) -> str:
-    """What an agent shows of its own accord."""
+    """The content that an agent shows of its own accord."""
     return f"Content: {shown_json(msgspec.to_builtins(content))}"
 
 
@@ -189,6 +190,8 @@ def told(params: s.RequestPermissionRequest, subject: Subject) -> Document:
     claims: Document = {"title": _cut(call.title), "kind": call.kind, "name": _cut(call.name)}
     if (command := subject.command) is not None:
         claims |= {"command": _cut(command.shown), "cwd": command.cwd}
+    if subject.tools:
+        claims["mcp_tool"] = _cut(" or ".join(f"{server}/{tool}" for server, tool in subject.tools))
     if subject.changes:
         claims["changes"] = [
             {"path": _cut(change.path), "digest": digest(change.steps[-1][1])}

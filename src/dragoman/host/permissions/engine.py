@@ -1,4 +1,4 @@
-"""Whether a host may do something for an agent, and what it answers an agent that asks.
+"""Decides on operations of a host for an agent, and on an agent's permission requests.
 
 A decision looks at the operation the host is about to perform and at nothing else: what the agent calls it, shows
 or offers is for the user's eyes.  The first of these that applies decides:
@@ -91,12 +91,13 @@ class Permissions(Judge):
         protected: Sequence[str | os.PathLike[str]] = (),
         timeout: float | None = None,
         arming: float = 0.0,
+        at_once: bool = False,
         lifetime: float = LIFETIME,
         covering: float = TOKEN_LIFETIME,
     ) -> None:
         own = [user_file().parent, default_path().parent, *protected, *([store.path] if store else ())]
         super().__init__(preset, rules or Rules(), agent, [os.path.realpath(path) for path in own])
-        self._questions = Questions(asker, timeout=timeout, arming=arming)
+        self._questions = Questions(asker, timeout=timeout, arming=arming, at_once=at_once)
         self._audit = audit
         self._memory = Memory(store, lifetime)
         self._tokens = PermissionTokens(covering)
@@ -116,7 +117,7 @@ class Permissions(Judge):
         self._session_rules[session_id] = rules or Rules()
 
     def begin_turn(self, session_id: str) -> None:
-        """A new turn: what the user denied for the rest of the last one may be asked again."""
+        """A new turn: operations denied for the rest of the last turn may be asked about again."""
         self._tokens.forget(session_id)
         self._questions.unsilence(session_id)
 
@@ -131,7 +132,7 @@ class Permissions(Judge):
         self._questions.withdraw(session_id)
 
     def close_session(self, session_id: str) -> None:
-        """Allow nothing more in a session, and forget what was allowed for its time."""
+        """Allow nothing more in a session, and forget the approvals for it."""
         self._closed[session_id] = None
         self._memory.forget_session(session_id)
         self._session_rules.pop(session_id, None)
@@ -295,7 +296,7 @@ class Permissions(Judge):
             return False
         if self.preset == "allow-all":  # which takes the agent's word for whatever no rule is about
             return not any((verdict := self.judged(each)) and verdict.effect == "ask" for each in claimed)
-        if any(map(self.asks, claimed)):
+        if any(map(self.must_ask, claimed)):
             return False
         return subject.plain and subject.deed is not None and all(map(self.preset_allows, claimed))
 
@@ -310,13 +311,13 @@ class Permissions(Judge):
         return None
 
     def _settled(self, situation: Situation) -> Decision | None:
-        """What can be decided without asking."""
+        """The decision, if it is possible without asking."""
         operation = situation.operation
         if (refusal := self._refused(situation.session_id)) is not None:
             return refusal
         if (banned := self._banned(situation)) is not None:
             return banned
-        if self.asks(situation):
+        if self.must_ask(situation):
             return None
         if verdict := self.judged(situation):
             return Decision(True, "a rule allows it", verdict.rule.where)
@@ -371,7 +372,7 @@ class Permissions(Judge):
         warnings: Sequence[str],
         detail: str | s.Diff,
     ) -> Question:
-        """What the user is asked; a long text is made ready in a thread."""
+        """The question for the user; a long text is prepared in a thread."""
 
         def made() -> Question:
             shown = detail if isinstance(detail, str) else unified(detail)

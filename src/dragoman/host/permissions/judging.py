@@ -1,4 +1,4 @@
-"""What rules, presets and the table of protected paths say of an operation, before anybody is asked."""
+"""Judges an operation by rules, presets and the table of protected paths, before anybody is asked."""
 
 import asyncio
 import os
@@ -74,15 +74,15 @@ class Judge:
         return Situation(session_id, names, place, roots, tuple(dict.fromkeys(doubts)))
 
     def judged(self, situation: Situation) -> Verdict | None:
-        """What the rules say of an operation under the name it was given and under its real one."""
+        """The rules' verdict on an operation under its given name and under its real one."""
         ours, theirs = self.rules, self._session_rules.get(situation.session_id, NO_RULES)
         if (ours, theirs) not in situation.verdicts:
             told = (situation.names, situation.place, situation.roots, self._protected)
             situation.verdicts[ours, theirs] = scrutiny.judged(ours + theirs, *told)
         return situation.verdicts[ours, theirs]
 
-    def asks(self, situation: Situation) -> bool:
-        """Whether the user has to be asked, whatever else would allow it."""
+    def must_ask(self, situation: Situation) -> bool:
+        """Whether the user has to be asked, even if a rule or preset allows it."""
         verdict = self.judged(situation)
         if verdict and verdict.effect == "ask":
             return True

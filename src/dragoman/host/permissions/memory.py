@@ -1,4 +1,4 @@
-"""What the user allowed for longer than once: in a session's time, and in the file of `approvals`."""
+"""Approvals that hold longer than once: for a session, and in the file of `approvals`."""
 
 import logging
 import secrets
@@ -26,14 +26,14 @@ class Memory:
         return (*kept, *(self.store.approvals() if self.store else ()))
 
     def find(self, session_id: str, operation: Operation, place: Circumstances) -> Approval | None:
-        """What allows an operation in a session now, if anything does."""
+        """The approval that allows an operation in a session now, if there is one."""
         asked = ApprovalQuery(operation.fingerprint(), place.agent, place.workspace, session_id)
         if here := asked.among(self._in_session.get(session_id, ())):
             return here
         return self.store.find(asked.fingerprint, asked.agent, asked.workspace) if self.store else None
 
     def keep(self, session_id: str, operation: Operation, place: Circumstances, scope: Scope) -> bool:
-        """Remember what the user allowed, for as long as they said; false where that cannot be done."""
+        """Store an approval for its scope; false where it cannot be stored."""
         now = time.time()
         approval = Approval(
             id=secrets.token_hex(8),

@@ -1,4 +1,4 @@
-"""What the user is asked.
+"""Questions for the user.
 
 What a question shows has been made safe to show; what an agent says about itself is marked as that.
 """

@@ -103,8 +103,8 @@ def doubts(operation: Operation, own: Sequence[str]) -> list[Doubt]:
     match operation:
         case FileOperation(path=path):
             found = protected_by(path, own)
-            asks = found is not None and (found.secret or not isinstance(operation, FileRead))
-            return [Doubt(visible(str(found)), "path")] if asks else []
+            must_ask = found is not None and (found.secret or not isinstance(operation, FileRead))
+            return [Doubt(visible(str(found)), "path")] if must_ask else []
         case Execute():
             dangerous = _dangerous(operation)
             found = protected_by(operation.cwd, own)

@@ -21,6 +21,8 @@ from ..operations import Execute
 MAX_SHOWN = 20  # locations and contents of a call that a question shows
 MAX_NODES = 1000  # values looked at in the input of a tool
 MAX_DEPTH = 20
+MAX_TOOL_NAME = 2048
+MCP = "mcp__"  # what the names of tools of MCP servers begin with, as agents say them
 SHELLS = frozenset(f"{place}{name}" for place in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash", "dash"))
 
 # Words in the names of a tool's arguments that name a place or an effect, and whole names of those that are texts.
@@ -91,6 +93,7 @@ class Subject(Struct, frozen=True):
     paths: tuple[str, ...] = ()
     changes: tuple[ShownChange, ...] = ()
     command: NamedCommand | None = None
+    tools: tuple[tuple[str, str], ...] = ()  # of MCP servers, each with its server: it is one of these
     plain: bool = False  # whether all it names is known, and none of it runs anything or goes anywhere else
 
     @property
@@ -119,8 +122,18 @@ def subject_of(call: s.ToolCallUpdate, cwd: str) -> Subject:
         paths=tuple(dict.fromkeys(paths)),
         changes=tuple(ShownChange(path, os.path.realpath(path), tuple(each)) for path, each in steps.items()),
         command=command,
+        tools=_tools(call.name),
         plain=is_shown and is_still and found.plain and bool(paths),
     )
+
+
+def _tools(name: str | None) -> tuple[tuple[str, str], ...]:
+    """The tools of MCP servers that `mcp__SERVER__TOOL` may mean: either name may have two underlines itself."""
+    words = (name or "")[:MAX_TOOL_NAME].removeprefix(MCP)
+    if words == (name or "")[:MAX_TOOL_NAME]:
+        return ()
+    ends = [at for at in range(1, len(words) - 2) if words.startswith("__", at)]
+    return tuple((words[:at], words[at + 2 :]) for at in ends[:MAX_SHOWN])
 
 
 def _deed(kind: str | None, changes: bool) -> Deed | None:

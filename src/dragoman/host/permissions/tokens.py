@@ -1,4 +1,4 @@
-"""What the user allowed when the agent asked, for the one operation that then does exactly that.
+"""The user's yes to an agent's question, as a token for one operation that does exactly that.
 
 An agent asks about a change or a command and, once allowed, has the host carry it out.  The yes is a token: one
 operation spends it, within a short time, in the same turn of the same session, if it writes what was shown to the
@@ -23,7 +23,7 @@ MAX_TEXT = 8 * 1024 * 1024  # characters of changes that are kept for one sessio
 
 
 class Token(Struct, frozen=True, eq=False):
-    """One yes, and what it is for; `tool_call_id` is the call the agent asked about."""
+    """One yes, and its operation; `tool_call_id` is the call of the agent's question."""
 
     tool_call_id: str
     what: ShownChange | NamedCommand

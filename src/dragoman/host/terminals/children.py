@@ -71,10 +71,10 @@ class Child(asyncio.Protocol):
 
     pid = 0
 
-    def __init__(self, order: CommandSpec, watch: Watch) -> None:
+    def __init__(self, spec: CommandSpec, watch: Watch) -> None:
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gone = asyncio.Event()
-        self._order, self._watch = order, watch
+        self._spec, self._watch = spec, watch
         self._mark = new_mark()
         self._group: str | None = None  # its control group, where it has one
         self._heard = b""
@@ -159,8 +159,8 @@ class Child(asyncio.Protocol):
             transport.close()
             return
         # Not msgspec's JSON: a variable of ours need not be UTF-8, and has to arrive as it is.
-        order = {**msgspec.structs.asdict(self._order), "mark": self._mark}
-        transport.write(json.dumps(order).encode() + b"\n")
+        spec = {**msgspec.structs.asdict(self._spec), "mark": self._mark}
+        transport.write(json.dumps(spec).encode() + b"\n")
 
     def data_received(self, data: bytes) -> None:
         *lines, self._heard = (self._heard + data).split(b"\n")
@@ -232,18 +232,18 @@ class Keeper:
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()  # each lives until it is gone
         self._retired: set[asyncio.Task[None]] = set()  # ends of programs that were replaced
 
-    async def start(self, order: CommandSpec, fds: Sequence[int], watch: Watch) -> Child:
-        """Run a command on copies of stdin, stdout, stderr, its directory, and what else the order counts.
+    async def start(self, spec: CommandSpec, fds: Sequence[int], watch: Watch) -> Child:
+        """Run a command on copies of stdin, stdout, stderr, its directory, and what else the spec counts.
 
         Raises StartError when it cannot be run; the watch is told that it is gone in any case.
         """
         try:
             try:
-                return await self._start(Child(order, watch), fds)
+                return await self._start(Child(spec, watch), fds)
             except _NotTaken:
                 if self._process is None or self._is_alive():  # it was closed, or the command itself is at fault
                     raise
-                return await self._start(Child(order, watch), fds)
+                return await self._start(Child(spec, watch), fds)
         except StartError:
             watch.gone(())
             raise

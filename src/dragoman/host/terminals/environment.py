@@ -30,7 +30,7 @@ def environment(
     inherit: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What a command gets: the allowed part of ours, then what the agent sets.
+    """The variables of a command: the allowed part of ours, then the agent's.
 
     `inherit` adds names to the allow-list, `*` standing for any letters; a secret has to be named in full.
     """

@@ -1,4 +1,4 @@
-"""What one session, and all of them together, may take up with terminals."""
+"""Limits of terminals for one session and for all of them together."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class TerminalLimits:
 
     per_session: int = 64  # terminals not yet released
     per_host: int = 256
-    output: int = 1 * MiB  # kept of what a command prints, where the agent asks for nothing else
+    output: int = 1 * MiB  # kept of a command's output, unless the agent asks for another limit
     output_most: int = 16 * MiB  # and where it does
     wall_time: float | None = None
     grace: float = 2.0  # between asking a command to end and killing it

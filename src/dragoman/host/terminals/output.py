@@ -1,6 +1,6 @@
-"""What a command prints: read at a pace that leaves the event loop to others, and kept from the end.
+"""A command's output: read at a pace that leaves the event loop to others, and kept from the end.
 
-Output is counted in bytes of UTF-8, cut between two characters; what is not UTF-8 becomes U+FFFD.  A descriptor is
+Output is counted in bytes of UTF-8, cut between two characters; invalid UTF-8 becomes U+FFFD.  A descriptor is
 read at most once in `PACE` seconds, a pipe full at a time: a command that prints without end has to wait, not we.
 """
 
@@ -167,7 +167,7 @@ class PrintedOutput:
     async def follow(self) -> AsyncGenerator[Chunk, None]:
         """What is kept so far, and then everything as it comes, until the command ends.
 
-        Whoever reads slowly slows the command.
+        A slow reader slows the command.
         """
         follower, self._first = self._first or self._informed(), None
         self._followers.add(follower)

@@ -154,8 +154,8 @@ class Terminals:
         opened.callback(wiring.close)
         terminal.attach(wiring)
         limits = {"CORE": 0} if self.sandbox else self.limits.resources()
-        order = wrapped.order(limits=limits, tty=size is not None and not self.sandbox)
-        return await self._keeper.start(order, [*wiring.theirs, cwd.fd, *wrapped.descriptors], terminal)
+        spec = wrapped.spec(limits=limits, tty=size is not None and not self.sandbox)
+        return await self._keeper.start(spec, [*wiring.theirs, cwd.fd, *wrapped.descriptors], terminal)
 
     def _wrapped(self, operation: Execute, roots: Sequence[Place], found: Mapping[Place, Sequence[str]]) -> Wrapped:
         ours = os.environ if self._environ is None else self._environ

@@ -1,4 +1,4 @@
-"""One command that runs for an agent: what it prints, how it ends, and what is typed into it."""
+"""One command that runs for an agent: its output, its exit, and its input."""
 
 import asyncio
 import contextlib
@@ -95,12 +95,12 @@ class Terminal:
         return self._child.pid if self._child else 0
 
     def output(self) -> s.TerminalOutputResponse:
-        """What it has printed so far, and how it ended if it did."""
+        """Its output so far, and its exit if it has ended."""
         tail = self._output.tail
         return s.TerminalOutputResponse(output=str(tail), truncated=tail.truncated, exit_status=self.status)
 
     def follow(self) -> AsyncGenerator[Chunk, None]:
-        """What it has printed so far, then what it prints, until it ends; a slow reader slows the command."""
+        """Its output so far, then new output, until it ends; a slow reader slows the command."""
         return self._output.follow()
 
     async def wait(self, timeout: float | None = None) -> s.TerminalExitStatus | None:
@@ -144,7 +144,7 @@ class Terminal:
 
     @property
     def reads_lines(self) -> bool:
-        """Whether the command gets what is typed by the line; the system then drops all but 4095 bytes of one."""
+        """Whether the command gets its input by the line; the system then drops all but 4095 bytes of one."""
         return self._interactive().reads_lines
 
     def _interactive(self) -> "TerminalInput":
@@ -172,7 +172,7 @@ class Terminal:
             self._later(timeout, self._time_is_up)
 
     def dismiss(self) -> None:
-        """End it, and forget what it printed as soon as it has ended."""
+        """End it, and forget its output as soon as it has ended."""
         self._released = True
         if self._gone.is_set() or self._child is None:
             self._let_go()
@@ -232,7 +232,7 @@ class Terminal:
 
 
 class TerminalInput:
-    """What is typed into an interactive terminal; the descriptor is ours to close."""
+    """Input for an interactive terminal; the descriptor is ours to close."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

@@ -9,7 +9,7 @@ from typing import NoReturn
 from ..findings import Finding, Source
 from .leftovers import TextLines, has_merge_markers
 
-# Files that may have comments whatever their names say.
+# Files that may have comments though their names suggest otherwise.
 _WITH_COMMENTS = re.compile(
     r"(?:^|/)(?:[tj]sconfig[^/]*\.json|\.eslintrc(?:\.json)?|\.babelrc|devcontainer\.json|\.jshintrc"
     r"|\.vscode/[^/]*\.json|\.zed/[^/]*\.json|[^/]*\.code-workspace|deno\.json|turbo\.json|api-extractor\.json)$"

@@ -1,4 +1,4 @@
-"""Findings in Python that a rule cannot be certain of: what is meant there shows only in the code around them.
+"""Doubtful findings in Python: only the code around them shows what the author meant.
 
 A project that chose its rules by itself is told all that they find.  Where the rules are ours, doubts are silent.
 """
@@ -18,7 +18,7 @@ _PLAIN = re.compile(
     r"(?i)assert|(?:print|bool|str|repr|all|any|int|list)$"
 )  # calls that see nothing but the answer
 _EXCUSED = re.compile(r"#\s*(?:pylint:\s*disable|nosec)")  # by another linter
-_MAY_CHANGE = "seems safe"  # what Ruff says of commands that are written out
+_MAY_CHANGE = "seems safe"  # Ruff's message for commands that are written out
 _HANDED_ON = re.compile(r"(?i)exc_info|reraise|format_exc|print_exc|handle_?error|exception$")
 _EXPLAINED = re.compile(
     r"(?i)#.*\b(?:need|requir|regist|side|keep|used|load|export|compat|avoid|must|patch|effect)"
@@ -104,7 +104,7 @@ def _compared(test: ast.expr) -> Iterator[ast.AST]:
 
 
 def _called(call: ast.Call) -> str:
-    """The last word of what is called."""
+    """The last part of a called name."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -254,7 +254,7 @@ def _loader(call: ast.Call) -> str | None:
 
 
 def _is_kept(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether what a bare `except` catches is handed on: then everything is meant."""
+    """Whether a bare `except` raises its exception again: then it means to catch everything."""
     handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
     caught = [node for node in handlers if node.lineno == finding.line]
     names = (getattr(node, "attr", getattr(node, "id", "")) for one in caught for node in ast.walk(one))

@@ -50,7 +50,7 @@ def _is_export(
         and _is_own(said[1], sources)
         and (is_library(finding.path) or _is_fixture(name, sources[finding.path]))
     ):
-        return True  # others may import it from here, or count on what its module does when it is imported
+        return True  # others may import it from here, or need the effects of its module's import
     use = re.compile(rf"\b{re.escape(module)}\.{re.escape(name)}\b")
     return any(use.search(source.text) for path, source in sources.items() if path != finding.path)
 
@@ -78,7 +78,7 @@ def _taken(sources: Iterable[Source]) -> dict[str, set[str]]:
 
 
 def _bound(source: Source) -> Mapping[tuple[int, str], str] | None:
-    """The name that each import gives what it imports, by its line; None where the module is one of names alone."""
+    """The name that each import binds, by its line; None where the module only collects names."""
     try:
         tree = parsed(source)
     except SyntaxError:

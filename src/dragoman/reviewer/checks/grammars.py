@@ -18,7 +18,7 @@ from .leftovers import LONGEST, has_merge_markers, started_here
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Tree
 
-# By suffix: what the language is called, the module that has its grammar, and the grammar's name in there.
+# By suffix: the name of the language, the module with its grammar, and the grammar's name in it.
 GRAMMARS = {
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), ("JavaScript", "tree_sitter_javascript", "language")),
     **dict.fromkeys((".ts", ".mts", ".cts"), ("TypeScript", "tree_sitter_typescript", "language_typescript")),
@@ -33,7 +33,7 @@ SUFFIXES = tuple(GRAMMARS)
 MOST_LETTERS = 1024 * 1024  # of a file that somebody wrote by hand
 SCRIPTS = ("JavaScript", "TypeScript")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
-_NO_CODE = re.compile(  # of C: comments, literals, and what the preprocessor reads
+_NO_CODE = re.compile(  # of C: comments, literals, and lines for the preprocessor
     r"//(?:\\\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\n|[^\n])*", re.S | re.M
 )
 
@@ -194,7 +194,7 @@ def _is_eval(node: "Node") -> bool:
 
 
 def _is_other(language: str, text: str) -> bool:
-    """Whether a file is not what its name says: Flow's types, a template, Rust from before 2018."""
+    """Whether a file is of another kind than its name says: Flow's types, a template, Rust from before 2018."""
     if language == "Rust":
         return "try!(" in text
     return language in SCRIPTS and ("@flow" in text[:2000] or "<%" in text)

@@ -1,4 +1,4 @@
-"""What was meant to go before anybody else saw it: merge markers, debuggers, notes to oneself."""
+"""Leftovers that should have been removed: merge markers, debuggers, notes to oneself."""
 
 import functools
 import io

@@ -1,4 +1,4 @@
-"""What a file's place in a project, and its first lines, tell of it."""
+"""Classifies a file by its place in the project and its first lines."""
 
 import re
 
@@ -12,7 +12,7 @@ _TEST_DATA = re.compile(
     r"(?:data|files|inputs?|outputs?|expected|samples?|templates?|resources|cases|assets|fuzz)/"
 )
 _BUNDLED = re.compile(r"(?:^|/)(?:deps|externals?|extern|bundled)/")
-# What programs write at the top of what they made.
+# The first lines of generated files.
 _MADE = re.compile(
     r"(?i)^[ \t]*(?:#|//|/\*|\*|--|;|<!--|\"\"\"|\.\.).*"
     r"(?:\bdo not (?:edit|modify|change)\b|@generated\b|\bauto-?generated\b|\bgenerated (?:by|from|with|using)\b)",
@@ -24,7 +24,7 @@ _MIGRATION = re.compile(
 _TEMPLATE = re.compile(r"(?i)templat|cookiecutter|skeleton|scaffold|boilerplate|\{\{|\.(?:j2|jinja2?|tmpl|tpl|in)$")
 _FILLED_IN = re.compile(r"\{\{|\{%|<%|\$\{|@\w+@")
 _TOP = 10  # lines
-_APART = re.compile(  # what nobody imports
+_APART = re.compile(  # files that nobody imports
     r"(?:^|/)(?:examples?|docs?|scripts?|tools|bench(?:marks?)?|demos?)/|(?:^|/)(?:setup|conf|noxfile|tasks|fabfile)\.py$"
 )
 
@@ -35,12 +35,12 @@ def is_test(path: str) -> bool:
 
 
 def is_test_data(path: str) -> bool:
-    """Whether a file is what a test works on: it is what it is on purpose."""
+    """Whether a file is the input of a test: its faults are intended."""
     return bool(_TEST_DATA.search(path))
 
 
 def reason_apart(source: Source) -> str:
-    """Why nobody would mend what is found in a file; empty where somebody would."""
+    """Why findings in a file would not be repaired; empty where they would."""
     if why := reason_of_place(source.path):
         return why
     if _TEMPLATE.search(source.path) and _FILLED_IN.search(source.text):

@@ -16,12 +16,12 @@ from .leftovers import has_merge_markers, started_here
 
 _NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
 _NOQA_FILE = re.compile(r"^[ \t]*+#[ \t]*(?:flake8|ruff)[:=][ \t]*noqa[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_SILENCE = threading.Lock()  # what is done to warnings is done for the whole process
+_SILENCE = threading.Lock()  # a change of warning filters affects the whole process
 
 DEEPEST = 200  # brackets within brackets: beyond it the parser may use up the stack
 
 
-# What to do, also where it is Ruff that found it.
+# Advice for findings, also for those of Ruff.
 ADVICE = {
     "B006": "default to None and make a new one inside",
     "B012": "return after the try statement",
@@ -84,7 +84,7 @@ def parsed(source: Source) -> ast.Module | None:
         return None
     try:
         with _SILENCE, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the parser remarks is not about us
+            warnings.simplefilter("ignore")  # the parser's warnings are not about our code
             return ast.parse(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError, MemoryError):
         return None
@@ -114,7 +114,7 @@ def debuggers(source: Source) -> Iterator[Finding] | None:
 
 
 def python_rules(source: Source) -> Iterator[Finding]:
-    """What is told where there is no Ruff."""
+    """The checks that replace Ruff where it is missing."""
     try:
         tree = parsed(source)
     except SyntaxError:

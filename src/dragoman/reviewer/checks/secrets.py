@@ -1,4 +1,4 @@
-"""Secrets in files.  What is found is described, never repeated."""
+"""Secrets in files.  A finding describes a secret and never repeats it."""
 
 import re
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def secrets(source: Source) -> Iterator[Finding]:
 
 
 def without_secrets(finding: Finding, source: Source) -> Finding:
-    """A finding whose words repeat no secret of its file, whoever found it."""
+    """A finding whose text repeats no secret of its file, also one of another analyser."""
     values = [value for _, _, value in islice(_secrets_in(source), MOST_HITS)]
     message, advice = finding.message, finding.advice
     for value in sorted(values, key=len, reverse=True):
@@ -99,7 +99,7 @@ def without_secrets(finding: Finding, source: Source) -> Finding:
 
 
 def _secrets_in(source: Source) -> Iterator[tuple[int, str, str]]:
-    """Where secrets begin, what they are, and the secrets."""
+    """The positions of secrets, their kinds, and the secrets themselves."""
     is_made_up = is_test(source.path) or is_test_data(source.path) or _EXAMPLE.search(source.path) is not None
     for what, beginnings, pattern in _LOOKS:
         if (is_made_up and what in (IN_ADDRESS, KEY_BLOCK, FOR_AN_HOUR)) or not any(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Source
 
-_KEPT = re.compile(r"(?i)^_|cache|memo")  # what a default is given that is to last
+_KEPT = re.compile(r"(?i)^_|cache|memo")  # the uses of a default that is meant to last
 _CHANGING = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem"),
     *("add", "discard", "difference_update", "intersection_update", "symmetric_difference_update"),
@@ -49,7 +49,7 @@ def _is_used_up(name: str, function: ast.AST) -> bool:
 
 
 def _may_be(value: ast.expr | None, name: str) -> bool:
-    """Whether an expression can be what has this name."""
+    """Whether an expression can be the object with this name."""
     choices: list[ast.expr] = []
     match value:
         case ast.BoolOp():

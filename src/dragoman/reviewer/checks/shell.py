@@ -138,7 +138,7 @@ def line_ends(source: Source) -> Iterator[Finding]:
 
 
 def shell_rules(source: Source) -> Iterator[Finding]:
-    """All rules: what is told where there is no ShellCheck."""
+    """All rules, for systems without ShellCheck."""
     return _told(source, (*RULES, _CD))
 
 
@@ -155,7 +155,7 @@ def _told(source: Source, rules: tuple[ShellRule, ...]) -> Iterator[Finding]:
         rules = tuple(rule for rule in rules if rule is not _CD)
     written = source.text.split("\n")
     for number, line in enumerate(bare(source.text).split("\n"), 1):
-        goes_on = written[number - 1].endswith("\\")  # so the next line says what is done when it fails
+        goes_on = written[number - 1].endswith("\\")  # so the next line handles its failure
         for rule in rules if len(line) < LONGEST else ():
             found = rule.pattern.search(line) if is_sh or not rule.sh_only else None
             is_known = rule.code == "shell-unquoted-test" and found and _is_set(found[1], written, number)

@@ -1,4 +1,4 @@
-"""What holds for any file: how it is encoded, what cannot be seen in it, how large it is."""
+"""Checks for any file: its encoding, invisible characters, its size."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def encoding(source: Source) -> Iterator[Finding]:
             "warning",
             "not-utf-8",
             "the file is not UTF-8",
-            "save it as UTF-8; what reads it elsewhere will guess wrong",
+            "save it as UTF-8; programs elsewhere will guess another encoding",
         )
 
 

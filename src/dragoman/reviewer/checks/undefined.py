@@ -13,14 +13,14 @@ _VERSION = re.compile(
     r"(?i)(?<![a-z])py(?:thon)?_?[23]|version_info|\bsix\b|hexversion|\b(?:unicode|bytes) is str\b"
 )
 _TYPE_IGNORE = re.compile(r"#\s*type:\s*ignore")
-_NEWER = "requires-python"  # what Ruff advises where a later Python has the name
+_NEWER = "requires-python"  # Ruff's advice where a later Python has the name
 _GIVEN = ("_", "ngettext", "get_ipython", "display", "spark", "dbutils", "reveal_type")  # by what runs the file
 _IS_DOCUMENT = re.compile(r"(?:^|/)(?:docs?|doc-src|documentation)/(?:.*/)?(?!conf\.py$)[^/]+$")  # a piece of one
 _MAKES_NAMES = re.compile(
     r"\bglobals\(\)(?:\[|\.update|\.setdefault)|^\s*exec\(|\bbuiltins(?:__)?\.__dict__", re.MULTILINE
 )
 _SAID = re.compile(r"`([^`]+)`")
-# What takes types: a string in it names one.  In `Literal` and the like it is a value.
+# Generic types: a string in their brackets names a type.  In `Literal` and the like it is a value.
 _OF_TYPES = {
     *("Optional", "Union", "List", "Dict", "Set", "FrozenSet", "Tuple", "Type", "Sequence", "MutableSequence"),
     *("Iterable", "Iterator", "Mapping", "MutableMapping", "Collection", "Callable", "Generator", "ClassVar"),

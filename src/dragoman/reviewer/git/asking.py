@@ -99,7 +99,7 @@ class Asking:
         return _is_sparse(self.found)
 
     async def ask(self, *words: str, stdin: bytes = b"") -> bytes:
-        """What a command of Git prints; raises GitFailed, or RepositoryError when there is no answer at all."""
+        """The output of a Git command; raises GitFailed, or RepositoryError when there is no answer at all."""
         try:
             result = await self._commands.run(
                 [self._git, *words], cwd=self._cwd, stdin=stdin, env=self._environ, timeout=TIMEOUT
@@ -115,11 +115,11 @@ class Asking:
         return result.stdout
 
     async def told(self, *words: str, stdin: bytes = b"") -> bytes:
-        """What a command prints that fails only where the repository is damaged or incomplete."""
+        """The output of a command that fails only where the repository is damaged or incomplete."""
         try:
             return await self.ask(*words, stdin=stdin)
         except GitFailed as exc:
-            hint = "; it is a partial clone, and git fetch brings what is missing" if self._is_partial() else ""
+            hint = "; it is a partial clone, and git fetch brings the missing objects" if self._is_partial() else ""
             why = f"Git cannot read the repository {self.found.top}: {exc}{hint}"
             raise RepositoryError("unreadable_repository", why) from exc
 
@@ -215,7 +215,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _head(found: GitDirectory) -> str:
-    """What is checked out; it was a link in old repositories."""
+    """The checked-out commit or branch; HEAD was a link in old repositories."""
     path = os.path.join(found.path, "HEAD")
     text = f"ref: {os.readlink(path)}\n" if os.path.islink(path) else short_text(path) or ""
     if not _HEAD.fullmatch(text.strip()):
@@ -249,7 +249,7 @@ def _extensions(shared: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _settings(commands: Commands, git: str, found: GitDirectory) -> dict[str, str]:
-    """What is taken over of the user's settings, and of the repository's, which come first."""
+    """The settings taken over from the user and from the repository, whose settings come first."""
     own = os.path.join(found.shared, "config")
     user = await _asked_for(commands, git, "--global", "--includes")
     user.pop("extensions.objectformat", None)

@@ -1,4 +1,4 @@
-"""What is asked of Git: which files there are, and what has changed, each kind of entry by itself."""
+"""Asks Git for the files and the changes, each kind of entry by itself."""
 
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ LINK, SUBMODULE = "120000", "160000"  # modes of entries that are no files
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
 EMPTY_TREE[64] = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 AT_ONCE = 16 * 1024 * 1024  # bytes of files read by one command
-# Plumbing takes none of the settings that say how a diff is shown, so these words are about what is in it alone.
+# Plumbing ignores settings for the look of a diff, so these options concern its content alone.
 _ALL = ("--relative", "--ita-invisible-in-index")
-_RENAMES = "--find-renames=50%"  # what has only got another name has no new lines
+_RENAMES = "--find-renames=50%"  # a file that only got another name has no new lines
 _RAW = (*_ALL, _RENAMES, "--raw", "-z", "--ignore-submodules=dirty")
 _PATCH = (
     *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--ignore-cr-at-eol"),
@@ -80,7 +80,7 @@ class _Listed(Struct, frozen=True):
 
 
 class Repository:
-    """A directory under Git, which is asked and never told; what it has set is looked up once."""
+    """A directory under Git, which is only read; its settings are looked up once."""
 
     def __init__(self, commands: Commands, cwd: str) -> None:
         self._commands, self._cwd = commands, cwd
@@ -101,7 +101,7 @@ class Repository:
         return Listing(sorted(files), [entry.path for entry in listed if entry.is_nested])
 
     async def staged(self) -> ChangedFiles:
-        """What the next commit would add; raises RepositoryError."""
+        """The changes that the next commit would add; raises RepositoryError."""
         async with self._asking() as git:
             changes = await _changes(git, "--cached", await _commit(git, "HEAD"))
         in_conflict = set(changes.unmerged)
@@ -109,7 +109,7 @@ class Repository:
         return replace(changes, files=files)
 
     async def changed(self, since: str = "HEAD") -> ChangedFiles:
-        """What has changed since a commit, and every file Git does not know yet (no line named: all of them)."""
+        """The changes since a commit, and every untracked file (without line numbers: all lines)."""
         async with self._asking() as git:
             with suppress(GitFailed):  # that is how it says that something has changed
                 await git.ask("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh")
@@ -133,7 +133,7 @@ class Repository:
         return os.path.lexists(os.path.join(self._cwd, entry.path, ".git"))
 
     async def contents(self, blobs: Sequence[str], largest: int) -> dict[str, bytes | int]:
-        """What blobs hold, or the size alone of those that are larger; raises RepositoryError."""
+        """The contents of blobs, of larger ones the size alone; raises RepositoryError."""
         found: dict[str, bytes | int] = {}
         async with self._asking() as git:
             checked = await git.told("cat-file", "--batch-check", stdin=_lines(blobs))
@@ -181,7 +181,7 @@ async def _changes(git: Asking, *against: str) -> ChangedFiles:
     changed = {change.path: change for change in read_diff(patch)}
     files = {entry.path: entry for entry in entries if entry.is_file}
     same: set[str] = set()
-    if files.keys() - changed.keys():  # what has no lines for Git may be text for us
+    if files.keys() - changed.keys():  # a file without lines for Git may be text for us
         listed = (await git.told("diff-index", *_NUMBERS, *against)).decode(errors="surrogateescape")
         numbers = [line.split("\t", 2) for line in listed.split("\0") if line]
         binary = {path for added, _, path in numbers if added == "-"}
@@ -201,7 +201,7 @@ async def _changes(git: Asking, *against: str) -> ChangedFiles:
 
 
 async def _listed(git: Asking) -> list[_Listed]:
-    """What is in the index, and what could be added to it."""
+    """The files in the index, and those that could be added to it."""
     words = ("-z", "-t", "-v", "--stage", "--cached", "--others", "--exclude-standard")
     return [_read_listed(line) for line in _names(await git.told("ls-files", *words))]
 
@@ -257,7 +257,7 @@ def _portions(sizes: dict[str, int]) -> Iterator[list[str]]:
 
 
 def _read_batch(printed: bytes) -> Iterator[tuple[str, bytes]]:
-    """What `cat-file --batch` prints: a line with name, kind and size, then so many bytes and a line end."""
+    """Reads `cat-file --batch`: a line with name, kind and size, then so many bytes and a line end."""
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)

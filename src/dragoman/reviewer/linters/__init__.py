@@ -1,1 +1,1 @@
-"""Linters that are not ours: how they are run and what they print."""
+"""External linters: runs them and reads their output."""

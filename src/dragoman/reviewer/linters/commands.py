@@ -14,7 +14,7 @@ from ...host.terminals.children import Child, CommandSpec, Keeper, StartError
 from ...host.terminals.environment import environment
 
 TIMEOUT = 120.0  # seconds
-MOST_OUTPUT = 32 * 1024 * 1024  # bytes kept of each stream; what follows is read and dropped
+MOST_OUTPUT = 32 * 1024 * 1024  # bytes kept of each stream; the rest is read and dropped
 PIECE = 64 * 1024
 
 
@@ -23,7 +23,7 @@ class CommandError(Error):
 
 
 class ProgramResult(Struct, frozen=True):
-    """How a program ended and what it printed."""
+    """A program's exit and its output."""
 
     code: int
     stdout: bytes
@@ -48,8 +48,8 @@ class Commands:
         """Run a program in a directory; raises CommandError when it cannot be started or takes too long."""
         name = os.path.basename(argv[0])
         given = {"PATH": search_path(None, cwd), **(env or {})}
-        order = CommandSpec(argv=list(argv), env=list(environment(given.items()).items()))
-        run = _Run(self._keeper, order, cwd, stdin)
+        spec = CommandSpec(argv=list(argv), env=list(environment(given.items()).items()))
+        run = _Run(self._keeper, spec, cwd, stdin)
         try:
             async with asyncio.timeout(timeout):
                 return await run.result()
@@ -67,14 +67,14 @@ class Commands:
 class _Run:
     """One program, as its keeper tells of it."""
 
-    def __init__(self, keeper: Keeper, order: CommandSpec, cwd: str, stdin: bytes) -> None:
+    def __init__(self, keeper: Keeper, spec: CommandSpec, cwd: str, stdin: bytes) -> None:
         self._stdout, self._stderr = _Stream(), _Stream()
         self._code: int | None = None
         self._ended = asyncio.Event()
-        # A task of its own: whoever gives up while it starts has to know what was started.
-        self._starting = asyncio.ensure_future(self._start(keeper, order, cwd, stdin))
+        # A task of its own: a caller that gives up during the start must still end the program.
+        self._starting = asyncio.ensure_future(self._start(keeper, spec, cwd, stdin))
 
-    async def _start(self, keeper: Keeper, order: CommandSpec, cwd: str, stdin: bytes) -> Child:
+    async def _start(self, keeper: Keeper, spec: CommandSpec, cwd: str, stdin: bytes) -> Child:
         with ExitStack() as opened:
             given = opened.enter_context(tempfile.TemporaryFile())  # a file, for it cannot fill up as a pipe does
             given.write(stdin)
@@ -87,12 +87,12 @@ class _Run:
                 theirs.append(writing)
             directory = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, directory)
-            return await keeper.start(order, [*theirs, directory], self)
+            return await keeper.start(spec, [*theirs, directory], self)
 
     async def result(self) -> ProgramResult:
         child = await asyncio.shield(self._starting)
         await self._ended.wait()
-        child.end()  # what it left in the background would hold the pipes open
+        child.end()  # its background processes would hold the pipes open
         await self._stdout.ended.wait()
         await self._stderr.ended.wait()
         return ProgramResult(self._code or 0, bytes(self._stdout.data), bytes(self._stderr.data))

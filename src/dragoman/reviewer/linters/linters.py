@@ -146,7 +146,7 @@ def _project_program(linter: Linter, cwd: str) -> str | None:
 
 
 async def findings_of(tool: InstalledLinter, commands: Commands, sources: Sequence[Source]) -> list[Finding]:
-    """Have a linter look at files; what it reads from the disk is only believed of files that are saved."""
+    """Run a linter on files; findings from the disk count only for saved files."""
     linter = tool.linter
     whole = [source for source in sources if source.path.endswith(linter.suffixes) and not source.is_fragment]
     saved = {source.path for source in whole if source.is_saved}

@@ -1,4 +1,4 @@
-"""What linters print, read: each function takes a linter's output and gives findings with paths as printed."""
+"""Reads the output of linters: each function takes an output and gives findings with paths as printed."""
 
 import json
 import re
@@ -15,8 +15,8 @@ _TSC = re.compile(r"^(.+?)\((\d+),\d+\): (error|warning) (TS\d+): (.*)$", re.MUL
 _SHELL = re.compile(
     r"^[^\n]*?(?:line )?(\d+): (?:[^\n]*?(?:syntax error|Syntax error)[: ]*)([^\n]*)$", re.MULTILINE
 )
-_SEEMS_SAFE = "seems safe"  # what Ruff adds to a command that is written out
-_UNREAD = "E902"  # a file that Ruff could not open: nothing is said of what is in it
+_SEEMS_SAFE = "seems safe"  # Ruff's addition to a command that is written out
+_UNREAD = "E902"  # a file that Ruff could not open: this is no finding about its content
 _SECRET_RULES = ("B105", "B106", "B107")  # their messages repeat the secret; our own check finds it
 
 
@@ -33,7 +33,7 @@ def ruff(output: bytes) -> Iterator[Finding]:
 
 
 def ruff_repairs(output: bytes) -> Iterator[tuple[Finding, tuple[LinterEdit, ...]]]:
-    """What Ruff found, each with the edits that repair it."""
+    """Ruff's findings, each with the edits that repair it."""
     for entry in _json(output, list):
         code = entry.get("code") or "invalid-syntax"
         if _SEEMS_SAFE in entry["message"] or code == _UNREAD:
@@ -101,7 +101,7 @@ def bandit(output: bytes) -> Iterator[Finding]:
                 "error" if entry["issue_severity"] == "HIGH" else "warning",
                 entry["test_id"],
                 _told(entry["issue_text"]),
-                "see whether what is passed here can come from outside",
+                "check whether the value passed here can come from outside",
             )
 
 
@@ -165,7 +165,7 @@ def go_vet(output: bytes) -> Iterator[Finding]:
 
 
 def shell_syntax(output: bytes) -> Iterator[Finding]:
-    """What `sh -n` complains of; the path is not in it."""
+    """The errors of `sh -n`, which do not contain the path."""
     for line, said in _SHELL.findall(output[:2000].decode(errors="replace"))[:1]:
         yield Finding(
             "",

@@ -1,1 +1,1 @@
-"""Repairs of what was found: byte ranges of the original, shown and written after a yes."""
+"""Repairs of findings: byte ranges of the original, shown and written after a yes."""

@@ -13,7 +13,7 @@ _NO_CODE = re.compile(
 
 
 class Decoded(Struct, frozen=True):
-    """A text, and what its bytes are in."""
+    """A text, and the encoding of its bytes."""
 
     text: str
     encoding: str = ""  # that the file names, where it is not UTF-8

@@ -13,7 +13,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class ReplacedRange(NamedTuple):
-    """Characters of a text, and what takes their place."""
+    """Characters of a text, and their replacement."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class ReplacedRange(NamedTuple):
 
 
 class ByteRange(NamedTuple):
-    """Bytes of a file, and what takes their place."""
+    """Bytes of a file, and their replacement."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ class RepairDraft:
         return piece.start + (offset - self._starts[at] if piece.text is None else 0)
 
     def ranges(self) -> Iterator[ReplacedRange]:
-        """What of the original is replaced, in order."""
+        """The replaced ranges of the original, in order."""
         at, new = 0, ""
         for piece in (*self._pieces, _Piece(len(self.original), len(self.original))):
             if piece.text is not None:
@@ -92,7 +92,7 @@ class RepairDraft:
 
 
 def trimmed(text: str, start: int, end: int, content: str) -> ReplacedRange:
-    """A range without what stays the same at both of its ends."""
+    """A range without the unchanged bytes at both of its ends."""
     old = text[start:end]
     head = _same(old, content)
     tail = _same(old[head:][::-1], content[head:][::-1])

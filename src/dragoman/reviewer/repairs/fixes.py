@@ -39,7 +39,7 @@ class Repair(Struct, frozen=True):
 
     source: Source
     ranges: Sequence[ByteRange]
-    findings: Sequence[Finding]  # what it mends
+    findings: Sequence[Finding]  # the finding that it repairs
 
     @property
     def content(self) -> bytes:
@@ -51,7 +51,7 @@ class Repair(Struct, frozen=True):
 
 
 class Mended(Struct, frozen=True):
-    """What came of the repairs that were offered."""
+    """The results of the offered repairs."""
 
     written: Sequence[Source]
     left: int
@@ -89,7 +89,7 @@ OWN: dict[str, Callable[[Source], Iterator[ReplacedRange]]] = {
 async def repairs(
     outcome: ReviewOutcome, codes: Sequence[str], project: Project, commands: Commands
 ) -> list[Repair]:
-    """The repairs for what a review found; only for some codes where some are named."""
+    """The repairs for the findings of a review; only for the named codes, if there are any."""
     by_path: dict[str, list[Finding]] = {}
     for finding in outcome.findings:
         if finding.is_fixable and (not codes or finding.code in codes):
@@ -142,7 +142,7 @@ async def _ruff_fixed(
         after, done = _edited(draft, meant, lines)
         if not done:
             break
-        # Lines have moved: what is left is known by its words, if it alone has these.
+        # Lines have moved: a finding is recognised by its text, if no other has the same.
         told = Counter((found.code, found.message) for found, _ in offered)
         left = wanted - {_key(found) for found, edits in offered if edits in done}
         words = {(code, message) for _, code, message in left if told[code, message] == 1}
@@ -161,7 +161,7 @@ def _key(finding: Finding) -> tuple[int, str, str]:
 async def _offered(
     path: str, text: str, ruff: InstalledLinter, commands: Commands
 ) -> list[tuple[Finding, tuple[LinterEdit, ...]]]:
-    """What Ruff finds in a text, with the edits it offers."""
+    """Ruff's findings in a text, with the edits it offers."""
     ((asked, _),) = by_settings(ruff, [path])
     words = [*ruff.linter.arguments(asked), "--stdin-filename", f"./{path}", "-"]
     try:
@@ -248,12 +248,12 @@ def _moved(lines: frozenset[int], before: str, after: str) -> frozenset[int]:
 
 
 async def _written(project: Project, repair: Repair) -> str | None:
-    """Write a repair; gives what stood in the way."""
+    """Write a repair; returns the reason if it could not be written."""
     source = repair.source
     try:
         current = await project.read(source.path)
         if current is None or (current.text, current.encoding) != (source.text, source.encoding):
-            return "The file is no longer what was reviewed; run /fix again."
+            return "The file has changed since the review; run /fix again."
         await asyncio.shield(project.write(source, repair.content))
     except ConnectionClosed:
         raise

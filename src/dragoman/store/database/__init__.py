@@ -1,1 +1,1 @@
-"""The sessions in SQLite: files, locks, the thread that writes, what is read beside it."""
+"""The sessions in SQLite: files, locks, the writing thread, and readers beside it."""

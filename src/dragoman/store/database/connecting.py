@@ -2,14 +2,13 @@
 
 import contextlib
 import logging
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from ..places import is_remote
-from .locks import opened_file
+from .held_files import HoldingConnection, Identity, hold, release
 
 log = logging.getLogger("dragoman")
 
@@ -18,16 +17,13 @@ Level = Literal["process", "power"]
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 
 
-def connect(file: Path) -> sqlite3.Connection:
-    """A connection for who writes; the file is made, its owner's alone, if it is not there."""
-    os.close(opened_file(file))
-    db = sqlite3.connect(file, isolation_level=None, timeout=5, check_same_thread=False)
-    db.text_factory = _text
-    return db
+def connect(file: Path) -> HoldingConnection:
+    """A connection for a writer; a missing file is created, readable by its owner alone."""
+    return _connected(str(file), hold(file))
 
 
 def configure(db: sqlite3.Connection, file: Path, level: Level) -> None:
-    """Make a connection what every writer wants."""
+    """Configure a connection for writing."""
     if not file.stat().st_size:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     is_shared = is_remote(file)
@@ -39,10 +35,30 @@ def configure(db: sqlite3.Connection, file: Path, level: Level) -> None:
     db.execute("PRAGMA temp_store = MEMORY")
 
 
-def connect_reader(file: Path) -> sqlite3.Connection:
-    """A connection for who only reads, beside a writer that is open."""
+def connect_reader(file: Path) -> HoldingConnection:
+    """A connection that only reads, beside an open writer."""
     uri = f"{file.absolute().as_uri()}?mode=ro"
-    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        identity = hold(file, only_reads=True)
+    except OSError as exc:
+        raise sqlite3.OperationalError(f"unable to open database file: {exc.strerror}") from None
+    return _connected(uri, identity)
+
+
+def _connected(name: str, identity: Identity) -> HoldingConnection:
+    try:
+        db = sqlite3.connect(
+            name,
+            uri=name.startswith("file:"),
+            isolation_level=None,
+            timeout=5,
+            check_same_thread=False,
+            factory=HoldingConnection,
+        )
+    except BaseException:
+        release(identity)
+        raise
+    db.identity = identity
     db.text_factory = _text
     return db
 

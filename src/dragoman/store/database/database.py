@@ -1,4 +1,4 @@
-"""The sessions in SQLite: who holds them, what they say, and what changes them.
+"""The sessions in SQLite: their holders, their logs, and changes of them.
 
 A session has one holder, and a holder that died is no holder.
 """
@@ -33,7 +33,7 @@ class SessionSummary(Struct, frozen=True):
 
     id: str
     head: Head
-    suspect: str | None = None  # what may be wrong with it
+    suspect: str | None = None  # problems that it may have
 
 
 class Database(StoreFile):
@@ -54,7 +54,7 @@ class Database(StoreFile):
         self._owners = {id: self._owners[id] for id in self._heads}
 
     def close(self) -> None:
-        with contextlib.suppress(sqlite3.Error, StoreFailure):  # who is gone holds nothing anyway
+        with contextlib.suppress(sqlite3.Error, StoreFailure):  # a process that is gone holds nothing anyway
             self._let_go(list(self._owners))
         super().close()
 
@@ -80,7 +80,7 @@ class Database(StoreFile):
             self._heads[id] = self._write(id, self._heads[id], lines)
 
     def _write(self, id: str, before: Head, lines: list[bytes]) -> Head:
-        """Write lines behind what there is; gives the new head, and leaves the one before as it is."""
+        """Append lines; returns the new head, and leaves the previous one unchanged."""
         head = before.copied()
         first = head.last + 1
         if states := [line for line in lines if line.startswith(STATE)]:
@@ -147,7 +147,7 @@ class Database(StoreFile):
         return SessionSummary(id, self._heads[id], row[1])
 
     def closing(self, id: str) -> list[bytes]:
-        """What has to be added to a session we hold so that no turn in it is left open."""
+        """The lines to add to a session that we hold so that no turn in it stays open."""
         head = self._heads[id]
         if head.turn is None:
             return []
@@ -193,7 +193,7 @@ class Database(StoreFile):
         return row is not None
 
     def leave_no_trace(self) -> None:
-        """Clear away what deleted sessions may have left: unused pages, the log, files that were damaged."""
+        """Remove leftovers of deleted sessions: unused pages, the log, damaged files."""
         for kept in self.path.glob(f"{QUARANTINE}*"):
             shutil.rmtree(kept)
         is_more = True
@@ -294,7 +294,7 @@ class Database(StoreFile):
                 is_mended = True
 
     def states(self, id: str, head: Head) -> tuple[dict[str, bytes], list[str]]:
-        """The author's state of a session, by key, and what is to be said of the keys that are damaged."""
+        """The author's state of a session, by key, and a report of the damaged keys."""
         rows = self.db.execute("SELECT key, value, crc FROM states WHERE session = ?", (id,)).fetchall()
         whole, damaged = dict[str, bytes](), list[str]()
         for key, value, crc in rows:
@@ -327,9 +327,9 @@ class Database(StoreFile):
         self.db.execute("UPDATE meta SET value = value + ? WHERE key = 'sessions'", (change,))
 
     def verify(self) -> Iterator[tuple[str, str]]:
-        """Look at every page and every record; gives what is wrong, and with which session."""
+        """Check every page and every record; gives the problems, each with its session."""
         if self.mend():
-            yield "", "the database was damaged and was made anew from what is whole in it"
+            yield "", "the database was damaged and was made anew from its intact parts"
         for summary in self.listed():
             if summary.suspect:
                 yield summary.id, summary.suspect

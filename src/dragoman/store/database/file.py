@@ -1,4 +1,4 @@
-"""A store's files, opened: one lock for whoever writes, a note of how far the log got, and mending what is damaged.
+"""A store's open files: one lock for writers, a note of the log's end, and the repair of damage.
 
 Several processes may have a store open.  Whoever writes or checkpoints does so under one lock, so that there is one
 writer at any moment.
@@ -38,7 +38,7 @@ class StoreFile(GuardedFile):
         self.is_read_only = False
         self._logged = 0  # bytes since the last checkpoint
         self._number: int | None = None  # the record written last
-        self._files = contextlib.ExitStack()  # what is to be closed
+        self._files = contextlib.ExitStack()  # the things to close
         if not ARE_KEPT:
             self._take_copy(path, level)
             return
@@ -136,7 +136,7 @@ class StoreFile(GuardedFile):
         if self._logged > CHECKPOINT:
             try:
                 self._checkpoint("PASSIVE")
-            except sqlite3.Error as exc:  # what was committed is in the log, and stays there
+            except sqlite3.Error as exc:  # committed rows are in the log, and stay there
                 log.error("%s: the log could not be written back: %s", self.file, exc)
 
     def _checkpoint(self, how: str) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..places import REBUILT, is_remote
-from ..repair.replacing import beside, clear_up, is_certain, is_damage, replace, set_aside, strangers
+from ..repair.replacing import beside, clear_up, foreign_files, is_certain, is_damage, replace, set_aside
 from .connecting import Level, all_or_nothing, configure, connect
+from .held_files import HoldingConnection, header_of
 
 log = logging.getLogger("dragoman")
 
@@ -28,20 +29,20 @@ class Gone(sqlite3.DatabaseError):
 class GuardedFile:
     """A database that is written by one thread of one process at a time."""
 
-    db: sqlite3.Connection
+    db: HoldingConnection
 
     def __init__(self, file: Path, level: Level) -> None:
         self.file, self._level = file, level
         self._identity: tuple[int, int] | None = None
 
-    # What a kind of database is
+    # Subclasses define these
 
     def _prepare(self) -> None:
-        """Bring what was opened up to date; raises when something of it is missing."""
+        """Bring an opened database up to date; raises when a part of it is missing."""
         raise NotImplementedError
 
     def _saved(self) -> Make:
-        """What fills a new database with all that is whole in the damaged files."""
+        """A function that fills a new database with the intact rows of the damaged files."""
         raise NotImplementedError
 
     @contextlib.contextmanager
@@ -50,13 +51,13 @@ class GuardedFile:
         yield
 
     def _came_back(self) -> None:
-        """What is known of the database may have changed: it was opened anew."""
+        """Called when the database was opened anew: cached facts about it may be wrong."""
 
     # Opening
 
     def _make_room(self, tip: Path) -> None:
-        """Move away what is no file of ours, before ours are opened; later, ours may be put back."""
-        if found := strangers(self.file, tip):
+        """Move foreign files away before ours are opened; ours may be put back later."""
+        if found := foreign_files(self.file, tip):
             with self._alone():
                 set_aside(found)
 
@@ -72,14 +73,15 @@ class GuardedFile:
         clear_up(self.file)
         self._identity = None
         self.db = connect(self.file)
-        _check_header(self.file)
+        assert self.db.identity
+        _check_header(header_of(self.db.identity, 24))
         configure(self.db, self.file, self._level)
         self._prepare()
         # On a network disk a file may have another number each time it is looked at.
         self._identity = None if is_remote(self.file) else _identity(self.file)
 
     def reopen(self) -> None:
-        """Start again from what is on the disk: after an error nothing in memory is to be believed."""
+        """Start again from the disk: after an error nothing in memory is reliable."""
         self._hang_up()
         self._connect()
         self._came_back()
@@ -97,7 +99,7 @@ class GuardedFile:
             yield
 
     def check(self) -> None:
-        """Raise `Gone` when what would be written is not found again: SQLite itself does not look."""
+        """Raise `Gone` when the files to write are no longer in place: SQLite itself does not check."""
         if self._identity is not None and (found := _identity(self.file)) != self._identity:
             raise Gone(f"it was {'deleted or emptied' if found is None else 'replaced'} while it was in use")
 
@@ -125,9 +127,9 @@ class GuardedFile:
     def _rebuild(self, why: object) -> None:
         with self._alone():
             if isinstance(why, Gone) and self._brought_back():
-                log.error("%s: %s; what was open is there again", self.file, why)
+                log.error("%s: %s; the open file is there again", self.file, why)
             elif isinstance(why, Gone) and _identity(self.file):
-                log.error("%s: %s; what is there now is used", self.file, why)
+                log.error("%s: %s; the file that is there now is used", self.file, why)
                 self._hang_up()
                 self._connect()
                 return
@@ -160,10 +162,8 @@ def schema_of(db: sqlite3.Connection) -> Schema:
     return db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master ORDER BY type, name").fetchall()
 
 
-def _check_header(file: Path) -> None:
+def _check_header(header: bytes) -> None:
     """Raise for a header that would make SQLite only read the file, or not know it: we write no such header."""
-    with file.open("rb") as opened:
-        header = opened.read(24)
     if header[18:] and (not {*header[18:20]} <= _FORMATS or header[20:] != _FIXED):
         raise sqlite3.DatabaseError("its header is damaged")
 

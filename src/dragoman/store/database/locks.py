@@ -1,4 +1,4 @@
-"""Locks the kernel keeps: whoever dies lets go, and no number of a dead process can be mistaken for a live one.
+"""Locks that the kernel keeps: a dead process holds none, and its number cannot be mistaken for that of a live one.
 
 A system without such locks reads copies of stores, and writes to none: there everybody has every lock.
 """
@@ -25,7 +25,7 @@ _NAPS = 0.0001, 0.002  # seconds between two tries: at first, and at most
 
 
 class Claim:
-    """A file of one's own, locked for as long as this process lives: its name says who holds a session."""
+    """A file that this process keeps locked while it lives: its name identifies the holder of a session."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -88,7 +88,7 @@ class Lock:
     def alone(self) -> bool:
         """Have a shared one alone if nobody else shares it; otherwise go on sharing."""
         if not fcntl:
-            return True  # what is read is a copy of one's own
+            return True  # the process reads a copy of its own
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True

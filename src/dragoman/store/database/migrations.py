@@ -92,7 +92,7 @@ def _contents(db: sqlite3.Connection) -> dict[str, tuple[int, int]]:
 def check(db: sqlite3.Connection) -> None:
     """Raise when the tables are not those that the steps make."""
     if schema_of(db) != _expected(STEPS):
-        raise sqlite3.DatabaseError("its tables are not what they were")
+        raise sqlite3.DatabaseError("its tables have changed")
 
 
 @functools.cache

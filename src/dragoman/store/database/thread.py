@@ -1,4 +1,4 @@
-"""One thread that has a database: what waits together is committed together, and only then is anybody told."""
+"""One thread with a database: waiting jobs are committed together, and callers get results only after that."""
 
 import asyncio
 import contextlib
@@ -28,10 +28,10 @@ class Transactional(Protocol):
         """All or nothing; within another, a part of it that can be undone by itself."""
 
     def mend(self, why: Exception) -> bool:
-        """Put right what an error shows to be damaged; false when it shows nothing of the kind."""
+        """Repair the damage that an error shows; false when it shows none."""
 
     def reopen(self) -> None:
-        """Start again from what is on the disk: after an error nothing in memory is to be believed."""
+        """Start again from the disk: after an error nothing in memory is reliable."""
 
     def close(self) -> None: ...
 
@@ -47,7 +47,7 @@ class _Task(Struct):
 
 
 class DatabaseThread(Generic[D]):
-    """Does what it is given, in order; what shares a transaction is committed with all that waits beside it."""
+    """Does its jobs in order; waiting jobs that share a transaction are committed together."""
 
     def __init__(self, opened: Callable[[], D], name: str, failure: Callable[[str], Error]) -> None:
         self._opened, self._failure = opened, failure
@@ -58,9 +58,9 @@ class DatabaseThread(Generic[D]):
         self._thread.start()
 
     def submit(self, job: Callable[[D], T], tell: Callable[[T | Exception], None], *, shares: bool) -> None:
-        """Have something done; `tell` is called in this event loop, with what came of it or what went wrong.
+        """Queue a job; `tell` is called in this event loop, with the result or the error.
 
-        What `shares` its transaction is refused, if it is, by an error of ours, and the others beside it go on.
+        A job that `shares` its transaction is refused by an error of ours, and the jobs beside it go on.
         """
         self._tasks.put(_Task(job, tell, asyncio.get_running_loop(), shares))
 
@@ -70,8 +70,13 @@ class DatabaseThread(Generic[D]):
         self.submit(job, functools.partial(_settle, future), shares=shares)
         return await future
 
+    @property
+    def waiting(self) -> int:
+        """How much there is to be done that was not begun."""
+        return self._tasks.qsize()
+
     def close(self) -> None:
-        """Do what is left, close the database and end; blocks."""
+        """Do the remaining jobs, close the database and end; blocks."""
         self._tasks.put(None)
         self._thread.join()
 
@@ -88,18 +93,21 @@ class DatabaseThread(Generic[D]):
                     self._commit(list(some))
                 else:
                     for task in some:
-                        _tell(task, self._attempt(task.job))
+                        _tell_all(task.loop, [(task, self._attempt(task.job))])
         self._close()
 
     def _commit(self, tasks: list[_Task]) -> None:
         outcomes = self._attempt(lambda db: _together(db, tasks))
         if isinstance(outcomes, Exception):
             outcomes = [outcomes] * len(tasks)
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Task, object]]] = {}
         for task, outcome in zip(tasks, outcomes, strict=True):
-            _tell(task, outcome)
+            by_loop.setdefault(task.loop, []).append((task, outcome))
+        for loop, told in by_loop.items():  # each is woken once
+            _tell_all(loop, told)
 
     def _attempt(self, job: Callable[[D], T]) -> T | Exception:
-        """What comes of a job, or the error that says why nothing does."""
+        """The result of a job, or its error."""
         try:
             return attempted(self._database(), job)
         except Error as exc:
@@ -116,7 +124,7 @@ class DatabaseThread(Generic[D]):
         return self._db
 
     def _explained(self, exc: Exception) -> Error:
-        """The error to tell; whatever broke, nothing more is taken before the database was opened anew."""
+        """The error for the caller; no further job runs before the database is opened anew."""
         # A full disk undid nothing but the transaction that met it.
         self._is_stale = getattr(exc, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL
         if isinstance(exc, sqlite3.Error | OSError):
@@ -134,7 +142,7 @@ class DatabaseThread(Generic[D]):
 
 
 def attempted(db: D, job: Callable[[D], T]) -> T:
-    """What comes of a job; should the database turn out to be damaged, of another try with what was saved."""
+    """The result of a job; if the database proves damaged, of a second try after the repair."""
     try:
         return job(db)
     except Error:
@@ -146,7 +154,7 @@ def attempted(db: D, job: Callable[[D], T]) -> T:
 
 
 def _together(db: Transactional, tasks: list[_Task]) -> list[object]:
-    """What comes of tasks in one transaction; what is refused is undone by itself."""
+    """The results of tasks in one transaction; a refused task is undone alone."""
     with db.transaction():
         if len(tasks) == 1:
             return [tasks[0].job(db)]
@@ -161,9 +169,17 @@ def _apart(db: Transactional, job: Callable[[Any], object]) -> Any:
         return refusal
 
 
-def _tell(task: _Task, outcome: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is gone, and whoever waited with it
-        task.loop.call_soon_threadsafe(task.tell, outcome)
+def _tell_all(loop: asyncio.AbstractEventLoop, told: list[tuple[_Task, object]]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is gone, and its waiting tasks with it
+        loop.call_soon_threadsafe(_tell, told)
+
+
+def _tell(told: list[tuple[_Task, object]]) -> None:
+    for task, outcome in told:
+        try:
+            task.tell(outcome)
+        except Exception:
+            log.exception("the result of a write could not be delivered")
 
 
 def _settle(future: "asyncio.Future[Any]", outcome: object) -> None:

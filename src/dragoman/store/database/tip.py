@@ -26,8 +26,9 @@ class Tip:
 
     def check(self, db: sqlite3.Connection) -> None:
         """Raise when the database's records do not go as far as they did."""
+        known = self.known()  # first: another process may go on writing
         row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-        reached, known = row[0] if row else 0, self.known()
+        reached = row[0] if row else 0
         if type(reached) is not int or known > reached:
             raise sqlite3.DatabaseError(f"its records end at {reached}, not at {known}")
 

@@ -1,4 +1,4 @@
-"""How a database gives back what deleted rows took up, a little at a time, and so that nothing of them is left."""
+"""Gives back the space of deleted rows, a little at a time, so that none of their content is left."""
 
 import sqlite3
 
@@ -16,6 +16,6 @@ def give_back(db: sqlite3.Connection) -> bool:
 
 
 def empty_log(db: sqlite3.Connection) -> bool:
-    """Empty the write-ahead log, which still has what was deleted; false while somebody reads."""
+    """Empty the write-ahead log, which still has deleted rows; false while another process reads."""
     (is_busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not is_busy

@@ -1,4 +1,4 @@
-"""Sessions as files: one JSON object a line; the first says what it is, the last that it is whole."""
+"""Sessions as files: one JSON object a line; the first is the head, the last proves that the file is complete."""
 
 import collections
 import contextlib
@@ -21,7 +21,7 @@ from ..records import Damage
 from .sealing import START, ExportSeal, Sealing
 
 FORMAT = 1
-DAMAGED = b'{"damaged":'  # how a line begins that says what is missing in its place
+DAMAGED = b'{"damaged":'  # the beginning of a line that stands for missing lines
 LONGEST = 64 * 1024 * 1024  # bytes of a line; four times what one update may have
 _NAMES = {OWN: "event", WHOLE: "notification"}
 _MARKS = {name: mark for mark, name in _NAMES.items()} | {"update": b""}
@@ -34,7 +34,7 @@ class _First(Struct, rename="camel"):
 
 
 def exported(db: Database, id: str) -> Iterator[bytes]:
-    """A session as lines of JSON; what is damaged stays out and is named."""
+    """A session as lines of JSON; damaged parts stay out and are named."""
     summary = db.found(id)
     yield msgspec.json.encode(_First(FORMAT, id))
     sealing = Sealing()
@@ -66,7 +66,7 @@ def _outward(line: bytes) -> bytes:
 def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
     """Take a session in, under its own id or another; all of it, or nothing and an error that says why.
 
-    It is read twice and never held in memory, so that whoever else writes waits for the disk and not for a sender.
+    It is read twice and never held in memory, so that other writers wait for the disk and not for a sender.
     """
     with readable_twice(source, db.path) as file:
         start = file.tell()
@@ -79,7 +79,7 @@ def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
 
 @contextlib.contextmanager
 def readable_twice(source: BinaryIO, directory: Path) -> Iterator[BinaryIO]:
-    """What is read, as a file: a pipe is written down first."""
+    """The input as a file: a pipe is copied to one first."""
     if source.seekable():
         yield source
         return
@@ -127,7 +127,7 @@ def _last(number: int, line: bytes) -> ExportSeal:
 
 
 def _inward(number: int, line: bytes) -> bytes:
-    """A line of a log; nothing for one that says what is missing."""
+    """A line of a log; empty for a line that stands for missing ones."""
     try:
         check(line)
         found = _object.decode(line)

@@ -9,14 +9,14 @@ START = b'{"lines":'  # how such a line begins
 
 
 class ExportSeal(Struct):
-    """What the last line says."""
+    """The last line of an exported session."""
 
     lines: int
     sha256: str
 
 
 class Sealing:
-    """Counts lines, and says in the end what their seal is."""
+    """Counts lines, and gives their seal at the end."""
 
     def __init__(self) -> None:
         self._digest, self._count = hashlib.sha256(), 0

@@ -1,1 +1,1 @@
-"""What is saved of a damaged database, and how it is put in place."""
+"""Saves the intact parts of a damaged database, and puts the new one in place."""

@@ -1,4 +1,4 @@
-"""What is saved of a damaged store, and how a new one is filled with it."""
+"""Saves the intact parts of a damaged store, and fills a new one with them."""
 
 import logging
 import sqlite3
@@ -18,7 +18,7 @@ Record = tuple[int, str, int, int, bytes, int]  # a record as it is in its table
 
 
 class Salvage(Struct):
-    """What was found whole."""
+    """The rows found intact."""
 
     records: dict[tuple[str, int], Record] = {}
     heads: dict[str, Head] = {}
@@ -50,14 +50,14 @@ def salvage(file: Path) -> Salvage:
     for number, row in salvaged_rows(file):
         try:
             found.take(number, row)
-        except Exception as exc:  # whatever is the matter with one row, the others are saved
+        except Exception as exc:  # an error of one row does not stop the others
             log.debug("a row was not saved: %r", exc)
     log.error("%s: %d sessions and %d records are whole", file, len(found.sessions), len(found.records))
     return found
 
 
 def fill(db: sqlite3.Connection, directory: Path, found: Salvage, tip: int) -> None:
-    """Make a new store's database of what was saved; `tip` is the number of the last record there was."""
+    """Make a new store's database of the saved rows; `tip` is the number of the last record."""
     migrations.bring_up_to_date(db, directory)
     db.execute("BEGIN")
     _fill(db, found, tip)

@@ -14,16 +14,16 @@ from ..places import NOT_OURS, QUARANTINE, REBUILT
 
 log = logging.getLogger("dragoman")
 
-KEPT = 8  # times that damaged files are kept, for whoever wants to look at them
+KEPT = 8  # sets of damaged files that are kept for inspection
 # Results of SQLite that say nothing about the file: busy, full, read-only, ...
 _HARMLESS = {3, 5, 6, 7, 8, 9, 10, 13, 14, 23}
 _SHORT_READ = 522
 
 
 def is_damage(exc: BaseException) -> bool:
-    """Whether an error that came of opening or reading a file may mean that the file is not what it was.
+    """Whether an error from opening or reading a file may mean that the file is damaged.
 
-    Everything does that is not known to mean something else: a flipped bit shows as whatever error it leads to.
+    Every error does that is not known to mean something else: a flipped bit can lead to any error.
     """
     if not isinstance(exc, Exception) or isinstance(exc, Error | OSError | MemoryError | sqlite3.ProgrammingError):
         return False
@@ -41,11 +41,11 @@ def is_certain(exc: BaseException) -> bool:
 def replace(
     file: Path, make: Callable[[sqlite3.Connection], None], why: object, let_go: Callable[[], None]
 ) -> Path:
-    """Put what was saved of a damaged database in its place; gives where the damaged one now is.
+    """Replace a damaged database by one with its intact rows; returns where the damaged files are now.
 
-    `make` fills a new one with what is whole; then `let_go` closes the damaged one.
+    `make` fills a new one with the intact rows; then `let_go` closes the damaged one.
     """
-    log.error("%s is damaged (%s); what is whole in it is being saved", file, why)
+    log.error("%s is damaged (%s); its intact parts are being saved", file, why)
     rebuilt = file.with_name(REBUILT)
     rebuilt.unlink(missing_ok=True)
     rebuilt.touch(0o600)
@@ -71,8 +71,8 @@ def put_in_place(file: Path) -> Path:
     return kept
 
 
-def strangers(file: Path, tip: Path) -> list[Path]:
-    """What is in the place of a database's files and is none: a directory, a pipe; a link may be meant so."""
+def foreign_files(file: Path, tip: Path) -> list[Path]:
+    """Paths of a database's files where something else lies: a directory, a pipe.  A symlink may be intended."""
     rebuilt = file.with_name(REBUILT)
     ours = (file, *beside(file), rebuilt, *beside(rebuilt), tip)
     kinds = {path: stat.S_IFMT(path.lstat().st_mode) for path in ours if os.path.lexists(path)}
@@ -80,7 +80,7 @@ def strangers(file: Path, tip: Path) -> list[Path]:
 
 
 def set_aside(found: Sequence[Path]) -> None:
-    """Move away what is in our place; it is somebody's, and stays whole."""
+    """Move away foreign files in our place, unchanged, since they belong to somebody."""
     kept = _moved_away(found[0].parent, NOT_OURS, found)
     names = ", ".join(path.name for path in found)
     log.error("%s: %s is no file of ours, and was moved to %s", found[0].parent, names, kept)
@@ -104,7 +104,7 @@ def _sync(directory: Path) -> None:
 
 
 def clear_up(file: Path) -> None:
-    """Finish, or undo, what was cut short."""
+    """Finish, or undo, an interrupted replacement."""
     rebuilt = file.with_name(REBUILT)
     if rebuilt.exists() and not file.exists():
         put_in_place(file)
@@ -113,5 +113,5 @@ def clear_up(file: Path) -> None:
 
 
 def beside(file: Path) -> list[Path]:
-    """What SQLite keeps beside a database."""
+    """The files that SQLite keeps beside a database."""
     return [file.with_name(file.name + suffix) for suffix in ("-wal", "-shm", "-journal")]

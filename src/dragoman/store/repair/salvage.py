@@ -1,6 +1,6 @@
-"""Reads a database file page by page, without SQLite: whatever still has its right checksum can be saved.
+"""Reads a database file page by page, without SQLite: every row with a correct checksum can be saved.
 
-Only leaf pages of tables matter: each row of ours says itself whose it is, and its checksum whether it is whole.
+Only leaf pages of tables matter: each row of ours names its session, and its checksum shows whether it is intact.
 So no index, no header and no page above is needed, and it does no harm to look at pages that are no longer in use.
 """
 
@@ -23,7 +23,7 @@ Row = list[int | float | str | bytes | None]
 def salvaged_rows(file: Path) -> Iterator[tuple[int, Row]]:
     """Everything that looks like a row of a table, in a database and its write-ahead log, with the row's number.
 
-    Older versions of a row come first; whether a row is whole, and whose it is, only its own checksum can say.
+    Older versions of a row come first; only its own checksum shows whether a row is intact, and its session.
     """
     pages = _Pages(file)
     for page, start in pages.candidates():
@@ -66,7 +66,7 @@ def _contents(file: Path) -> bytes | mmap.mmap:
 
 
 def _rows(page: bytes, start: int, pages: _Pages) -> Iterator[tuple[int, Row]]:
-    """What may be rows on a page, whose header may be damaged: neither its kind nor its count is relied upon."""
+    """Candidates for rows on a page; its header may be damaged, so neither its kind nor its count is used."""
     if page[start] in OTHERS:
         return
     cells = list(_cells(page, start))

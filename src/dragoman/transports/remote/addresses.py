@@ -27,12 +27,15 @@ GENERATION = "acp-generation"  # of a reader between two ends that resume: the n
 DIAL_TIMEOUT = 10.0  # seconds for a socket, its TLS and the first answer
 SILENCE = 45.0  # seconds without a sign of life, keep-alives included, after which a wire counts as dropped
 PATIENCE = 60.0  # seconds to try to come back after a drop
-LAST_WORDS = 0.5  # seconds for what is still on its way when a wire closes
-PING_EVERY = 20.0  # seconds; whoever is silent for twice as long on a WebSocket is gone
+LAST_WORDS = 0.5  # seconds for messages still on their way when a wire closes
+PING_EVERY = 20.0  # seconds; a peer that is silent for twice as long on a WebSocket is gone
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another try may do
 LONGEST_PAUSE = 5.0  # seconds between two tries
 SHORTEST_PAUSE = 0.25  # seconds between two tries when somebody is in a hurry
-MAX_RETURNS, RETURN_RATE = 100, 10.0  # times that a wire may come back at once, and in a second, whatever it led to
+MAX_RETURNS, RETURN_RATE = (
+    100,
+    10.0,
+)  # times that a wire may come back at once, and in a second, whether or not messages passed
 
 # Headers that carry a credential, and words in the names of others that do.
 CREDENTIALS = ("authorization", "cookie", "api-key", "apikey", "token", "secret", "password", "credential")
@@ -169,7 +172,7 @@ async def open_socket(
 
 
 def notice_silence(transport: asyncio.BaseTransport) -> None:
-    """Have the system give up on a peer that no longer acknowledges what it is sent."""
+    """Have the system give up on a peer that no longer acknowledges our packets."""
     sock = transport.get_extra_info("socket")
     if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         with contextlib.suppress(OSError):  # not a TCP socket
@@ -177,7 +180,7 @@ def notice_silence(transport: asyncio.BaseTransport) -> None:
 
 
 def why_unreachable(exc: BaseException) -> str:
-    """What kept us from an address, in a few words."""
+    """Why an address was not reached, in a few words."""
     if isinstance(exc, TimeoutError) and not isinstance(exc, socket.gaierror):
         return "no answer in time"
     if isinstance(exc, ssl.SSLCertVerificationError):
@@ -224,9 +227,9 @@ class Persistence:
         return self.patience if self._deadline is None else self._deadline - asyncio.get_running_loop().time()
 
     async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try until it works; when patience is over, raises what the last try raised.
+        """Try until it works; when patience is over, raises the error of the last try.
 
-        An attempt raises OSError or TimeoutError for what may pass; anything else is final.
+        An attempt raises OSError or TimeoutError for a temporary failure; any other error is final.
         """
         loop = asyncio.get_running_loop()
         if self._returned_at is not None and loop.time() - self._returned_at > LONGEST_PAUSE:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 
-MOST = 50  # cookies; what a server may make us carry
+MOST = 50  # cookies that a server may make us keep
 LONGEST = 4096  # bytes of one of them
 
 
@@ -27,7 +27,7 @@ class CookieJar:
 
     @property
     def header(self) -> str | None:
-        """What to send as `Cookie`; None when there is nothing to send."""
+        """The `Cookie` header to send; None when there is none."""
         return "; ".join(f"{name}={value}" for name, value in self._values.items()) or None
 
 

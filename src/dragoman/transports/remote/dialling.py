@@ -15,7 +15,7 @@ async def dial(
     tls: ssl.SSLContext | None = None,
     patience: float = PATIENCE,
 ) -> Transport:
-    """A wire to whatever speaks ACP at a ws://, wss://, http:// or https:// URL.
+    """A wire to an ACP server at a ws://, wss://, http:// or https:// URL.
 
     After a drop it tries for `patience` seconds to come back.
     """

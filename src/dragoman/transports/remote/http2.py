@@ -33,7 +33,7 @@ logging.getLogger("hpack").setLevel(logging.INFO)  # it would log every header, 
 class LastingConnection(h2.connection.H2Connection):
     """Goes on after GOAWAY: the peer wants no more streams, and those that are open may end (RFC 9113, 6.8).
 
-    h2 takes it for the end of everything: it drops what is to be sent, and breaks off at the next frame.
+    h2 takes it for the end of the connection: it drops unsent data, and fails at the next frame.
     """
 
     def _receive_goaway_frame(self, frame: "GoAwayFrame") -> "tuple[list[Frame], list[h2.events.Event]]":
@@ -97,7 +97,7 @@ class Http2(asyncio.Protocol):
         self._flush()
 
     def handle(self, event: h2.events.Event) -> None:
-        """What the peer did; subclasses say what follows from it."""
+        """Handle an event of the peer; subclasses define the effect."""
         raise NotImplementedError
 
     def lose(self, exc: Exception) -> None:
@@ -105,7 +105,7 @@ class Http2(asyncio.Protocol):
         raise NotImplementedError
 
     def spend(self, weight: int = 1) -> None:
-        """Count what is a burden to us and none to the peer; whoever does too much of it is hung up on."""
+        """Count frames that cost us and not the peer; a peer that sends too many is disconnected."""
         if not self._allowance.spend(weight) and not self.transport.is_closing():
             self._h2.close_connection(h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
             self._flush()
@@ -163,7 +163,7 @@ class Http2(asyncio.Protocol):
             self._flush()
 
     def reset(self, stream: int) -> None:
-        """End a stream, whatever is still on its way."""
+        """End a stream, even while data is on its way."""
         if not self.is_gone:
             try:
                 self._h2.reset_stream(stream, 8)  # CANCEL

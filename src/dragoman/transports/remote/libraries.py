@@ -1,4 +1,4 @@
-"""Looks for the libraries of WebSocket and HTTP; importing this without them says what to install."""
+"""Checks for the libraries of WebSocket and HTTP; without them its import raises an error with the extra."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""What a peer may cost us: frames that say nothing, messages that do not end, and the bytes of those."""
+"""Limits on a peer's cost: empty frames, messages that do not end, and the bytes of those."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ LATE = 1.0  # seconds after which a timer says more of this process than of its 
 
 
 class Allowance:
-    """How often a peer may do what is a burden to us and none to it."""
+    """How often a peer may do things that cost us and not the peer."""
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
@@ -36,7 +36,7 @@ class Allowance:
 
 
 class PeerPace:
-    """Sees that what was begun is finished: `give_up` is called when a peer stops, or slows down, in the middle."""
+    """Calls `give_up` when a peer stops or slows down in the middle of a message."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
         self._give_up = give_up
@@ -54,7 +54,7 @@ class PeerPace:
             self._deadline = min(latest, self._deadline + size / SLOWEST)
 
     def stop(self) -> None:
-        """It is finished, or it is us who do not read."""
+        """The message is complete, or we do not read."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -62,7 +62,7 @@ class PeerPace:
     def _look(self) -> None:
         now = self._loop.time()
         assert self._timer
-        if now > self._timer.when() + LATE:  # this process stood still, and what came meanwhile is yet to be read
+        if now > self._timer.when() + LATE:  # this process stood still, and bytes that came meanwhile are unread
             self._deadline = max(self._deadline, now + LATE)
         self._timer = None
         if now < self._deadline:

@@ -1,4 +1,4 @@
-"""What has to be known of a frame to send it the right way: read off without looking at the rest."""
+"""Reads the id, method and session of a frame, which decide where it is sent, without reading the rest."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ...foundation.documents import Document, Json
 from ...framing import Oversize
 
 
-class Glance(Struct, frozen=True):
+class MessageHead(Struct, frozen=True):
     """A frame's id, method and session; `opened` is the session an answer says was opened."""
 
     id: bytes = b""  # as JSON, one spelling for one id; empty for a notification
@@ -60,34 +60,34 @@ _read_greeting = msgspec.json.Decoder(_GreetingRequest).decode
 _read_named = msgspec.json.Decoder(_Named).decode
 _read_cancel = msgspec.json.Decoder(_CancelRequest).decode
 PROMPT, CANCEL, CANCEL_REQUEST = "session/prompt", "session/cancel", "$/cancel_request"
-NOTHING = Glance()
+NOTHING = MessageHead()
 BINARY = "came in a binary frame, and messages are text frames"
 
 
-def glance(frame: bytes | Oversize) -> Glance:
-    """What a frame says of itself; nothing when it is no message.
+def head_of(frame: bytes | Oversize) -> MessageHead:
+    """The id, method and session of a frame; `NOTHING` when it is no message.
 
-    One that is large or broken is read as far as it can be: its id is enough for an outcome.
+    A frame that is too large or broken is read as far as possible: its id is enough for an outcome.
     """
     if isinstance(frame, Oversize):
-        return _glance_at_ends(outline(frame))
+        return _head_from_ends(outline(frame))
     try:
         members = _read_members(frame)
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
-        return _glance_at_ends(outline(frame)) if frame.lstrip()[:1] == b"{" else NOTHING
-    return Glance(
+        return _head_from_ends(outline(frame)) if frame.lstrip()[:1] == b"{" else NOTHING
+    return MessageHead(
         _one_spelling(bytes(members.id)), members.method, _session_in(members.params), _session_in(members.result)
     )
 
 
-def _glance_at_ends(seen: Document) -> Glance:
+def _head_from_ends(seen: Document) -> MessageHead:
     id, method = seen.get("id"), seen.get("method")
     spelled = msgspec.json.encode(id) if isinstance(id, str | int) else b""
-    return Glance(spelled, method if method is None or isinstance(method, str) else "")
+    return MessageHead(spelled, method if method is None or isinstance(method, str) else "")
 
 
 def _one_spelling(id: bytes) -> bytes:
-    """An id as it is compared: the same character may be written in several ways."""
+    """An id in one spelling, to compare it: JSON can write the same character in several ways."""
     if b"\\" in id:
         try:
             return msgspec.json.encode(msgspec.json.decode(id))
@@ -113,22 +113,22 @@ def asked_version(frame: bytes) -> object:
 
 
 class Withdrawal(Struct, frozen=True):
-    """What a cancel takes back where the server has not got it: one request, or the prompts of a session."""
+    """What a cancel withdraws if the server does not have it yet: one request, or the prompts of a session."""
 
     request: bytes = b""  # its id, in one spelling
     session: str | None = None
 
-    def covers(self, message: Glance) -> bool:
+    def covers(self, message: MessageHead) -> bool:
         if self.request:
             return message.is_request and message.id == self.request
         return message.method == PROMPT and message.is_request and message.session == self.session
 
 
 def withdrawal(frame: bytes) -> Withdrawal | None:
-    """What a frame takes back if it is a cancel."""
+    """What a frame withdraws; None unless it is a cancel."""
     if b"cancel" not in frame:
         return None
-    message = glance(frame)
+    message = head_of(frame)
     if message.method == CANCEL:
         return Withdrawal(session=message.session)
     request = named_request(frame) if message.method == CANCEL_REQUEST else b""
@@ -143,7 +143,7 @@ def named_request(frame: bytes) -> bytes:
         return b""
 
 
-def withdrawn(message: Glance, *, is_version_2: bool) -> bytes:
+def withdrawn(message: MessageHead, *, is_version_2: bool) -> bytes:
     """The answer to a request that was cancelled before it was sent: a prompt ends as a cancelled turn does."""
     if message.method != PROMPT or is_version_2:  # where the answer to a prompt does not end the turn
         return failure(message.id, -32800, "Request cancelled")

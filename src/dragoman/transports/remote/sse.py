@@ -1,7 +1,7 @@
 """Server-sent events: bytes -> events, bounded, and frames -> bytes.
 
-Lines may end in LF, CRLF or CR; an event may have several `data` lines; a character may be cut in two by whatever
-carries it, so everything here is bytes.  Of an event larger than the limit both ends are kept.
+Lines may end in LF, CRLF or CR; an event may have several `data` lines; a transport may cut a character in two,
+so everything here is bytes.  Of an event larger than the limit both ends are kept.
 """
 
 import codecs
@@ -18,7 +18,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Event(Struct, frozen=True):
-    """One event: what it says, the id it was given, and its kind if it has a name."""
+    """One event: its data, its id, and its kind if it has a name."""
 
     data: bytes | Oversize
     id: bytes | None = None
@@ -43,7 +43,7 @@ def in_ascii(frame: bytes) -> bytes:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """What no ASCII can say as JSON's escapes, which is UTF-16."""
+    """The JSON escapes, in UTF-16, of a character outside ASCII."""
     assert isinstance(error, UnicodeEncodeError)
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
@@ -61,7 +61,7 @@ class EventReader:
         # Of the event that has no end yet:
         self._data = Bounded(limit)
         self._has_data = False
-        self._extra = 0  # what its lines count besides their bytes
+        self._extra = 0  # the overhead counted for each line
         self._id: bytes | None = None
         self._kind = b"message"
         self.idle = 0  # lines so far that belong to no event: comments, unknown fields, events without data
@@ -99,7 +99,7 @@ class EventReader:
         assert isinstance(seen, bytes)
         data = seen + data
         if len(data) < len(_BOM) and _BOM.startswith(data):
-            return data  # too little to tell; it will be put in front of what comes
+            return data  # too little to decide; the next bytes are appended to it
         self._begun = True
         return data.removeprefix(_BOM)
 

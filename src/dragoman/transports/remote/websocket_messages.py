@@ -1,4 +1,4 @@
-"""What the two ends of a WebSocket share: whole messages out of frames, and frames on their way out."""
+"""The common part of both ends of a WebSocket: puts frames together into messages, and sends frames."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ class Messages:
 
     @property
     def held(self) -> int:
-        """Bytes of what is not whole yet."""
+        """Bytes of the incomplete message."""
         return len(self._parts) + len(self._protocol.reader.buffer)
 
     def take(self, frames: Iterable[Frame]) -> list[bytes]:
@@ -61,7 +61,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def write_out(protocol: Protocol, transport: asyncio.Transport) -> None:
-    """Write what there is to send."""
+    """Write the queued frames."""
     data = protocol.data_to_send()
     if data and not transport.is_closing():
         transport.write(b"".join(data))

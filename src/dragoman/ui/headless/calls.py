@@ -10,9 +10,9 @@ from ...foundation.columns import width
 from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
 from ...transcript import UNFINISHED, ToolCallEntry, Transcript
-from ..agent_terminals import told_of
 from ..changes import counted, in_colours, numbered
 from ..legible import CommandLines, legible, one_line
+from ..model.agent_terminals import told_of
 from .page import INDENT, Page
 from .wording import plain, where
 
@@ -102,7 +102,7 @@ class ToolCallLines:
             self._page.line("tool", self._page.style(f"{INDENT}  {ended}", "red"))
         del self._terminals[id]
 
-    def show(self, call: ToolCallEntry, event: s.SessionUpdate | s.PromptResponse) -> None:
+    def show(self, call: ToolCallEntry, event: s.SessionUpdate) -> None:
         """Show what an update says of a call, and of a terminal that the agent runs for it."""
         told = list(told_of(event)) if isinstance(event, s.ToolCall | s.ToolCallUpdate) else []
         shown = self._known(call.id)

@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from ...foundation.unix import termios, tty
 from ...host.permissions import Option, Question
@@ -35,10 +35,24 @@ LETTERS = {
 DENY_TURN = "d"
 
 
-def keys_for(question: Question) -> dict[str, Option]:
+class _Answer(Protocol):
+    """One answer of a question, as the engine of permissions has it or the view model."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def allows(self) -> bool: ...
+    @property
+    def scope(self) -> str: ...
+
+
+A = TypeVar("A", bound=_Answer)
+
+
+def keys_for(options: Iterable[A]) -> dict[str, A]:
     """A key for each option: its own letter, a number where the letter is taken."""
-    keys: dict[str, Option] = {}
-    for option in question.options:
+    keys: dict[str, A] = {}
+    for option in options:
         letter = DENY_TURN if option.id == "reject_turn" else LETTERS.get((option.allows, option.scope), "")
         spare = next(key for key in SPARE if key not in keys)
         keys[letter if letter and letter not in keys else spare] = option
@@ -168,7 +182,7 @@ class KeyPrompt:
 
     async def ask(self, question: Question) -> str | None:
         """The id of the option the user chose; None when they closed the question."""
-        keys = keys_for(question)
+        keys = keys_for(question.options)
         with self._keyboard.listening():
             self._screen.question(question, keys)
             try:

@@ -14,13 +14,13 @@ from .terms import RunOptions, WrongArgument
 TRUE, FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
 
 
-async def open_session(client: Client, order: RunOptions) -> Session:
+async def open_session(client: Client, options: RunOptions) -> Session:
     """A new session, the one with this id, or the latest of this directory."""
-    cwd, servers = order.cwd, order.mcp_servers
+    cwd, servers = options.cwd, options.mcp_servers
     is_taken = offered(client.agent_capabilities, "mcp_capabilities.http")
     if not is_taken and (remote := [server.name for server in servers if isinstance(server, s.McpServerHttp)]):
         raise WrongArgument(f"this agent takes no MCP servers by URL, such as {remote[0]!r}; name a command")
-    session_id = await _latest(client, cwd) if order.latest else order.session
+    session_id = await _latest(client, cwd) if options.latest else options.session
     if session_id is None:
         return await client.new_session(cwd, mcp_servers=servers)
     try:

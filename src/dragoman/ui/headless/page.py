@@ -83,7 +83,7 @@ class Page:
         if self.is_terminal and out.isatty():
             self.erase()
         text = plain(message.blocks[-1])
-        message.blocks.clear()  # what was shown need not be kept
+        message.forget()  # what was shown need not be kept
         self._say(out, self._prose.show(text) if self._prose else text)
 
     def _say(self, out: TextIO, text: str) -> None:

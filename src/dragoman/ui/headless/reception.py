@@ -24,19 +24,19 @@ LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
 class Reception(Host):
     """A host that shows what it is asked, what it decides and what its commands print."""
 
-    def __init__(self, order: RunOptions, view: View, key_prompt: KeyPrompt | None) -> None:
-        name = order.agent.name or order.agent.described()
+    def __init__(self, options: RunOptions, view: View, key_prompt: KeyPrompt | None) -> None:
+        name = options.agent.name or options.agent.described()
         isolation = None
-        if order.sandbox == "agent":
-            isolation = Isolation([*order.agent.places, *order.visible], order.network, user=True)
+        if options.sandbox == "agent":
+            isolation = Isolation([*options.agent.places, *options.visible], options.network, user=True)
         super().__init__(
-            preset=order.preset,
+            preset=options.preset,
             asker=self.ask,
-            sandbox=order.sandbox is not None,
+            sandbox=options.sandbox is not None,
             isolation=isolation,
             agent_name=name,
         )
-        self.missing_files = order.agent.missing
+        self.missing_files = options.agent.missing
         self.denied = 0
         self.unasked = False  # whether somebody should have been asked and nobody was there
         self.unasked_acts = Unasked()

@@ -12,15 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from ... import schema as s
-from ...client.client import Client
 from ...client.session import Session
-from ...errors import AgentStartError, AuthRequired, Error, RpcError
+from ...errors import Error
 from ...foundation.owning import own
-from ...foundation.suggesting import nearest
 from ...host.audit import Redactor
 from ...host.permissions import RulesError
-from ...host.processes import Launch, known_agents, start
-from ...host.terminals.keeper.processes import end_with_keepers, new_mark, wear
+from ...host.processes import start
+from ...host.terminals.keeper.processes import carry_mark, end_with_keepers, new_mark
 from ...host.terminals.sandbox import landlock
 from ..output import complaint, install
 from .attachments import attached
@@ -31,7 +29,7 @@ from .opening import log_in, open_session, set_mode, set_option
 from .reception import Reception
 from .screen import Screen
 from .terms import FAILED, INTERRUPTED, LIMIT, USAGE, RunOptions, RunOutcome, View, WrongArgument, outcome_of
-from .wording import login_hint
+from .wording import failure_told
 
 START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time
 COMMANDS_INSIDE = (
@@ -49,8 +47,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 class Run:
     """One run, and the ways to stop it: by cancelling its turn, by ending the agent, or by killing it."""
 
-    def __init__(self, order: RunOptions, view: View, host: Reception) -> None:
-        self._order, self._view, self._host = order, view, host
+    def __init__(self, options: RunOptions, view: View, host: Reception) -> None:
+        self._options, self._view, self._host = options, view, host
         self._session: Session | None = None  # while a turn runs in it
         self._work: asyncio.Task[RunOutcome] | None = None
         self._stopped: int | None = None  # the exit code, once somebody wanted it to stop
@@ -61,9 +59,9 @@ class Run:
 
     async def __call__(self) -> RunOutcome:
         loop = asyncio.get_running_loop()
-        wear(self._mark)
+        carry_mark(self._mark)
         self._work = asyncio.create_task(self._take_turn(), name="turn")
-        timer = loop.call_later(self._order.timeout, self._time_is_up) if self._order.timeout else None
+        timer = loop.call_later(self._options.timeout, self._time_is_up) if self._options.timeout else None
         heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # unlike under nohup
         for number in heeded:
             loop.add_signal_handler(number, self._interrupt, number)
@@ -89,7 +87,7 @@ class Run:
             case WrongArgument() | RulesError() as exc:
                 return RunOutcome(USAGE, error=str(exc), denied=denied)
             case Error() as exc:
-                return RunOutcome(FAILED, error=_failure(exc, self._order.agent, self._host), denied=denied)
+                return RunOutcome(FAILED, error=failure_told(exc, self._options.agent, self._host), denied=denied)
             case exc:
                 raise exc
 
@@ -104,7 +102,7 @@ class Run:
     @property
     def _name(self) -> str:
         """What the agent is called on the screen."""
-        agent = self._order.agent
+        agent = self._options.agent
         if agent.command == "dragoman" and list(agent.args[:1]) == ["agent"]:
             return " ".join(agent.args[1:2])
         return agent.name or Redactor().text(agent.url) or os.path.basename(agent.command)
@@ -118,31 +116,31 @@ class Run:
             tell(*words, seconds)
 
     async def _run_turn(self, counting: asyncio.Task[None]) -> RunOutcome:
-        order, host = self._order, self._host
-        patience = None if order.timeout else START_PATIENCE  # else the run's own time is what counts
+        options, host = self._options, self._host
+        patience = None if options.timeout else START_PATIENCE  # else the run's own time is what counts
         async with start(
-            order.agent,
+            options.agent,
             host,
-            cwd=order.cwd if host.isolation else None,
-            dialect=order.dialect,
+            cwd=options.cwd if host.isolation else None,
+            dialect=options.dialect,
             start_timeout=patience,
             isolation=host.isolation,
         ):
-            if order.login is not None:
-                await log_in(host, order.login)
-            session = await open_session(host, order)
+            if options.login is not None:
+                await log_in(host, options.login)
+            session = await open_session(host, options)
             counting.cancel()
-            for option, value in order.options:
+            for option, value in options.session_options:
                 await set_option(session, option, value)
-            if order.mode is not None:
-                await set_mode(session, order.mode)
+            if options.mode is not None:
+                await set_mode(session, options.mode)
             for update in session.backlog():
                 self._view.recall(update)
-            self._view.began(self._name, host, session.id, order.cwd)
+            self._view.began(self._name, host, session.id, options.cwd)
             self._tell_of_walls()
             takes = host.agent_capabilities.prompt_capabilities
-            files = await asyncio.to_thread(attached, order.files, takes)
-            turn = session.prompt([s.TextContent(text=order.prompt), *files])
+            files = await asyncio.to_thread(attached, options.files, takes)
+            turn = session.prompt([s.TextContent(text=options.prompt), *files])
             self._session = host.shown = session
             working = asyncio.create_task(self._count(self._view.working), name="working")
             try:
@@ -162,10 +160,10 @@ class Run:
 
     def _tell_of_walls(self) -> None:
         """Say what is in a sandbox, what is not, and what holds it."""
-        order = self._order
-        if order.sandbox:
-            inside = AGENT_INSIDE.format(network=", ".join(order.network) or "nothing")
-            self._view.remark(inside if order.sandbox == "agent" else COMMANDS_INSIDE)
+        options = self._options
+        if options.sandbox:
+            inside = AGENT_INSIDE.format(network=", ".join(options.network) or "nothing")
+            self._view.remark(inside if options.sandbox == "agent" else COMMANDS_INSIDE)
             self._view.remark(f"sandbox: {landlock.described(landlock.version())}")
 
     def _interrupt(self, number: int) -> None:
@@ -195,9 +193,10 @@ class Run:
 
     def _time_is_up(self) -> None:
         if self._session:
-            self._cancel(LIMIT, f"timeout: {self._order.timeout:g} s have passed; cancelling the turn")
+            self._cancel(LIMIT, f"timeout: {self._options.timeout:g} s have passed; cancelling the turn")
         elif not self._ending:
-            self._view.remark(f"timeout: {self._order.timeout:g} s have passed, and the agent has not started yet")
+            seconds = f"{self._options.timeout:g} s"
+            self._view.remark(f"timeout: {seconds} have passed, and the agent has not started yet")
             self._quit(LIMIT)
 
     def view_failed(self) -> None:
@@ -223,24 +222,24 @@ class Run:
             self._work.cancel()
 
 
-async def run(order: RunOptions) -> int:
+async def run(options: RunOptions) -> int:
     """Run one turn of an agent and show it; gives the exit code."""
     stdout, _ = install()
-    if order.json:
+    if options.json:
         stdout.reconfigure(encoding="utf-8")
     failures = Failures()
-    shown: View = Events(sys.stdout) if order.json else Screen(sys.stdout, sys.stderr)
+    shown: View = Events(sys.stdout) if options.json else Screen(sys.stdout, sys.stderr)
     view = guarded(shown, failures)
     with contextlib.ExitStack() as opened:
         key_prompt = None
-        if order.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
+        if options.interactive and (keyboard := Keyboard.of(sys.stderr.fileno())):
             opened.callback(keyboard.close)
             screen = shown if isinstance(shown, Screen) else Screen(sys.stderr, sys.stderr)
             key_prompt = KeyPrompt(guarded(screen, failures), keyboard)
         opened.enter_context(_remarks(view))
         try:
-            host = Reception(order, view, key_prompt)
-            turn, loop = Run(order, view, host), asyncio.get_running_loop()
+            host = Reception(options, view, key_prompt)
+            turn, loop = Run(options, view, host), asyncio.get_running_loop()
             failures.on_first = lambda: loop.call_soon_threadsafe(turn.view_failed)
             try:
                 outcome = await turn()
@@ -256,7 +255,7 @@ async def run(order: RunOptions) -> int:
         return INTERRUPTED  # the terminal is gone
     if failures.first:
         raise failures.first
-    if order.json and outcome.error:
+    if options.json and outcome.error:
         sys.stderr.write(f"{complaint(outcome.error)}\n")
     return outcome.exit_code
 
@@ -279,20 +278,3 @@ class _Remarks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._view.remark(record.getMessage())
-
-
-def _failure(exc: Error, agent: Launch, client: Client) -> str:
-    """What went wrong, and what to do about it."""
-    match exc:
-        case AuthRequired():
-            said = "" if exc.message == AuthRequired().message else exc.message
-            return login_hint(said, client.auth_methods, agent)
-        case RpcError():
-            return f"the agent answered with an error: {exc}"
-        case AgentStartError() if agent.install and not agent.is_installed:
-            return f"{exc}; to install it: {agent.install}"
-        case AgentStartError() if not (agent.name or agent.url or agent.is_installed):
-            near = nearest(agent.command, known_agents())
-            return f"{exc}; {f'did you mean {near!r}? See' if near else 'see'} dragoman agents list"
-        case _:
-            return str(exc)

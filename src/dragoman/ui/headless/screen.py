@@ -14,10 +14,13 @@ from ...host.operations import FileOperation
 from ...host.permissions import Option, Question
 from ...host.permissions.claims import UNCHECKED
 from ...roles import offered
-from ...transcript import Compaction, Message, PlanEntries, Subagent, ToolCallEntry, Transcript, TurnEnd
+from ...transcript import Compaction, Message, PlanEntries, Subagent, ToolCallEntry
 from ..layout import both_ends, broken, flowing, wrapped
 from ..legible import legible, one_line
 from ..markdown import MarkdownStream
+from ..model.conversation import ConversationModel
+from ..model.events import PromptGiven, TurnOver, UpdateTold
+from ..model.parts import ShownEntry
 from ..output import complaint, marked
 from ..style import size_of
 from .calls import COLOURS, MARKS, ToolCallLines
@@ -29,6 +32,7 @@ SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
 GOING_ON = ("session_capabilities.resume", "load_session")
 SHORT_STEP = 24  # columns; plans of short steps are shown in cells, others a line a step
 QUIET = 3  # seconds without a sign of life after which one is given
+TURN = "run"  # the id of the one prompt of a run
 CLAIM = "the agent's claim, not verifiable"
 
 
@@ -37,8 +41,8 @@ class Screen(Page):
 
     def __init__(self, said: TextIO, aside: TextIO) -> None:
         super().__init__(said, aside)
-        self._transcript = Transcript()
-        self._calls = ToolCallLines(self, self._transcript)
+        self._model = ConversationModel()
+        self._calls = ToolCallLines(self, self._model.transcript)
         self._plan_steps: Sequence[s.PlanEntry] = ()
         self._is_plan_written = True  # whether the plan stands there as it is now
         self._resumable: str | None = None  # the session, where it can be gone on with later
@@ -59,6 +63,7 @@ class Screen(Page):
     def began(self, agent: str, client: Client, session_id: str, cwd: str) -> None:
         """A session is open; from here on paths in its directory are shown short."""
         self._agent, self._starting = agent, None
+        self._model.apply(PromptGiven(id=TURN, prompt=()))
         self.draw()
         self._calls.cwd = cwd
         if any(offered(client.agent_capabilities, name) for name in GOING_ON):
@@ -86,13 +91,23 @@ class Screen(Page):
 
     def recall(self, update: s.SessionUpdate) -> None:
         """Take something in that was shown long ago."""
-        entry = self._transcript.apply(update)
-        if isinstance(entry, Message):
-            entry.blocks.clear()
+        for entry in self._model.apply(UpdateTold(update=update)).entries:
+            if isinstance(entry, Message):
+                entry.forget()
 
     def show(self, event: s.SessionUpdate | s.PromptResponse) -> None:
         self._last_sign = self._seconds
-        match self._transcript.apply(event):
+        if isinstance(event, s.PromptResponse):
+            self._model.apply(TurnOver(id=TURN, response=event))
+            self._calls.end()
+            self._write_plan()
+            return
+        for entry in self._model.apply(UpdateTold(update=event)).entries:
+            self._show_entry(entry, event)
+        self._state(event)
+
+    def _show_entry(self, entry: ShownEntry, event: s.SessionUpdate) -> None:
+        match entry:
             case Message(speaker="agent" | "thought") as message:
                 self.speak(message)
             case ToolCallEntry() as call:
@@ -106,17 +121,12 @@ class Screen(Page):
                 self.line("notice", self.style(f"context compaction: {one_line(status)}", "dim"))
             case Subagent() as subagent if isinstance(event, s.SubagentUpdate) and event.state:
                 self._subagent(subagent)
-            case TurnEnd():
-                self._calls.end()
-                self._write_plan()
-            case None:
-                self._state(event)
 
     def asked_about(self, request: s.RequestPermissionRequest) -> None:
         """The agent asks about a tool call: take in what it would do, which it may not have told yet."""
         call = request.tool_call
         fields = {name: getattr(call, name) for name in call.__struct_fields__}
-        self._transcript.apply(s.ToolCallUpdated(**fields))
+        self._model.apply(UpdateTold(update=s.ToolCallUpdated(**fields)))
 
     def question(self, question: Question, keys: Mapping[str, Option]) -> None:
         """Put a question, to be answered with one of these keys."""
@@ -277,7 +287,7 @@ class Screen(Page):
             "notice", f"{mark} {one_line(subagent.title or subagent.session_id)} {self.style('(subagent)', 'dim')}"
         )
 
-    def _state(self, event: s.SessionUpdate | s.PromptResponse) -> None:
+    def _state(self, event: s.SessionUpdate) -> None:
         if isinstance(event, s.CurrentModeUpdate):
             self.line("notice", self.style(f"mode: {one_line(event.current_mode_id)}", "dim"))
 
@@ -293,7 +303,7 @@ class Screen(Page):
         if outcome.denied:
             words.append(f"{outcome.denied} denied")
         if self.is_terminal:
-            if (usage := self._transcript.usage) is not None:
+            if (usage := self._model.transcript.usage) is not None:
                 words.append(f"{usage.used:,} of {usage.size:,} tokens")
                 if usage.cost is not None:
                     words.append(f"{usage.cost.amount:.2f} {one_line(usage.cost.currency)}")

@@ -24,7 +24,7 @@ class RunOptions(Struct, kw_only=True):
     cwd: str
     preset: Preset = "ask"
     mode: str | None = None
-    options: Sequence[tuple[str, str]] = ()
+    session_options: Sequence[tuple[str, str]] = ()  # by id, with the value to set
     files: Sequence[Path] = ()
     session: str | None = None
     latest: bool = False

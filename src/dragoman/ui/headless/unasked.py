@@ -13,15 +13,15 @@ class Unasked:
     def __init__(self) -> None:
         self._acting: dict[str, None] = {}
         self._done = 0
-        self._asks = False
+        self._has_asked = False
 
     def asked(self) -> None:
         """The agent asked for permission, or had the host do something."""
-        self._asks = True
+        self._has_asked = True
 
     def hear(self, update: object) -> None:
         """An update of the turn came."""
-        if self._asks or not isinstance(update, s.ToolCall | s.ToolCallUpdate):
+        if self._has_asked or not isinstance(update, s.ToolCall | s.ToolCallUpdate):
             return
         if update.kind in ACTS and len(self._acting) < MAX_OPEN:
             self._acting[update.tool_call_id] = None
@@ -32,7 +32,7 @@ class Unasked:
     @property
     def remark(self) -> str | None:
         """What is to be said of an agent that has done something and asked for nothing."""
-        if self._asks or not self._done:
+        if self._has_asked or not self._done:
             return None
         times = "once" if self._done == 1 else f"{self._done} times"
         return (

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from shlex import quote
 
 from ... import schema as s
+from ...client.client import Client
 from ...dialects.engine.shapes import CARRIED
+from ...errors import AgentStartError, AuthRequired, Error, RpcError
 from ...foundation.documents import document
+from ...foundation.suggesting import nearest
 from ...host.display import shown_command
-from ...host.processes import Launch
+from ...host.processes import Launch, known_agents
 from ..legible import one_line
 
 DOINGS = {
@@ -97,3 +100,20 @@ def _login_command(method: s.AuthMethod, agent: Launch) -> list[str]:
         return []
     words = [older.get("command"), *(older.get("args") or [])]
     return words if all(isinstance(word, str) for word in words) else []
+
+
+def failure_told(exc: Error, agent: Launch, client: Client) -> str:
+    """What went wrong, and what to do about it."""
+    match exc:
+        case AuthRequired():
+            said = "" if exc.message == AuthRequired().message else exc.message
+            return login_hint(said, client.auth_methods, agent)
+        case RpcError():
+            return f"the agent answered with an error: {exc}"
+        case AgentStartError() if agent.install and not agent.is_installed:
+            return f"{exc}; to install it: {agent.install}"
+        case AgentStartError() if not (agent.name or agent.url or agent.is_installed):
+            near = nearest(agent.command, known_agents())
+            return f"{exc}; {f'did you mean {near!r}? See' if near else 'see'} dragoman agents list"
+        case _:
+            return str(exc)

@@ -24,15 +24,15 @@ class NotPermitted(Error):
 class LentPermissions:
     """Decides on each call, and remembers what the user allowed for the session."""
 
-    def __init__(self, talk: ClaudeConversation, questions: ClaudeQuestions) -> None:
-        self._talk, self._questions = talk, questions
+    def __init__(self, conversation: ClaudeConversation, questions: ClaudeQuestions) -> None:
+        self._conversation, self._questions = conversation, questions
         self._allowed: list[SettingsRule] = []
 
     async def admit(self, id: str, tool: str, given: Mapping[str, Any]) -> None:
         """Return once a call may be made; raises NotPermitted if it may not."""
         if tool in HARMLESS:
             return
-        state = (await self._talk.request("list_permission_rules")).get("state")
+        state = (await self._conversation.request("list_permission_rules")).get("state")
         rules = [*read_rules(state if isinstance(state, dict) else {}), *self._allowed]
         verdict = self.verdict(rules, tool, given)
         if verdict == "deny":
@@ -42,7 +42,7 @@ class LentPermissions:
 
     def verdict(self, rules: list[SettingsRule], tool: str, given: Mapping[str, Any]) -> Verdict:
         """What rules and mode say of a call."""
-        cwd, mode = self._talk.session.cwd, self._talk.choices.mode
+        cwd, mode = self._conversation.session.cwd, self._conversation.choices.mode
 
         def says(behaviour: str) -> bool:
             return matching(rules, behaviour, tool, given, cwd)
@@ -61,10 +61,12 @@ class LentPermissions:
         """Whether the mode lets a tool work here: read in the session's directories, and edit if it says so."""
         if tool not in ("Read", *CHANGES):
             return False
-        path = absolute(words(given, "file_path"), self._talk.session.cwd)
+        path = absolute(words(given, "file_path"), self._conversation.session.cwd)
         if is_plan(path):
             return True
-        inside = any(is_in(path, root) for root in (self._talk.session.cwd, *self._talk.launch.directories))
+        inside = any(
+            is_in(path, root) for root in (self._conversation.session.cwd, *self._conversation.launch.directories)
+        )
         guarded = {".git", ".claude", ".vscode", ".idea"} & set(path.split("/"))
         return inside and (tool == "Read" or (mode == "acceptEdits" and not guarded))
 
@@ -75,7 +77,7 @@ class LentPermissions:
         if chosen == ALWAYS and remembered:
             self._allowed.append(remembered)
         elif chosen == ALWAYS:
-            await self._talk.request("set_permission_mode", mode="acceptEdits")
+            await self._conversation.request("set_permission_mode", mode="acceptEdits")
         elif chosen != ONCE:
             raise NotPermitted(REFUSED if chosen else "The user cancelled the turn.")
 
@@ -88,13 +90,13 @@ class LentPermissions:
             )
         if tool in CHANGES:
             return "Yes, and allow all edits during this session", None
-        directory = os.path.dirname(absolute(words(given, "file_path"), self._talk.session.cwd))
+        directory = os.path.dirname(absolute(words(given, "file_path"), self._conversation.session.cwd))
         return f"Yes, and allow reading from {directory} during this session", SettingsRule(
             "allow", "Read", f"/{directory}/**"
         )
 
     def _why_not(self, tool: str) -> str:
-        mode = self._talk.choices.mode
+        mode = self._conversation.choices.mode
         if mode == "plan" and tool in CHANGES:
             return "Nothing is changed in plan mode, before the plan is approved."
         return f"Permission to use {tool} has been denied by the settings or the mode ({mode})."

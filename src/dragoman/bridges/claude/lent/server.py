@@ -57,10 +57,10 @@ def with_server(launch: ClaudeLaunch, tools: list[str]) -> ClaudeLaunch:
 class LentServer:
     """Answers the messages of MCP, and does what its tools are called for."""
 
-    def __init__(self, talk: ClaudeConversation, questions: ClaudeQuestions, tools: list[str]) -> None:
-        self._talk, self._tools = talk, tools
-        self._permissions = LentPermissions(talk, questions)
-        self._files, self._commands = LentFiles(talk.session), LentCommands(talk.session)
+    def __init__(self, conversation: ClaudeConversation, questions: ClaudeQuestions, tools: list[str]) -> None:
+        self._conversation, self._tools = conversation, tools
+        self._permissions = LentPermissions(conversation, questions)
+        self._files, self._commands = LentFiles(conversation.session), LentCommands(conversation.session)
         self._calls: dict[Any, asyncio.Task[Message]] = {}
 
     async def answer(self, message: Message) -> Message:
@@ -125,10 +125,10 @@ class LentServer:
             await self._permissions.admit(call, name, given)
             told, outcome = await self._do(call, name, given)
         except Error as exc:
-            self._talk.translator.results[call] = failed(str(exc))
+            self._conversation.translator.results[call] = failed(str(exc))
             return _result(str(exc), error=True)
         if outcome:
-            self._talk.translator.results[call] = outcome
+            self._conversation.translator.results[call] = outcome
         return _result(told, error=bool(outcome and outcome.failed))
 
     async def _do(self, call: str, name: str, given: Mapping[str, Any]) -> tuple[str, Outcome | None]:

@@ -16,6 +16,7 @@ _COMMAND = re.compile(r"<command-name>\s*(/?\S+?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LOGIN = ("Please run /login", "Not logged in", "Invalid API key")
+MODEL_SET = "Set model to "  # what the program prints when the bridge sets its model
 NO_ANSWER = "No response requested."  # what the program puts where an interrupted turn has no answer
 NOT_FOUND = "No conversation found with session ID"
 

@@ -9,9 +9,11 @@ from .... import schema as s
 from ....errors import AuthRequired, InternalError, RpcError
 from ..tools.shown import objects
 from .markers import wants_login
-from .system_messages import COUNTERS
+from .system_messages import COUNTERS, Message
 
 TOO_LONG = "max_output_tokens"
+MODEL_COUNTERS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+Counts = tuple[int, ...]  # in the order of these
 LIMITS = ("error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries")
 
 
@@ -30,7 +32,7 @@ class Failure(Struct, frozen=True):
     told: str = ""
 
 
-def failure_in(message: Mapping[str, Any]) -> Failure | None:
+def failure_in(message: Message) -> Failure | None:
     """The failure that a message tells of; None for one that is shown to the user like any other."""
     kind = message.get("error")
     if message.get("type") != "assistant" or not message.get("is_api_error_message") or not isinstance(kind, str):
@@ -42,8 +44,8 @@ def failure_in(message: Mapping[str, Any]) -> Failure | None:
     return Failure(kind, " ".join(str(block.get("text") or "") for block in blocks))
 
 
-def ended(result: Mapping[str, Any], failure: Failure) -> Ended | RpcError:
-    """What a prompt is answered with; an error where the turn failed."""
+def ended(result: Message, failure: Failure, spent: Mapping[str, Counts]) -> Ended | RpcError:
+    """What a prompt is answered with; an error where the turn failed.  `spent` is what it took of each model."""
     told = _words(result)
     aborted = str(result.get("terminal_reason") or "").startswith("aborted")
     if failure.kind == "authentication_failed" or (result.get("is_error") and wants_login(told)):
@@ -60,21 +62,22 @@ def ended(result: Mapping[str, Any], failure: Failure) -> Ended | RpcError:
         reason = "refusal"
     elif result.get("is_error") or subtype.startswith("error"):
         return _error(result, failure, told)
-    return Ended(reason, _usage(result), _quota(result))
+    usage = _usage(result)
+    return Ended(reason, usage, _quota(usage, spent))
 
 
-def _words(result: Mapping[str, Any]) -> str:
+def _words(result: Message) -> str:
     errors = [error for error in result.get("errors") or [] if isinstance(error, str)]
     return "; ".join(errors) or str(result.get("result") or "").strip()
 
 
-def _error(result: Mapping[str, Any], failure: Failure, told: str) -> RpcError:
+def _error(result: Message, failure: Failure, told: str) -> RpcError:
     kind, status = result.get("api_error") or failure.kind, result.get("api_error_status")
     data = {name: value for name, value in (("errorKind", kind), ("status", status)) if value}
     return InternalError(told or f"claude failed ({result.get('subtype')})", data or None)
 
 
-def _usage(result: Mapping[str, Any]) -> s.Usage | None:
+def _usage(result: Message) -> s.Usage | None:
     usage = result.get("usage")
     if not isinstance(usage, dict):
         return None
@@ -92,10 +95,49 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def _quota(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What each model has used, for clients that count."""
+def counts_of(result: Message) -> dict[str, Counts]:
+    """What each model has used since the program was started."""
     models = result.get("modelUsage")
-    if not isinstance(models, dict) or not models:
+    return {
+        name: tuple(_count(told.get(counter)) for counter in MODEL_COUNTERS)
+        for name, told in (models.items() if isinstance(models, dict) else ())
+        if isinstance(told, dict)
+    }
+
+
+def spent_since(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> dict[str, Counts]:
+    """What was used in between; a program that was started again counts from zero."""
+    found = {}
+    for name, counts in now.items():
+        old = before.get(name, ())
+        is_later = len(old) == len(counts) and all(then <= count for then, count in zip(old, counts, strict=True))
+        spent = tuple(count - then for then, count in zip(old, counts, strict=True)) if is_later else counts
+        if any(spent):
+            found[name] = spent
+    return found
+
+
+def _quota(usage: s.Usage | None, spent: Mapping[str, Counts]) -> dict[str, Any] | None:
+    """The turn's tokens in all and by model, for clients that count."""
+    if usage is None:
         return None
-    usage = [{"model": name, **counts} for name, counts in models.items() if isinstance(counts, dict)]
-    return {"quota": {"model_usage": usage}}
+    total = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_read_tokens or 0,
+        usage.cached_write_tokens or 0,
+    )
+    by_model = [{"model": name, "token_count": _token_count(counts)} for name, counts in spent.items()]
+    return {"quota": {"token_count": _token_count(total), "model_usage": by_model}}
+
+
+def _token_count(counts: Counts) -> dict[str, int]:
+    given, said, read, written = counts
+    return {
+        "totalTokens": sum(counts),
+        "inputTokens": given,
+        "cachedInputTokens": read,
+        "cachedWriteTokens": written,
+        "outputTokens": said,
+        "reasoningOutputTokens": 0,  # thoughts are counted among the output
+    }

@@ -22,6 +22,7 @@ class SystemMessages:
     def __init__(self, *, notices: bool = False, compactions: bool = False) -> None:
         self.notices, self.compactions = notices, compactions
         self.size = SMALL
+        self._is_measured = False  # whether the program has told the size
         self.model = ""  # the one that answers, by the name the provider knows
         self._used = 0
         self._told: tuple[int, int] | None = None
@@ -32,9 +33,7 @@ class SystemMessages:
         """The updates that a message is told as; most are told as nothing."""
         kind = message.get("type")
         if kind == "rate_limit_event":
-            yield s.UsageUpdate(
-                used=self._used, size=self.size, meta={"_claude/rateLimit": message.get("rate_limit_info")}
-            )
+            yield self._usage_update(**{"_claude/rateLimit": message.get("rate_limit_info")})
         elif kind == "result":
             yield from self._result(message)
         elif kind == "prompt_suggestion" and message.get("suggestion"):
@@ -75,7 +74,13 @@ class SystemMessages:
         """Guess the size of the window from the model's name, until a result tells it."""
         if name and name != self.model and not name.startswith("<"):
             self.model = name
-            self.size = LARGE if "1m" in name.lower() else SMALL
+            if not self._is_measured:
+                self.size = LARGE if "1m" in name.lower() else SMALL
+
+    def measured(self, size: int | None) -> None:
+        """Take over the size that the program tells; None after another model was chosen, until it tells again."""
+        self._is_measured = size is not None
+        self.size = size or self.size
 
     def used(self, usage: Any, model: str | None = None) -> Iterator[s.SessionUpdate]:
         """Count what an answer of the model takes; what a stream tells later is the whole, not an addition."""
@@ -90,20 +95,24 @@ class SystemMessages:
     def _tell_usage(self) -> Iterator[s.SessionUpdate]:
         if self._told != (self._used, self.size):
             self._told = (self._used, self.size)
-            yield s.UsageUpdate(used=self._used, size=self.size)
+            yield self._usage_update()
+
+    def _usage_update(self, cost: s.Cost | None = None, **meta: Any) -> s.UsageUpdate:
+        model = {"_claude/model": self.model} if self.model else {}
+        return s.UsageUpdate(used=self._used, size=self.size, cost=cost, meta={**model, **meta} or None)
 
     def _result(self, message: Message) -> Iterator[s.SessionUpdate]:
         models = message.get("modelUsage")
         models = models if isinstance(models, dict) else {}
         entry = models.get(self.model) or next(iter(models.values()), None)
         if isinstance(entry, dict) and isinstance(entry.get("contextWindow"), int):
-            self.size = entry["contextWindow"]
+            self.measured(entry["contextWindow"])
         amount, cost = message.get("total_cost_usd"), None
         if isinstance(amount, int | float):
             cost = s.Cost(amount=float(amount), currency="USD")
-        meta = {"_claude/origin": message["origin"]} if message.get("origin") else None
+        meta = {"_claude/origin": message["origin"]} if message.get("origin") else {}
         self._told = (self._used, self.size)
-        yield s.UsageUpdate(used=self._used, size=self.size, cost=cost, meta=meta)
+        yield self._usage_update(cost, **meta)
 
     # Compaction
 

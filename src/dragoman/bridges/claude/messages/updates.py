@@ -13,7 +13,7 @@ from msgspec import Struct
 from .... import schema as s
 from ....schema.tools import ToolCallContent
 from ..tools.outcome import RESULTS, Outcome, outcome
-from ..tools.partial import partial_object
+from ..tools.partial import is_whole, partial_object
 from ..tools.plans import Tasks, todo_plan
 from ..tools.shown import SILENT, Shown, shown
 from . import markers
@@ -29,10 +29,11 @@ class ToldCall(Struct):
     """A tool call that was told."""
 
     name: str
-    given: Mapping[str, Any] = {}
+    given: Message = {}
     parent: str | None = None
     json: str = ""  # of its input, as far as it was streamed
     streamed: int = 0  # members of the input that were told
+    told: dict[str, Any] = {}  # what the client knows of it: the members of updates, by name
     settled: bool = False
 
 
@@ -99,9 +100,7 @@ class MessageTranslator:
         for id in [id for id, call in self.calls.items() if not call.settled]:
             yield from self.denied(id, "Cancelled.")
 
-    def introduce(
-        self, id: str, name: str, given: Mapping[str, Any], parent: str | None
-    ) -> Iterator[s.SessionUpdate]:
+    def introduce(self, id: str, name: str, given: Message, parent: str | None) -> Iterator[s.SessionUpdate]:
         """Tell a tool call with its whole input; what was told of it before is refined."""
         known = self.calls.get(id)
         if name in SILENT:
@@ -112,14 +111,13 @@ class MessageTranslator:
         if known is None:
             self._remember(id, call := ToldCall(name, given, parent))
             yield self._began(id, call, shown(name, given, self.cwd), given)
-        elif known.given != given or known.json:
+        else:
             known.given, known.json = given, ""
-            look = shown(name, given, self.cwd)
-            yield self._refined(id, known, look, given)
+            yield from self._refined(id, known, given)
 
     # What is streamed
 
-    def _streamed(self, event: Mapping[str, Any], parent: str | None) -> Iterator[s.SessionUpdate]:
+    def _streamed(self, event: Message, parent: str | None) -> Iterator[s.SessionUpdate]:
         kind, index = event.get("type"), event.get("index", 0)
         stream = self._streams.setdefault(parent, Streamed())
         match kind:
@@ -145,14 +143,14 @@ class MessageTranslator:
             case "message_delta" if parent is None:
                 yield from self.system.used(event.get("usage"))
 
-    def _piece(self, stream: Streamed, parent: str | None, piece: Mapping[str, Any]) -> Iterator[s.SessionUpdate]:
+    def _piece(self, stream: Streamed, parent: str | None, piece: Message) -> Iterator[s.SessionUpdate]:
         kind = "thinking" if piece.get("type") in ("thinking", "thinking_delta") else "text"
         words = piece.get(kind)
         if isinstance(words, str) and words and (parent is None or self._subagent_text):
             stream.told[kind] = stream.told.get(kind, "") + words
             yield _chunk(kind, words, stream.id, parent)
 
-    def _announce(self, block: Mapping[str, Any], parent: str | None, index: int) -> Iterator[s.SessionUpdate]:
+    def _announce(self, block: Message, parent: str | None, index: int) -> Iterator[s.SessionUpdate]:
         id, name = str(block.get("id")), str(block.get("name"))
         self._blocks[parent, index] = id
         if name in SILENT or id in self.calls:
@@ -166,9 +164,9 @@ class MessageTranslator:
             return
         call.json += part
         given = partial_object(call.json)
-        if len(given) > call.streamed:
+        if len(given) > call.streamed and not is_whole(call.json):  # the message that has the whole input is next
             call.streamed = len(given)
-            yield self._refined(id, call, shown(call.name, given, self.cwd), given)
+            yield from self._refined(id, call, given)
 
     # What is whole
 
@@ -192,6 +190,8 @@ class MessageTranslator:
         """A message of the user's: of it only results of tools are told, and what commands print."""
         said = (message.get("message") or {}).get("content")
         if isinstance(said, str) and message.get("isReplay") and (printed := markers.printed(said)):
+            if printed.startswith(markers.MODEL_SET):
+                return  # which the user has chosen, and sees as an option
             yield _chunk("text", printed, str(message.get("uuid") or ""), None)
         yield from self._results(message)
 
@@ -201,7 +201,7 @@ class MessageTranslator:
             if block.get("type") in RESULTS:
                 yield from self._settle(block, structured)
 
-    def _settle(self, block: Mapping[str, Any], structured: Any) -> Iterator[s.SessionUpdate]:
+    def _settle(self, block: Message, structured: Any) -> Iterator[s.SessionUpdate]:
         id = str(block.get("tool_use_id"))
         call = self.calls.get(id)
         if call is None:
@@ -213,7 +213,8 @@ class MessageTranslator:
             return
         ended = self.results.pop(id, None) or outcome(call.name, call.given, block, structured, self.cwd)
         call.settled = True
-        yield self._ended(id, call, ended, block)
+        response = {} if structured is None or block.get("is_error") else {"toolResponse": structured}
+        yield self._ended(id, call, ended, block, self._meta(call, **response))
 
     def _progress(self, message: Message) -> Iterator[s.SessionUpdate]:
         id = str(message.get("tool_use_id"))
@@ -231,30 +232,35 @@ class MessageTranslator:
                 [s.Terminal(terminal_id=id)],
                 {**meta, "terminal_info": {"terminal_id": id, "cwd": self.cwd}},
             )
-        return s.ToolCall(
-            tool_call_id=id,
-            title=look.title,
-            name=call.name,
-            kind=look.kind,
-            content=list(content),
-            locations=list(look.locations),
-            raw_input=given,
-            meta=meta,
-        )
+        places = list(look.locations)
+        call.told = {"title": look.title, "content": list(content), "locations": places, "raw_input": given}
+        return s.ToolCall(tool_call_id=id, name=call.name, kind=look.kind, meta=meta, **call.told)
 
-    def _refined(self, id: str, call: ToldCall, look: Shown, given: Any) -> s.ToolCallUpdated:
-        return s.ToolCallUpdated(
-            tool_call_id=id,
+    def _refined(self, id: str, call: ToldCall, given: Message) -> Iterator[s.SessionUpdate]:
+        """Tell what is known now and was not known before."""
+        look = shown(call.name, given, self.cwd)
+        changed = self._changed(
+            call,
             title=look.title,
-            kind=look.kind,
             content=None if self._in_terminal(call) else list(look.content) or None,
             locations=list(look.locations) or None,
             raw_input=given,
-            meta=self._meta(call),
         )
+        if changed:
+            yield s.ToolCallUpdated(tool_call_id=id, meta=self._meta(call), **changed)
 
-    def _ended(self, id: str, call: ToldCall, ended: Outcome, block: Mapping[str, Any]) -> s.ToolCallUpdated:
-        meta, content = self._meta(call), list(ended.content) or None
+    def _changed(self, call: ToldCall, **members: Any) -> dict[str, Any]:
+        """Those members that the client does not know yet; from now on it does."""
+        changed = {
+            name: value for name, value in members.items() if value is not None and call.told.get(name) != value
+        }
+        call.told = {**call.told, **changed}
+        return changed
+
+    def _ended(
+        self, id: str, call: ToldCall, ended: Outcome, block: Message, meta: dict[str, Any]
+    ) -> s.ToolCallUpdated:
+        content = list(ended.content) or None
         if self._in_terminal(call):
             content = None
             meta["terminal_output"] = {"terminal_id": id, "data": ended.output or ""}
@@ -262,11 +268,9 @@ class MessageTranslator:
         return s.ToolCallUpdated(
             tool_call_id=id,
             status="failed" if ended.failed else "completed",
-            title=ended.title,
-            content=content,
-            locations=list(ended.locations) or None,
             raw_output=block.get("content"),
             meta=meta,
+            **self._changed(call, title=ended.title, content=content, locations=list(ended.locations) or None),
         )
 
     def _in_terminal(self, call: ToldCall) -> bool:
@@ -299,7 +303,7 @@ def _parent(message: Message) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-def _blocks(message: Message) -> list[Mapping[str, Any]]:
+def _blocks(message: Message) -> list[Message]:
     said = message.get("message")
     content = said.get("content") if isinstance(said, dict) else None
     if isinstance(content, str):

@@ -198,6 +198,8 @@ def checked_options(given: Any) -> dict[str, Any]:
         return {}
     if not isinstance(given, dict):
         raise InvalidParams("_meta.claudeCode.options must be an object")
+    if given.get("hooks"):
+        raise InvalidParams("_meta.claudeCode.options.hooks are functions; name commands as `hooks` of `settings`")
     known = {*VALUES, *LISTS, *SWITCHES, *DECIDED, *MERGED, *OTHER}
     if unknown := sorted(set(given) - known):
         raise InvalidParams(f"_meta.claudeCode.options.{unknown[0]} is not understood")

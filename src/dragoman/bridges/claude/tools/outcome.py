@@ -13,6 +13,7 @@ from .shown import Input, absolute, objects, plain_name, texts, words
 
 _ERROR_MARKS = re.compile(r"</?tool_use_error>")
 _EXIT_CODE = re.compile(r"\AExit code (\d+)\n?")
+_TOOLS_USED = "<tools-used-before-summary>"
 RESULTS = {  # the blocks that tell what a tool gave: of Claude's own tools, and of those that run at the provider
     "tool_result",
     "mcp_tool_result",
@@ -53,6 +54,8 @@ def outcome(name: str, given: Input, block: Mapping[str, Any], structured: Any, 
         return Outcome(False, texts(plan or words(given, "plan")), title="Exited Plan Mode")
     if tool == "Read":
         return Outcome(False, _read(result, structured))
+    if tool in ("Agent", "Task") and (report := _report(structured)):
+        return Outcome(False, texts(*report))
     if tool in ("WebSearch", "web_search"):
         return Outcome(False, _hits(result, structured))
     return Outcome(False, _content(result))
@@ -118,6 +121,12 @@ def _read(result: Any, structured: Any) -> Sequence[ToolCallContent]:
     if isinstance(file, dict) and isinstance(file.get("content"), str) and structured.get("type") == "text":
         return texts(fenced(file["content"]))
     return _images(result) or texts(*(fenced(text) for text in output_texts(result)))
+
+
+def _report(structured: Any) -> list[str]:
+    """What a subagent reports, without the list of its tools, which is for the model."""
+    told = output_texts(structured.get("content")) if isinstance(structured, dict) else []
+    return [text for text in told if not text.startswith(_TOOLS_USED)]
 
 
 def _hits(result: Any, structured: Any) -> Sequence[ToolCallContent]:

@@ -31,6 +31,17 @@ def partial_object(text: str) -> dict[str, Any]:
     return found
 
 
+def is_whole(text: str) -> bool:
+    """Whether nothing more of an object is to come."""
+    if not text.rstrip(_SPACE).endswith("}"):
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _past(text: str, at: int) -> int:
     """The first place that is no space."""
     while at < len(text) and text[at] in _SPACE:

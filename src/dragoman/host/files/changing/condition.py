@@ -1,4 +1,4 @@
-"""What must be there for a change to be made.
+"""The state of a file that a change requires.
 
 A request requires something (`expectedSha256`, `overwrite`), and a question shows something (a diff, "a new file").
 Both are one value, a `Condition`.  It travels from the request through the question to the commit, and is written
@@ -17,7 +17,7 @@ from ..reading import digest_of, read_chunks
 
 
 class Condition(Struct, frozen=True, omit_defaults=True):
-    """What has a name before a change; by default anything or nothing.  None is "not said", never "no file"."""
+    """The required state of a name before a change; by default any.  None is "not said", never "no file"."""
 
     digest: str | None = None  # the SHA-256 of the file that must be there
     modified: int | None = None  # when that file was last changed, in ns
@@ -29,7 +29,7 @@ class Condition(Struct, frozen=True, omit_defaults=True):
         return self.digest is not None or self.modified is not None
 
     def shown(self, digest: str | None) -> "Condition":
-        """The same, narrowed to what somebody was shown: a file with this digest, or None for no file."""
+        """The same, narrowed to the state that a user was shown: a file with this digest, or None for no file."""
         if digest is None:
             self.check(None)
             return msgspec.structs.replace(self, is_absent=True)
@@ -59,7 +59,7 @@ Expected = str | int | None | Condition  # a SHA-256, a time of change in ns, No
 
 
 def required(expected: Expected = ANYTHING, *, overwrite: bool = True) -> Condition:
-    """What a request requires; `expected` that is no SHA-256 is refused, an empty text like any other."""
+    """The condition of a request; an `expected` that is no SHA-256, also an empty text, is refused."""
     match expected:
         case None:
             return Condition(is_absent=True)

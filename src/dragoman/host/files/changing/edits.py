@@ -1,6 +1,6 @@
 """Files changed: all of them or none, also when the process is killed half way.
 
-What is done, and what the journal has on the disk before the next step begins (`records`):
+The steps, and the journal's record that is on the disk before the next step begins (`records`):
 
     1  begun: for each file its directory, its name, and two further names in that directory
     2  missing directories are made, each of them told; the new contents are written under the first of the names
@@ -43,14 +43,14 @@ log = logging.getLogger("dragoman")
 
 
 class Seen(Struct, frozen=True):
-    """What is there to be shown: its digest, None for no file; and its text, None where it is none."""
+    """The current file, to be shown: its digest, None for no file; and its text, None where it is not text."""
 
     digest: str | None
     text: str | None = None
 
 
 def look_at(dir_fd: int, name: str, encoding: str | None = None) -> Seen:
-    """What has a name in a directory; digest and text are of the same bytes."""
+    """The file with a name in a directory; digest and text are of the same bytes."""
     try:
         with opened(name, dir_fd) as file:
             if os.fstat(file).st_size > MAX_TEXT:
@@ -65,7 +65,7 @@ def look_at(dir_fd: int, name: str, encoding: str | None = None) -> Seen:
 
 
 class Edit:
-    """What is to become of one file: new content, or None to delete it."""
+    """The change of one file: new content, or None to delete it."""
 
     def __init__(
         self, named: str, entry: Entry, path: str, content: bytes | None, condition: Condition = ANYTHING
@@ -82,13 +82,13 @@ class Edit:
 
     @property
     def operation(self) -> FileWrite | FileDelete:
-        """What it is, for whoever decides about permissions."""
+        """The operation, for the permission decision."""
         if self.content is None:
             return FileDelete(path=self.path)
         return FileWrite(path=self.path, digest=digest_of([self.content]), creates=not self.exists)
 
     def look(self, encoding: str | None = None) -> Seen:
-        """What is there, to be shown; from here on nothing else is changed."""
+        """The current file, to be shown; from here on only this file can be changed."""
         with Directories() as directories, directories.innermost(self.location) as fd:
             seen = Seen(None) if fd is None else look_at(fd, self.location.name, encoding)
         if seen.digest is None and self.content is None:
@@ -98,7 +98,7 @@ class Edit:
         return seen
 
     def diff(self) -> Diff | None:
-        """What changes, to be shown; None where that is no text.  From here on nothing else is changed."""
+        """The change, to be shown; None where it is not text.  From here on only this file can be changed."""
         with answering(self.named):
             seen = self.look()
         if seen.digest is not None and seen.text is None:
@@ -152,7 +152,7 @@ def write_one(edit: Edit, journal: Journal, mode: int) -> bool:
     try:
         record = journal.begin()
     except OSError as exc:
-        log.warning("what a crash leaves will not be cleared up: %s: %s", journal.directory, exc.strerror)
+        log.warning("leftovers of a crash will not be removed: %s: %s", journal.directory, exc.strerror)
         record = None
     return Change([edit], journal, record, mode, pins=False).carry_out()[0]
 
@@ -208,7 +208,7 @@ class Change:
             except BaseException:
                 self._settle("a change could not be taken back", has_failed=True)
                 raise
-            self._settle("what was left over from a change could not be removed")
+            self._settle("leftovers of a change could not be removed")
             return created
 
     def _carry_out(self) -> list[bool]:
@@ -249,7 +249,7 @@ class Change:
             with self._directories.outermost(names.location) as top:
                 self._reached = index + 1
                 return make_directories(top, names.location.missing, names.new, tell)
-        except FileNotFoundError as exc:  # it was moved: it is no longer what was allowed
+        except FileNotFoundError as exc:  # it was moved: it is no longer the allowed file
             raise FileRefused("changed") from exc
 
     def _apply(self, names: FileNames, content: FileContent) -> bool:

@@ -130,7 +130,7 @@ def _linked(dir_fd: int, name: str, aside: str) -> bool:
 
 
 def _look(dir_fd: int, name: str, condition: Condition) -> None:
-    """Check a file that only we know the name of; one that somebody is writing to is not what it was."""
+    """Check a file whose name only we know; a file that somebody is writing to counts as changed."""
     try:
         with opened(name, dir_fd) as file:
             before = identity(os.fstat(file))
@@ -144,7 +144,7 @@ def _look(dir_fd: int, name: str, condition: Condition) -> None:
 
 
 def _put_back(dir_fd: int, taken: str, name: str, ours: os.stat_result) -> None:
-    """Undo an exchange.  Whatever somebody has saved under the name since is newer, and stays."""
+    """Undo an exchange.  A file saved under the name since then is newer, and stays."""
     try:
         linux.exchange(dir_fd, taken, name)
     except FileNotFoundError:  # removed meanwhile
@@ -278,7 +278,7 @@ def _lock(fd: int) -> None:
 
 
 def remove(dir_fd: int, name: str) -> None:
-    """Remove a file, if it is there; a disk that cannot be written to also refuses to remove what is not."""
+    """Remove a file, if it is there; a read-only disk also refuses to remove a missing one."""
     try:
         os.unlink(name, dir_fd=dir_fd)
     except OSError:

@@ -1,4 +1,4 @@
-"""What this process has under way, written down outside the workspace, so that the next one can finish or undo it.
+"""The running changes of this process, recorded outside the workspace; the next process settles them.
 
 In a directory only the user can enter (`$XDG_STATE_HOME/dragoman/files`) there is a file for each change under way:
 
@@ -50,7 +50,7 @@ class JournalRecord:
                 if _lock(self._fd):
                     os.rename(_NEW + name, name, src_dir_fd=directory, dst_dir_fd=directory)
                     return
-            except FileNotFoundError:  # somebody who starts just now took it for left over
+            except FileNotFoundError:  # a process that starts just now took it for a leftover
                 pass
             except BaseException:
                 self.leave()
@@ -121,13 +121,13 @@ def _open_private(path: str) -> int:
 
 
 def recover(directory: str) -> None:
-    """Deal with what processes that are gone have left, and say in the log what was done."""
+    """Finish or undo the changes of processes that are gone, and log each."""
     try:
         fd = _open_private(directory)
     except FileNotFoundError:
         return
     except OSError as exc:
-        log.warning("what a crash may have left cannot be looked at: %s: %s", directory, exc.strerror)
+        log.warning("leftovers of a crash cannot be inspected: %s: %s", directory, exc.strerror)
         return
     try:
         for name in sorted(os.listdir(fd)):
@@ -178,7 +178,7 @@ def _deal_with(directory: int, name: str, fd: int) -> None:
             _set_aside(directory, name, f"it could not be settled for {KEPT // 86400} days")
     except DamagedRecord as exc:
         _set_aside(directory, name, str(exc))
-    except Exception as exc:  # whatever it is, no workspace may fail for it
+    except Exception as exc:  # no workspace may fail because of it
         _set_aside(directory, name, f"{type(exc).__name__}: {exc}")
 
 

@@ -1,4 +1,4 @@
-"""What the journal says of one change of files, line by line; see `edits` for when each is written.
+"""The journal's records of one change of files, line by line; `edits` says when each is written.
 
 begun       where each file is, and two further names in its directory: one for the new content, one for the old
 made        a directory was made for one of the files; it has its name after this line
@@ -20,7 +20,7 @@ MAX_RECORD = 64 * 1024 * 1024  # bytes
 
 
 class DamagedRecord(Exception):
-    """A record does not say what was under way; the words say why."""
+    """A record is unreadable; the text says why."""
 
 
 class FileNames(Struct, frozen=True):
@@ -30,13 +30,13 @@ class FileNames(Struct, frozen=True):
 
 
 class FileContent(Struct, frozen=True):
-    condition: Condition  # of what had the name
+    condition: Condition  # of the file that had the name
     digest: str | None  # of the new content; None: the file is deleted
     modified: int | None = None  # when the new content was written, in ns
 
     @property
     def ours(self) -> Condition:
-        """What the new content fulfils, as long as nobody has touched it."""
+        """The state of the new content as long as nobody has touched it."""
         return Condition(digest=self.digest, modified=self.modified)
 
 
@@ -93,7 +93,7 @@ _LINE = msgspec.json.Decoder(Line)
 
 
 def read(lines: Iterable[bytes], token: str) -> Progress | None:
-    """What a record of a process says, up to a line that was cut short; None when nothing was begun.
+    """A process's record, up to a line that was cut short; None when nothing was begun.
 
     Raises Damaged for anything this process would not have written: it would be followed blindly.
     """

@@ -1,4 +1,4 @@
-"""A change of files that stopped half way is finished or taken back: by this process, or after a crash by the next.
+"""Finishes or undoes an interrupted change of files: in this process, or after a crash in the next.
 
 All files are looked at first, and the decision is one for all of them: if every file was exchanged, the change is
 finished; else it is taken back.  Names come first, leftovers go later, so that it can be stopped and begun again.
@@ -41,7 +41,7 @@ _Step = Callable[[int], None]
 def settle(progress: Progress, directories: Directories, *, has_failed: bool = False) -> bool:
     """Finish a change, or take it back, as must be if it `has_failed`; true when it is finished.
 
-    Raises OSError when a file cannot be reached: what was done until then can be done again.
+    Raises OSError when a file cannot be reached: the steps until then can be repeated.
     """
     steps: list[tuple[FileNames, _Step]] = []
     is_finished = progress.done

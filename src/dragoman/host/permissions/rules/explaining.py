@@ -1,4 +1,4 @@
-"""Rules in words: what each of them covers, and what all of them together say of one operation."""
+"""Rules in words: the scope of each rule, and the verdict of all rules on one operation."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _NAMES = {
 
 
 def covered(rule: Rule) -> str:
-    """What a rule is about, in one line."""
+    """The scope of a rule, in one line."""
     said = f"{' or '.join(_NAMES[kind] for kind in rule.operations)} {_subject(rule)}"
     if rule.cwd is not None:
         said += f" in {visible(rule.cwd)}"

@@ -1,4 +1,4 @@
-"""What is allowed without asking: nothing, reading, editing, or all."""
+"""The operations that a preset allows without asking: none, reading, editing, or all."""
 
 from typing import Literal, get_args
 

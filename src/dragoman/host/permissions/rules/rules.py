@@ -58,7 +58,7 @@ REST = "..."
 
 
 class RulesError(Error):
-    """A rules file that cannot be used: says which file, which rule, and what to write instead."""
+    """A rules file that cannot be used: names the file, the rule, and the correction."""
 
 
 class Verdict(Struct, frozen=True):
@@ -132,7 +132,7 @@ class Rules:
         return Rules((*self.rules, *others.rules))
 
     def judge(self, operation: Operation, place: Circumstances) -> Verdict | None:
-        """What the strongest rule about an operation says; None when no rule is about it."""
+        """The verdict of the strongest rule about an operation; None when no rule is about it."""
         found: dict[Effect, Verdict] = {}
         seen = Sight(operation)
         for rule in self.rules:

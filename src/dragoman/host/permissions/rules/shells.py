@@ -1,4 +1,4 @@
-"""What a text for a shell runs, as far as it can be read: its simple commands, and whether one is hidden."""
+"""The commands that a shell text runs, as far as it can be read, and whether one is hidden."""
 
 import itertools
 import re

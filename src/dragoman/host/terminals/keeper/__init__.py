@@ -9,10 +9,11 @@ that left its process group, only a process that outlives the host can clean up 
 process without threads can fork safely and fast.  It therefore imports the standard library and nothing else.
 
 To the keeper goes one byte with a descriptor for each command: the supervisor's link.  Over the link go more, some
-with each byte MORE: the command's stdin, stdout, stderr and directory, and what else the order counts; then the
-order, as a line of JSON, and then single bytes: a signal's number, or 0 to end everything.  Back come lines of
-JSON: `group` with the path of the command's control group, where it has one; `pid` or `failed`, then `exit`, and
-`left` with the processes that cannot be ended, when all is over.  Owner gone, link closed: all are killed.
+with each byte MORE: the command's stdin, stdout, stderr and directory, and what else the spec counts; then the
+spec (`CommandSpec`), as a line of JSON, and then single bytes: a signal's number, or 0 to end everything.  Back
+come lines of JSON: `group` with the path of the command's control group, where it has one; `pid` or `failed`, then
+`exit`, and `left` with the processes that cannot be ended, when all is over.  Owner gone, link closed: all are
+killed.
 
 A command can stop and kill both of them.  So the keeper continues stopped supervisors and ends what killed ones
 leave behind.  The host waits for neither without an end, and finds a command's processes by their control group,

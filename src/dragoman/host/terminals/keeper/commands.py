@@ -10,7 +10,7 @@ from typing import Any
 
 from .control_groups import ControlGroup
 from .mounts import Unsealable, seal_around, stage
-from .processes import LINUX, libc, wear
+from .processes import LINUX, carry_mark, libc
 
 MOST_DESCRIPTORS = 900  # handed to one command
 SET_PARENT_DEATH_SIGNAL = 1
@@ -19,19 +19,19 @@ SET_PARENT_DEATH_SIGNAL = 1
 UNSEALED = b"\0"  # said by a process that could not become the command with all else read-only
 
 
-def start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, str]:
+def start(spec: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, str]:
     """Fork and execute; gives the process id, and what went wrong if something did.
 
     Where only bubblewrap may make namespaces, nothing is read-only to it: it makes its sandbox as it always did.
     """
-    pid, problem = _start(order, fds, group)
+    pid, problem = _start(spec, fds, group)
     if problem == UNSEALED:
         os.waitpid(pid, 0)
-        pid, problem = _start({**order, "writable": []}, fds, group)
+        pid, problem = _start({**spec, "writable": []}, fds, group)
     return pid, problem.decode(errors="replace")
 
 
-def _start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, bytes]:
+def _start(spec: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, bytes]:
     heard, low = os.pipe()
     said = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, len(fds))  # out of the command's way
     os.close(low)
@@ -43,7 +43,7 @@ def _start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) ->
         try:
             if group:
                 group.enter()
-            become(order, fds, said, parent)
+            become(spec, fds, said, parent)
         except Unsealable:
             os.write(said, UNSEALED)
         except OSError as exc:
@@ -58,30 +58,30 @@ def _start(order: dict[str, Any], fds: list[int], group: ControlGroup | None) ->
     return pid, problem
 
 
-def become(order: dict[str, Any], fds: list[int], said: int, parent: int) -> None:
+def become(spec: dict[str, Any], fds: list[int], said: int, parent: int) -> None:
     """Turn this process into the command."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):  # one the C library keeps for itself
             signal.signal(number, signal.SIG_DFL)
     os.setsid()
-    if order["tty"]:
+    if spec["tty"]:
         fcntl.ioctl(fds[0], termios.TIOCSCTTY, 0)
     if LINUX:
         libc.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-    directory, kept, staged = fds[3], fds[4 : 4 + order["kept"]], fds[4 + order["kept"] :]
+    directory, kept, staged = fds[3], fds[4 : 4 + spec["kept"]], fds[4 + spec["kept"] :]
     os.fchdir(directory)
-    if order["staged"]:
-        stage(staged[: order["staged"]])
-    if order["writable"]:
-        seal_around([kept[number] for number in order["writable"]])
+    if spec["staged"]:
+        stage(staged[: spec["staged"]])
+    if spec["writable"]:
+        seal_around([kept[number] for number in spec["writable"]])
     place([*fds[:3], *kept], said)
-    argv, env = order["argv"], dict(order["env"])
-    for name, most in order["limits"].items():
+    argv, env = spec["argv"], dict(spec["env"])
+    for name, most in spec["limits"].items():
         resource.setrlimit(*limit(name, most))
-    wear(order["mark"])
+    carry_mark(spec["mark"])
     os.execvpe(argv[0], argv, env)
 
 

@@ -26,17 +26,17 @@ TRIES = 3  # to make one: a keeper that starts may take a new group for one that
 class ControlGroup:
     """The group of one command, locked and open while its supervisor runs."""
 
-    def __init__(self, path: str, lock: int, door: int) -> None:
-        self.path, self._lock, self._door = path, lock, door
+    def __init__(self, path: str, lock: int, procs_fd: int) -> None:
+        self.path, self._lock, self._procs_fd = path, lock, procs_fd
 
     def enter(self) -> None:
         """Put this process in, and with it all that it will start."""
         with contextlib.suppress(OSError):  # then it is found by its parents and its mark only
-            os.write(self._door, b"0")
+            os.write(self._procs_fd, b"0")
 
     def close(self) -> None:
         """Remove it; for a moment the kernel counts processes that have ended already."""
-        os.close(self._door)
+        os.close(self._procs_fd)
         end_group(self.path, REMOVAL)
         os.close(self._lock)
 

@@ -164,7 +164,7 @@ def new_mark() -> int:
     return 0 if room < LEAST else room // 2 + secrets.randbelow(room // 4)
 
 
-def wear(mark: int) -> None:
+def carry_mark(mark: int) -> None:
     """Give this process a mark, and all that it will start."""
     if mark and LINUX:
         with contextlib.suppress(OSError, ValueError):  # then it is found by its place in the tree only
@@ -172,13 +172,13 @@ def wear(mark: int) -> None:
 
 
 def take_off_mark() -> None:
-    """Wear no mark of those above any more: a keeper ends by itself, in order, once its owner is gone."""
+    """Replace the mark that an owner gave: a keeper ends by itself, in order, once its owner is gone."""
     if LINUX and (hard := resource.getrlimit(FILE_LOCKS)[1]) != resource.RLIM_INFINITY:
-        wear(_keepers_mark(hard))
+        carry_mark(_keepers_mark(hard))
 
 
 def _keepers_mark(mark: int) -> int:
-    """What keepers wear below a mark: above all marks of commands, which can only be lower."""
+    """The mark of the keepers below a mark: above the marks of all commands, which can only lower theirs."""
     return mark - 1 if mark else 0
 
 

@@ -93,18 +93,18 @@ class Supervisor:
 
     def run(self, above: str | None) -> None:
         """Run one command, in a control group below another one if there can be one."""
-        order, told = self._order()
-        if order is None:
+        spec, told = self._read_spec()
+        if spec is None:
             return
         adopt_orphans()
-        self._skipped = order["wrappers"]
-        if group := new_group(above, order["mark"]):
+        self._skipped = spec["wrappers"]
+        if group := new_group(above, spec["mark"]):
             self._control_group = group
             self._tell(group=group.path)  # before there is a command that can kill us
         try:
-            if roots := order["protected"]:
+            if roots := spec["protected"]:
                 self._protected = ProtectedPaths(self._fds[-len(roots) :], roots)
-            self._command, problem = start(order, self._fds, self._control_group)
+            self._command, problem = start(spec, self._fds, self._control_group)
         except OSError as exc:
             problem = f"the protected paths cannot be watched: {exc.strerror}"
         self._group = self._command
@@ -129,8 +129,8 @@ class Supervisor:
             self._control_group.close()
             self._control_group = None
 
-    def _order(self) -> tuple[dict[str, Any] | None, bytes]:
-        """The order, and what was told after it; None when the owner is gone, or does not want it any more."""
+    def _read_spec(self) -> tuple[dict[str, Any] | None, bytes]:
+        """The command to run, and the bytes that came after it; None when the owner is gone or withdrew it."""
         heard = b""
         while b"\n" not in heard:
             if heard:

@@ -54,7 +54,7 @@ class Wrapped:
     roots: list[int] = field(default_factory=list)  # in which paths are protected
     protected: list[tuple[str, Sequence[str]]] = field(default_factory=list)  # each root's path, and those paths
 
-    def order(self, *, limits: Mapping[str, int], tty: bool = False) -> CommandSpec:
+    def spec(self, *, limits: Mapping[str, int], tty: bool = False) -> CommandSpec:
         """What to tell the keeper."""
         return CommandSpec(
             argv=self.argv,
@@ -70,7 +70,7 @@ class Wrapped:
 
     @property
     def descriptors(self) -> list[int]:
-        """What the order counts, after the standard streams and the directory."""
+        """The descriptors that the spec counts, after the standard streams and the directory."""
         return [*self.kept, *self.staged, *self.roots]
 
     def protects(self, path: str) -> bool:

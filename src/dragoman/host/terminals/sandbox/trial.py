@@ -162,9 +162,9 @@ class _Scene:
             for fd in (null, here, reading, writing):
                 opened.callback(os.close, fd)
             os.set_blocking(reading, False)
-            order = wrapped.order(limits={"CORE": 0})
+            spec = wrapped.spec(limits={"CORE": 0})
             fds = [null, writing, writing, here, *wrapped.descriptors]
-            child = await keeper.start(order, fds, _Unheard())
+            child = await keeper.start(spec, fds, _Unheard())
             await child.gone.wait()
             return os.read(reading, 1 << 16)
 

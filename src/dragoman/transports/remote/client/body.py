@@ -1,7 +1,7 @@
-"""What an answer holds, heard as it comes: events, or messages as JSON, packed or not.
+"""Reads the body of an answer as it arrives: events, or messages as JSON, compressed or not.
 
-One reader for every form of HTTP: it looks at Content-Type and Content-Encoding, keeps no more than a message may
-have, and gives up what goes on without saying anything.
+One reader for every form of HTTP: it looks at Content-Type and Content-Encoding, keeps at most one message, and
+gives up a body that goes on without any content.
 """
 
 import codecs
@@ -13,7 +13,7 @@ import msgspec
 
 from ....framing import Bounded, Oversize
 from ..limits import EARNED, FLOODED, Allowance, PeerPace, UnfinishedMessages
-from ..routing import glance
+from ..routing import head_of
 from ..sse import Event, EventReader
 from .exchange import ResponseHead
 
@@ -112,7 +112,7 @@ class ResponseBody:
             self._hear(events)
 
     def _weigh(self, size: int) -> None:
-        """See whether what is not whole yet is worth waiting for; `size` bytes of it have come."""
+        """Give up an incomplete message that grows too large or too slowly; `size` bytes of it have come."""
         begun = self._events.unfinished if self._events else self._data.size
         if begun > LONGEST * self._limit:
             raise UnreadableBody(0, f"it sent {begun} bytes of one message without an end")
@@ -137,7 +137,7 @@ class ResponseBody:
         self._hold(0)
 
     def end(self, *, is_good: bool) -> None:
-        """The body is whole: hear what is left of it, if the answer is one that holds messages."""
+        """The body is complete: read the rest of it, if the answer holds messages."""
         self.close()
         if self._events:
             if events := self._events.feed(b"\n\n"):
@@ -174,7 +174,7 @@ class ResponseBody:
 
 
 def _is_message(data: bytes) -> bool:
-    seen = glance(data)
+    seen = head_of(data)
     return bool(seen.id) or seen.method is not None or (b'"error"' in data and b'"jsonrpc"' in data)
 
 

@@ -1,4 +1,4 @@
-"""What the wires to a server that we dialled have in common: who listens, whether it is held, and why it ended."""
+"""The common part of wires to a server: their listener, whether they are held, and why they ended."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ....errors import ConnectionClosed
 from ....framing import Oversize
 from ... import LOW_WATER, Hear
-from ..routing import Glance, withdrawn
+from ..routing import MessageHead, withdrawn
 
 
 class DialledTransport:
@@ -46,7 +46,7 @@ class DialledTransport:
             self._taken.clear()
             await self._taken.wait()
 
-    def withdraw(self, message: Glance) -> None:
+    def withdraw(self, message: MessageHead) -> None:
         """Answer a request that was cancelled before the server had it; not while its caller is still sending."""
         answer: list[bytes | Oversize] = [withdrawn(message, is_version_2=self._is_version_2)]
         asyncio.get_running_loop().call_soon(self._tell, answer)

@@ -29,7 +29,7 @@ class EventStream:
         self._paused = False
         self._watch: asyncio.TimerHandle | None = None
         self._early: list[Event] | None = []  # until the answer's head has been looked at
-        self.goodbye = ENDED  # once it has ended: what is to be said of it
+        self.goodbye = ENDED  # the reason, once it has ended
 
     async def open(self, link: ServerLink, headers: Headers) -> int:
         """Ask for it; gives the status of the answer."""
@@ -81,7 +81,7 @@ class EventStream:
             self.ended.set_result(None)
 
     def _look(self) -> None:
-        """A server that sends not even comments is gone, unless it was us who did not read."""
+        """A server that sends nothing, not even comments, is gone, unless we did not read."""
         rest = SILENCE - (self._loop.time() - self._heard_at)
         if rest > 0 or self._paused:
             self._watch = self._loop.call_later(max(rest, 1.0), self._look)

@@ -62,7 +62,7 @@ class Carrier(Protocol):
 
 
 class Exchange:
-    """The head comes to `reply`, the body to `heard` as it arrives, the end to `over`, with what cut it short."""
+    """The head goes to `reply`, the arriving body to `heard`, the end, with its error if any, to `over`."""
 
     def __init__(
         self, carrier: Carrier, heard: Callable[[bytes], None], over: Callable[[Exception | None], None]
@@ -78,7 +78,7 @@ class Exchange:
     async def head(self) -> ResponseHead:
         """The head of the answer, once it is there; raises OSError when there is none.
 
-        Whoever stops waiting leaves the answer to those who hear it.
+        A caller that stops waiting does not end the exchange.
         """
         return await asyncio.shield(self.reply)
 

@@ -1,4 +1,4 @@
-"""A remote agent over HTTP: every message a POST, what comes back as events on long answers to GETs.
+"""A remote agent over HTTP: every message is a POST, the agent's messages are events on long answers to GETs.
 
 Which form the server speaks shows in its answer to `initialize`: the draft's, with a connection id; that form with
 a log, which survives drops; or one of two older ones, where the answer to a request is the answer to its POST, or
@@ -19,7 +19,7 @@ from ....framing import MAX_FRAME, Oversize, in_lines
 from ... import Hear
 from .. import libraries as libraries  # first: it says what to install
 from ..addresses import CONNECTION, LAST_EVENT, LAST_WORDS, PATIENCE, Persistence, read_url, why_unreachable
-from ..routing import Glance, Withdrawal, asked_version, failure, glance, withdrawal
+from ..routing import MessageHead, Withdrawal, asked_version, failure, head_of, withdrawal
 from ..sse import Event
 from .dialled import DialledTransport
 from .exchange import ACCEPTS, ANSWER_TIMEOUT, JSON, Headers, ResponseHead
@@ -42,7 +42,7 @@ class Form(Protocol):
         """Send a message, and return when the next may follow; raises ConnectionClosed when the wire is gone."""
 
     def withdraw(self, wanted: Withdrawal) -> bool:
-        """Do not send what the server has not got of what is cancelled, and answer it; true if there was any."""
+        """Answer cancelled requests that the server does not have yet, unsent; true if there were any."""
 
     def hold(self, held: bool) -> None: ...
 
@@ -88,11 +88,11 @@ class HttpTransport(DialledTransport):
         """
         if (wanted := withdrawal(frame)) is None:
             return False
-        waiting = [found for found in self._outbox if wanted.covers(glance(found))]
+        waiting = [found for found in self._outbox if wanted.covers(head_of(found))]
         for found in waiting:
             self._outbox.remove(found)
             self._size -= len(found)
-            self.withdraw(glance(found))
+            self.withdraw(head_of(found))
         has_more = self._form is not None and self._form.withdraw(wanted)
         return bool(wanted.request) and (bool(waiting) or has_more)
 
@@ -101,7 +101,7 @@ class HttpTransport(DialledTransport):
         return self._size + (self._form.unsettled if self._form else 0)
 
     async def close(self) -> None:
-        """Post what waits, if the server takes it in time, and say that the connection is over."""
+        """Post the waiting messages, if the server takes them in time, and end the connection."""
         if self._sender:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
@@ -118,7 +118,7 @@ class HttpTransport(DialledTransport):
             await form.close()
         await self.link.close()
 
-    # What the form reports
+    # Reports of the form
 
     def heard(self, frames: list[bytes | Oversize]) -> None:
         if self._hear and self._why is None:
@@ -128,11 +128,11 @@ class HttpTransport(DialledTransport):
             self._hear(told)
 
     def heard_events(self, events: list[Event]) -> None:
-        """What the answer to a POST holds."""
+        """Handle a message from the answer to a POST."""
         self.heard([event.data for event in events])
 
-    def refused(self, message: Glance, status: int, body: bytes) -> None:
-        """A message was not taken: whoever asked gets an answer all the same."""
+    def refused(self, message: MessageHead, status: int, body: bytes) -> None:
+        """A message was refused: the request gets an answer nevertheless."""
         if _is_answer(body):
             self.heard([body])
         elif message.is_request:
@@ -171,7 +171,7 @@ class HttpTransport(DialledTransport):
             self.give_up(exc)
 
     async def _open(self, frame: bytes) -> None:
-        """Send what comes before there is a connection: `initialize`, whose answer says how to go on."""
+        """Send the first message, `initialize`, whose answer shows the form and opens the connection."""
         self._is_version_2 = asked_version(frame) == 2
         headers: Headers = [JSON, ACCEPTS, *([(LAST_EVENT, "0")] if self._asks_to_resume else [])]
         post, reply = await self._ask_first(headers, frame)
@@ -227,8 +227,8 @@ class HttpTransport(DialledTransport):
 
 
 def _is_answer(body: bytes) -> bool:
-    """Whether what came with a refusal is the answer of an agent."""
-    return b'"error"' in body and b'"jsonrpc"' in body and glance(body).method is None
+    """Whether the body of a refusal is the answer of an agent."""
+    return b'"error"' in body and b'"jsonrpc"' in body and head_of(body).method is None
 
 
 async def dial_http(

@@ -49,7 +49,7 @@ class Http1Socket(asyncio.Protocol):
         self._look(exchange)
 
     def _look(self, exchange: Exchange) -> None:
-        """See whether the server's system has the request: what is sent on another socket must not overtake it."""
+        """Wait until the server's system has the request: messages on another socket must not overtake it."""
         if exchange.is_over or exchange.sent.done():
             return
         if self.transport.get_write_buffer_size() or _unacknowledged(self.transport):
@@ -58,7 +58,7 @@ class Http1Socket(asyncio.Protocol):
             exchange.arrive()
 
     def data_received(self, data: bytes) -> None:
-        if self._exchange is None:  # nobody asked: it is no answer to what will be asked next
+        if self._exchange is None:  # unrequested: it is no answer to the next request
             self.transport.abort()
             return
         self._http.receive_data(data)

@@ -154,11 +154,11 @@ class ServerLink:
 
     async def _negotiate(self) -> Http1Socket | Http2Socket:
         """Have TLS say which version it is to be."""
-        door = await open_socket(self.address, self._tls, ["h2", "http/1.1"], _Undecided)
-        tls = door.transport.get_extra_info("ssl_object")
+        undecided = await open_socket(self.address, self._tls, ["h2", "http/1.1"], _Undecided)
+        tls = undecided.transport.get_extra_info("ssl_object")
         socket = self._http2() if tls.selected_alpn_protocol() == "h2" else Http1Socket(self._rest)
         self.version = "2" if isinstance(socket, Http2Socket) else "1.1"
-        door.hand_over(socket)
+        undecided.hand_over(socket)
         self._sockets.add(socket)
         if isinstance(socket, Http2Socket):
             async with asyncio.timeout(DIAL_TIMEOUT):
@@ -174,7 +174,7 @@ class ServerLink:
 
 
 class _Undecided(asyncio.Protocol):
-    """A socket of which it is not yet known what is spoken on it."""
+    """A socket whose protocol is not known yet."""
 
     transport: asyncio.Transport
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..addresses import LAST_EVENT, NUMBER, TEMPORARY, Persistence, why_unreachable
 from ..replay import Receipt
-from ..routing import Withdrawal, glance
+from ..routing import Withdrawal, head_of
 from ..sse import Event
 from .exchange import Headers, ResponseHead
 from .post import BUSY, FIRST_PAUSE, Post, Posts, Refused, retry_after
@@ -67,7 +67,7 @@ class NumberedPosts:
 
     async def deliver(self, frame: bytes, headers: Headers, refused: Refused) -> None:
         """Send a message, and return when the next one may follow."""
-        if not self._posts.has_room(glance(frame)):
+        if not self._posts.has_room(head_of(frame)):
             return
         message = NumberedMessage(frame, headers, self._next)
         self._next += 1
@@ -77,8 +77,8 @@ class NumberedPosts:
         self._posts.count(len(frame), message.settled)
 
     def withdraw(self, wanted: Withdrawal) -> bool:
-        """Answer what is cancelled, as far as the server has not got it; true if there was any."""
-        found = [message for message in self._unsettled if wanted.covers(glance(message.frame))]
+        """Answer cancelled requests that the server does not have yet; true if there were any."""
+        found = [message for message in self._unsettled if wanted.covers(head_of(message.frame))]
         for message in found:
             message.is_unwanted = True
         return sum(map(self._withdraw_unsent, found)) > 0
@@ -87,7 +87,7 @@ class NumberedPosts:
         """Answer a message that is cancelled, and have nothing in its place, unless the server may have it."""
         if message.may_be_taken or not message.is_unwanted or not message.frame:
             return False
-        self._posts.wire.withdraw(glance(message.frame))
+        self._posts.wire.withdraw(head_of(message.frame))
         message.empty()
         return True
 
@@ -107,7 +107,7 @@ class NumberedPosts:
             message.settle()
 
     async def _outcome(self, message: NumberedMessage) -> tuple[Post, ResponseHead] | None:
-        """Send a message and hear its answer; gives what it was refused with, if it was."""
+        """Send a message and read its answer; returns the refusal, if there was one."""
         persistence = Persistence(self._patience)
         try:
             while True:
@@ -118,7 +118,9 @@ class NumberedPosts:
                 if await self._hear_out(post, reply):
                     return None
         except Unavailable as exc:
-            if exc.reply.status != TOO_MANY:  # whoever said so, the server may have taken the message
+            if (
+                exc.reply.status != TOO_MANY
+            ):  # this answer may come from a proxy; the server may have taken the message
                 raise
             return exc.post, exc.reply
 

@@ -26,15 +26,12 @@ SAFE = "%/:?#[]@!$&'()*+,;=-._~"  # characters of a URL that mean something, or 
 FIRST_EVENT = 10.0  # seconds for the event that says where to post
 
 
-class PostsForm:
-    """Answers come as answers; a turn's POST stays open until the turn has ended."""
+class OlderForm:
+    """The common part of both forms: messages as POSTs."""
 
-    def __init__(self, wire: "HttpTransport") -> None:
+    def __init__(self, wire: "HttpTransport", *, promises: bool) -> None:
         self._wire = wire
-        self._posts = Posts(wire, promises=False)
-
-    async def post(self, frame: bytes) -> None:
-        await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events)
+        self._posts = Posts(wire, promises=promises)
 
     @property
     def unsettled(self) -> int:
@@ -50,14 +47,23 @@ class PostsForm:
         await self._posts.close()
 
 
-class EventsForm:
-    """Everything comes on one stream, which says where to post."""
+class PostsForm(OlderForm):
+    """The answer to a request comes as the answer to its POST, which stays open until the turn has ended."""
 
     def __init__(self, wire: "HttpTransport") -> None:
-        self._wire = wire
+        super().__init__(wire, promises=False)
+
+    async def post(self, frame: bytes) -> None:
+        await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events)
+
+
+class EventsForm(OlderForm):
+    """Everything comes on one stream, whose first event names the URL to post to."""
+
+    def __init__(self, wire: "HttpTransport") -> None:
+        super().__init__(wire, promises=True)
         self._target: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._stream = EventStream(self._heard, wire.limit)
-        self._posts = Posts(wire, promises=True)
 
     @classmethod
     async def open(cls, wire: "HttpTransport") -> "EventsForm":
@@ -90,7 +96,7 @@ class EventsForm:
         try:
             parts = urlsplit(urljoin(base + address.target, where))
         except ValueError:
-            log.warning("the agent's server wants messages posted to what is no address")
+            log.warning("the agent's server names an invalid address for messages")
             return address.target
         if f"{parts.scheme}://{parts.netloc}" != base:
             log.warning("the agent's server wants messages posted elsewhere, which is not done")
@@ -101,17 +107,10 @@ class EventsForm:
         target = self._target.result()
         await self._posts.deliver(frame, [JSON, ACCEPTS], self._wire.heard_events, target=target)
 
-    @property
-    def unsettled(self) -> int:
-        return self._posts.unsettled
-
-    def withdraw(self, wanted: Withdrawal) -> bool:
-        return self._posts.withdraw(wanted)
-
     def hold(self, held: bool) -> None:
-        self._posts.hold(held)
+        super().hold(held)
         self._stream.pause(held)
 
     async def close(self) -> None:
-        await self._posts.close()
+        await super().close()
         self._stream.close()

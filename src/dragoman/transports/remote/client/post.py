@@ -15,7 +15,7 @@ from ....foundation.owning import Work
 from ....framing import Oversize
 from ..addresses import SILENCE, why_unreachable
 from ..limits import SLOWEST
-from ..routing import CANCEL, CANCEL_REQUEST, Glance, Withdrawal, failure, glance, named_request
+from ..routing import CANCEL, CANCEL_REQUEST, MessageHead, Withdrawal, failure, head_of, named_request
 from ..sse import Event
 from .body import ResponseBody, UnreadableBody
 from .exchange import Exchange, Headers, ResponseHead
@@ -33,14 +33,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds before a message is sent agai
 ACCEPTED = 202
 REPEATABLE = (CANCEL, CANCEL_REQUEST)  # notifications that mean no more when they come twice
 
-Refused = Callable[[Glance, int, bytes], None]
+Refused = Callable[[MessageHead, int, bytes], None]
 
 
 class Post:
-    """One message's POST; `hear` is called with what its answer holds, as it comes."""
+    """The POST of one message; `hear` is called with each part of its answer as it arrives."""
 
     def __init__(self, wire: "HttpTransport", frame: bytes, hear: Callable[[list[Event]], None]) -> None:
-        self.message: Glance = glance(frame)
+        self.message: MessageHead = head_of(frame)
         self.is_answered = False
         self.has_failed = False  # it was answered with an error
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # answered, or over
@@ -138,7 +138,7 @@ class Post:
 
     def _answers(self, data: bytes | Oversize) -> bool:
         """Whether a frame is the answer to this message."""
-        found = glance(data)
+        found = head_of(data)
         if not found.is_answer or found.id != self.message.id:
             return False
         self.has_failed = isinstance(data, bytes) and b'"error"' in data and b'"result"' not in data
@@ -152,7 +152,7 @@ class Post:
 class Delivery:
     """A request on its way, from the moment it is handed over until it is settled."""
 
-    def __init__(self, message: Glance) -> None:
+    def __init__(self, message: MessageHead) -> None:
         self.message = message
         self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
         self.is_sent = False  # the server may have it
@@ -176,7 +176,7 @@ class Posts:
         self.unsettled = 0  # bytes that the server may not have taken
 
     def hold(self, held: bool) -> None:
-        """Stop or go on reading answers: what they hold waits in the server."""
+        """Stop or go on reading answers; unread ones wait in the server."""
         for post in self._posts:
             post.hold(held)
 
@@ -192,10 +192,10 @@ class Posts:
     ) -> None:
         """Send a message, and return when the next one may follow: when this one is settled, or has arrived.
 
-        What unblocks an agent never waits behind what blocks it, such as a POST that is answered at a turn's end.
-        `ready` is waited for before it is sent; false when it was settled there.
+        A message that unblocks an agent never waits behind one that blocks it, such as a POST that is answered at a
+        turn's end. `ready` is waited for before it is sent; false when it was settled there.
         """
-        message = glance(frame)
+        message = head_of(frame)
         if not self.has_room(message):
             return
         before, delivery = self._before(message, frame), Delivery(message)
@@ -221,7 +221,7 @@ class Posts:
         if not message.is_request:  # a request's answer may take as long as a turn
             self.count(len(frame), task)
 
-    def _before(self, message: Glance, frame: bytes) -> asyncio.Event | None:
+    def _before(self, message: MessageHead, frame: bytes) -> asyncio.Event | None:
         """When a message may go: behind the one before it in its session, or behind the request that it cancels."""
         if message.method == CANCEL_REQUEST:
             cancelled = self._requests.get(named_request(frame))
@@ -237,7 +237,7 @@ class Posts:
             del self._requests[message.id]
 
     def withdraw(self, wanted: Withdrawal) -> bool:
-        """Answer what is cancelled, as far as the server has not got it; true if there was any.
+        """Answer cancelled requests that the server does not have yet; true if there were any.
 
         A request that is under way is not sent again should the server refuse it.
         """
@@ -280,7 +280,7 @@ class Posts:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def has_room(self, message: Glance) -> bool:
+    def has_room(self, message: MessageHead) -> bool:
         """Whether another POST may begin; a server that answers none of them is given up."""
         if len(self._tasks) >= MAX_POSTS and message.is_request:
             self.wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
@@ -344,7 +344,7 @@ class Posts:
                     self.fail(post, f"the message was sent, and no answer came: {why_unreachable(exc)}")
                     return
                 wait = pause
-            except Exception as exc:  # whatever it is, whoever asked gets an answer
+            except Exception as exc:  # the request gets an answer whatever the error is
                 log.exception("posting to %s failed", self.wire.link.address.shown)
                 self.fail(post, f"the message could not be posted: {exc}")
                 return
@@ -367,7 +367,7 @@ class Posts:
             self.settle(post, reply)
 
     def settle(self, post: Post, reply: ResponseHead) -> None:
-        """The answer is whole: what it did not answer was promised, or never will be."""
+        """The answer is complete: a request without an answer in it was promised one, or will never get one."""
         needs_none = self._promises or not post.message.is_request
         if needs_none and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
             return
@@ -389,7 +389,7 @@ class Posts:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _may_come_twice(message: Glance) -> bool:
+def _may_come_twice(message: MessageHead) -> bool:
     """Whether a message that may have arrived is sent again: an agent that never hears it would wait for ever."""
     return message.is_answer or message.method in REPEATABLE
 

@@ -25,7 +25,7 @@ from ..addresses import (
     why_unreachable,
 )
 from ..replay import OutOfOrder, Receipt, read_number
-from ..routing import Glance, Withdrawal, failure, glance
+from ..routing import MessageHead, Withdrawal, failure, head_of
 from ..sse import END, Event
 from .event_stream import ENDED, EventStream
 from .exchange import ACCEPTS, JSON, Headers, can_be_named
@@ -96,7 +96,7 @@ class StreamsForm:
     # Posting
 
     async def post(self, frame: bytes) -> None:
-        message = glance(frame)
+        message = head_of(frame)
         session = message.session or (self._theirs.pop(message.id, None) if message.is_answer else None)
         headers: Headers = [JSON, ACCEPTS, (CONNECTION, self._id), *_naming(session)]
         if not self._resumes:
@@ -106,14 +106,14 @@ class StreamsForm:
             await self._numbered.deliver(frame, headers, refused)
 
     def _hear_answer(self, events: list[Event]) -> None:
-        """Hear what the answer to a POST holds."""
+        """Handle the messages in the answer to a POST."""
         if not self._resumes:
             for event in events:
                 self._look_at(event.data, None)
         self._wire.heard_events(events)
 
     async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
-        def refused(message: Glance, status: int, body: bytes) -> None:
+        def refused(message: MessageHead, status: int, body: bytes) -> None:
             if status == 404 and session and message.is_request and message.method in OPENING:
                 # Some servers know a session only once they have opened it, and call it unknown until then.
                 again = self._deliver(frame, [pair for pair in headers if pair[0] != SESSION], None)
@@ -124,7 +124,7 @@ class StreamsForm:
             self._refused(session, message, status, body)
 
         async def ready() -> bool:
-            message = glance(frame)
+            message = head_of(frame)
             if session and not await self._has_stream(session, message):
                 return False
             if session and message.is_request and len(self._ours) < MAX_ASKED:
@@ -133,7 +133,7 @@ class StreamsForm:
 
         await self._posts.deliver(frame, headers, self._hear_answer, refused=refused, ready=ready)
 
-    def _refused(self, session: str | None, message: Glance, status: int, body: bytes) -> None:
+    def _refused(self, session: str | None, message: MessageHead, status: int, body: bytes) -> None:
         unknown_session = status == 404 and session is not None and b"session" in body.lower()
         if status in GONE and not unknown_session:
             self._wire.end(f"{ENDED} (status {status})")
@@ -176,8 +176,8 @@ class StreamsForm:
             return False
 
     def _look_at(self, frame: bytes | Oversize, session: str | None) -> None:
-        """Note what a frame says about sessions."""
-        message = glance(frame)
+        """Note the requests and sessions that a frame names; read the stream of a new session."""
+        message = head_of(frame)
         if message.is_answer:
             self._ours.pop(message.id, None)
         elif message.is_request and (of := session or message.session) and len(self._theirs) < MAX_ASKED:
@@ -250,7 +250,7 @@ class StreamsForm:
             self._loop.call_later(SETTLING, self._fail_requests, session)
 
     def _fail_requests(self, session: str) -> None:
-        """Answer what waits on a session's stream that has ended; nothing else will."""
+        """Answer the requests that wait on a session's stream that has ended; nothing else will."""
         if session in self._streams:
             return
         for id in [id for id, of in self._ours.items() if of == session]:
@@ -262,7 +262,7 @@ class StreamsForm:
             if session not in self._streams:
                 await self._open_stream(session)
 
-    async def _has_stream(self, session: str, message: Glance) -> bool:
+    async def _has_stream(self, session: str, message: MessageHead) -> bool:
         """See to it that a session's stream is open before something is said that is answered there."""
         if self._opening:
             await asyncio.wait(self._opening)

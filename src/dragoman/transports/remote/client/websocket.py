@@ -1,7 +1,7 @@
 """A remote agent over a WebSocket: one message a text frame, everything on one socket.
 
 Where the server keeps a log, which it says when the socket is opened, a drop is no end: the socket is opened again,
-either side says how far it had heard the other, and what was lost on the way is sent again.  Each text begins with
+either side says how far it had heard the other, and lost frames are sent again.  Each text begins with
 its frame's number.  Acknowledgements go as binary frames, which are no messages.  With any other server a drop is
 the end.
 """
@@ -29,7 +29,7 @@ from ..addresses import (
 )
 from ..cookies import CookieJar
 from ..replay import ACKNOWLEDGE_EVERY, Log, Receipt, read_number, write_numbered
-from ..routing import BINARY, asked_version, failure, glance, withdrawal
+from ..routing import BINARY, asked_version, failure, head_of, withdrawal
 from .dialled import DialledTransport
 from .websocket_socket import WebSocketSocket
 
@@ -56,7 +56,7 @@ class WebSocketTransport(DialledTransport):
         self._loop = asyncio.get_running_loop()
         self._cookies = CookieJar()
         self._socket: WebSocketSocket | None = None
-        self._id = ""  # what the server calls this connection
+        self._id = ""  # the server's id for this connection
         self._resumes = False  # both ends can take it up again
         self._generation = 0  # the number of the newest try to open a socket
         self._sent = Log()
@@ -109,10 +109,10 @@ class WebSocketTransport(DialledTransport):
         if (wanted := withdrawal(frame)) is None:
             return False
         waiting = self._sent.frames()[max(self._written - self._sent.forgotten, 0) :]
-        found = [sent for sent in waiting if wanted.covers(glance(sent))]
+        found = [sent for sent in waiting if wanted.covers(head_of(sent))]
         for sent in found:
             self._sent.replace(sent, frame)
-            self.withdraw(glance(sent))
+            self.withdraw(head_of(sent))
         return bool(found)
 
     @property
@@ -130,7 +130,7 @@ class WebSocketTransport(DialledTransport):
         if self._socket:
             await self._socket.close()
 
-    # What the socket reports
+    # Reports of the socket
 
     def heard(self, socket: WebSocketSocket, texts: list[bytes]) -> None:
         if socket is not self._socket:
@@ -161,7 +161,7 @@ class WebSocketTransport(DialledTransport):
         if self._resumes and (number := read_number(data)) is not None:
             self._sent.forget(number)
             self._taken.set()
-        elif self._hear and (message := glance(data)).is_answer:
+        elif self._hear and (message := head_of(data)).is_answer:
             self._hear([failure(message.id, -32603, f"the answer {BINARY}")])
 
     def may_send(self) -> None:
@@ -202,7 +202,7 @@ class WebSocketTransport(DialledTransport):
             self._room += ACKNOWLEDGE_EVERY if self._resumes else 0
         elif (heard := read_number(number)) is None or not self._sent.covers(heard):
             socket.abort()
-            raise ConnectionClosed("the agent's server no longer knows what it has heard of us")
+            raise ConnectionClosed("the agent's server no longer knows which of our messages it has received")
         else:
             self._sent.forget(heard)
         self._socket = socket

@@ -114,17 +114,17 @@ class WebSocketSocket(asyncio.Protocol):
         self.transport.abort()
 
     def _flush_answers(self) -> None:
-        """Answer what was received, pings above all; a server that sends them and reads nothing is given up."""
+        """Answer received frames, mainly pings; a server that sends pings and reads nothing is given up."""
         before = self.transport.get_write_buffer_size()
         self._flush()
         grown = self.transport.get_write_buffer_size() - before
         self._unread = self._unread + grown if before else 0
         if self._unread > MAX_UNREAD:
-            log.info("the agent's server does not read what it is answered")
+            log.info("the agent's server does not read our answers")
             self.transport.abort()
 
     def deliver(self) -> None:
-        """Report what is heard from now on, and what was heard since the handshake."""
+        """Report the frames from now on, and those that arrived since the handshake."""
         early, self._early = self._early, None
         if early:
             self._wire.heard(self, early)
@@ -148,7 +148,7 @@ class WebSocketSocket(asyncio.Protocol):
     def pause(self, paused: bool) -> None:
         if paused is not self._paused and not self.transport.is_closing():
             self._paused = paused
-            self._heard_at = self._loop.time()  # whoever does not listen hears nothing
+            self._heard_at = self._loop.time()  # without a listener nothing is reported
             self._pace.stop()
             (self.transport.pause_reading if paused else self.transport.resume_reading)()
 
@@ -173,7 +173,7 @@ class WebSocketSocket(asyncio.Protocol):
                 timer.cancel()
         if not self._opened.done():
             self._opened.set_exception(exc if isinstance(exc, OSError) else ConnectionResetError("it hung up"))
-            self._opened.exception()  # whoever wanted to know may have been cancelled
+            self._opened.exception()  # the waiting task may have been cancelled
             return
         close = self._protocol.close_rcvd or self._protocol.close_sent  # ours, where the server broke a rule
         if close:
@@ -182,7 +182,7 @@ class WebSocketSocket(asyncio.Protocol):
             self._wire.dropped(self, CloseCode.ABNORMAL_CLOSURE, why_unreachable(exc) if exc else "")
 
     async def close(self) -> None:
-        """Send what is queued and a goodbye if the peer still takes them, then let go."""
+        """Send the queued frames and a close frame if the peer still takes them, then close the socket."""
         if not self._protocol.close_expected() and not self.transport.is_closing():
             self._protocol.send_close(1000)
             self._flush()
@@ -203,7 +203,7 @@ def _split(target: str) -> tuple[str, str]:
 
 
 def _refusal(exc: Exception) -> Exception:
-    """What a failed handshake means: an OSError when another try may do, a ConnectionClosed when not."""
+    """The error for a failed handshake: an OSError if another try may succeed, else a ConnectionClosed."""
     if isinstance(exc, InvalidStatus):
         status = exc.response.status_code
         if status in TEMPORARY:

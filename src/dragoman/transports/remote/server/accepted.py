@@ -18,7 +18,7 @@ from ....framing import one_line
 from ... import LOW_WATER, Hear
 from ..addresses import LAST_WORDS
 from ..replay import ACKNOWLEDGE_EVERY, Receipt
-from ..routing import Glance, glance
+from ..routing import MessageHead, head_of
 from .stream import Stream, StreamClaim
 
 KEPT = 16 * 1024 * 1024  # bytes a connection keeps of what was sent, for readers that do not acknowledge
@@ -34,7 +34,7 @@ POLICY = 1008  # and when the client does not do as it should
 
 
 class WebRequest(Struct, frozen=True):
-    """What is known of whoever asks: the headers by lower-case name, the target, the other end of the socket."""
+    """A client's request: its headers by lower-case name, its target, the other end of its socket."""
 
     method: str
     path: str
@@ -71,7 +71,7 @@ class AcceptedTransport:
         self.heard = Receipt()
         self._has_spoken = False
         self.streams: dict[str | None, Stream] = {None: Stream()}
-        self.answered: asyncio.Future[bytes] | None = None  # what waits for the answer to `initialize`
+        self.answered: asyncio.Future[bytes] | None = None  # messages that wait for the answer to `initialize`
         self._grace = grace
         self._loop = asyncio.get_running_loop()
         self._hear: Hear | None = None
@@ -127,13 +127,13 @@ class AcceptedTransport:
                     await self._taken.wait()
             except TimeoutError:
                 if self.queued >= before and any(stream.size and not stream.reader for stream in self._all()):
-                    self.end("the client does not read what it is sent")
+                    self.end("the client does not read its messages")
 
     async def why_ended(self) -> Exception:
         return ConnectionClosed(self.why)
 
     async def close(self) -> None:
-        """Let the readers have what waits, if they still take it, and end."""
+        """Give the readers the waiting frames, if they still take them, and end."""
         for stream in self._all():
             stream.close()
         readers = {stream.reader.task for stream in self._all() if stream.reader}
@@ -143,7 +143,7 @@ class AcceptedTransport:
                 reader.cancel()
         self.end("we hung up")
 
-    # What the client does
+    # The client's actions
 
     @property
     def is_over(self) -> bool:
@@ -156,7 +156,7 @@ class AcceptedTransport:
 
     @property
     def reason(self) -> str:
-        """What the client is told of the end; nothing when it is an ordinary one."""
+        """The reason of the end that the client gets; None for an ordinary end."""
         return "" if self.close_code == HUNG_UP else self.why
 
     def end(self, why: str, code: int = HUNG_UP) -> None:
@@ -195,8 +195,8 @@ class AcceptedTransport:
     def accept_numbered(self, texts: list[bytes]) -> None:
         """Hand the agent the frames of numbered texts that it has not heard yet; raises OutOfOrder at a gap.
 
-        What it does not take now waits here, unacknowledged, so the client stops by itself.  Not to read from it
-        would not do, because its own acknowledgements come the same way.
+        Frames that it does not take now wait here, unacknowledged, so the client stops by itself.  Not to read from
+        it would not do, because its own acknowledgements come the same way.
         """
         if self._why is not None:
             return
@@ -238,7 +238,7 @@ class AcceptedTransport:
         self._taken.set()
 
     def took(self, reader: StreamClaim) -> None:
-        """A reader has been given what waited."""
+        """A reader has got the waiting frames."""
         if not self.resumes:
             reader.stream.trim(min(SHARE, KEPT // len(self.streams)) if not self.is_one else 0)
         self._taken.set()
@@ -257,7 +257,7 @@ class AcceptedTransport:
             self._left()
 
     def expect_word(self) -> None:
-        """Whoever has said nothing by now has nothing to say."""
+        """Close the connection if the client has sent nothing by now."""
         if not self._has_spoken:
             self.end("the client said nothing", POLICY)
 
@@ -284,7 +284,7 @@ class AcceptedTransport:
     def _answer(self, frames: list[bytes]) -> list[bytes]:
         """Give the answer to `initialize` to the request that waits for it; the rest goes where it belongs."""
         for index, frame in enumerate(frames):
-            if glance(frame).is_answer:
+            if head_of(frame).is_answer:
                 assert self.answered
                 self.answered.set_result(frame)
                 return frames[:index] + frames[index + 1 :]
@@ -292,7 +292,7 @@ class AcceptedTransport:
 
     # Which stream carries what
 
-    def expects(self, message: Glance, named: bool) -> None:
+    def expects(self, message: MessageHead, named: bool) -> None:
         """Note where a request's answer is to go; `named` when the client sent the session's header, too."""
         if self.is_one or message.session is None:
             return
@@ -323,7 +323,7 @@ class AcceptedTransport:
                 del self.streams[session]
 
     def _route(self, frame: bytes) -> None:
-        message = glance(frame)
+        message = head_of(frame)
         route = self._routes.pop(message.id, Route()) if message.is_answer else Route(message.session)
         if message.opened is not None and self.has_room(message.opened):
             self._early.discard(message.opened)
@@ -336,7 +336,7 @@ class AcceptedTransport:
             self._close_session(route.closes)
 
     def _close_session(self, session: str) -> None:
-        """Its stream ends once its reader has what waits."""
+        """Its stream ends once its reader has the waiting frames."""
         self._loose.discard(session)
         self._early.discard(session)
         if stream := self.streams.get(session):

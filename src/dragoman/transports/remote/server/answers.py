@@ -10,7 +10,7 @@ import msgspec
 from ....errors import Error
 from ....foundation.owning import Work
 from ..replay import read_number, write_numbered
-from ..routing import BINARY, failure, glance
+from ..routing import BINARY, failure, head_of
 from ..sse import KEEP_ALIVE, in_ascii, write_end, write_events
 from .accepted import AcceptedTransport
 from .stream import StreamClaim
@@ -24,8 +24,8 @@ QUIET = 0.05  # seconds
 EVENTS = "text/event-stream"
 DROPPED = 4409  # the code a WebSocket is closed with that has a newer one, or lost a frame
 
-Scope: TypeAlias = MutableMapping[str, Any]  # what ASGI says of a connection
-Event: TypeAlias = MutableMapping[str, Any]  # and what happens on it
+Scope: TypeAlias = MutableMapping[str, Any]  # ASGI's messages about a connection
+Event: TypeAlias = MutableMapping[str, Any]  # and about its events
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
@@ -127,7 +127,7 @@ async def _until_disconnected(receive: Receive) -> None:
 
 
 async def _write_events(wire: AcceptedTransport, reader: StreamClaim, send: Send, quiet: float) -> None:
-    """Write what there is, and a comment once it has been quiet for so long, and then now and then."""
+    """Write the waiting events, and a comment after each pause of this length."""
     silence = quiet
     while True:
         first, frames = reader.take()
@@ -184,6 +184,6 @@ async def _hear_frames(wire: AcceptedTransport, reader: StreamClaim, receive: Re
         data = event.get("bytes") or b""
         if wire.resumes and (number := read_number(data)) is not None:
             wire.acknowledged(number)
-        elif not wire.resumes and (message := glance(data)).is_request:  # it should have been a text
+        elif not wire.resumes and (message := head_of(data)).is_request:  # it should have been a text
             wire.send([failure(message.id, -32600, f"the request {BINARY}")])
             await wire.drain()

@@ -16,7 +16,7 @@ from ....envelope import NULL, read_envelope
 from ....framing import MAX_FRAME
 from ... import Transport
 from ..addresses import CONNECTION, GENERATION, LAST_EVENT, SESSION
-from ..routing import Glance, failure
+from ..routing import MessageHead, failure
 from .accepted import HUNG_UP, AcceptedTransport, WebRequest
 from .answers import EVENTS, Receive, RequestRefused, Scope, Send, converse, refuse, respond, stream_events
 from .requests import Bodies, acknowledge, invalid, is_new, read_message, taken_up
@@ -40,7 +40,7 @@ SHUTTING_DOWN = "the server is shutting down"
 
 
 class EndpointOptions(TypedDict, total=False):
-    """Who may connect to an endpoint, and how much it bears."""
+    """The admission to an endpoint, and its limits."""
 
     admit: Admit | None  # says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it
     origins: Collection[str]  # the web pages that may connect
@@ -53,7 +53,7 @@ class EndpointOptions(TypedDict, total=False):
 class Endpoint:
     """The ASGI application; `serve` is run for each client that connects, with the wire to it.
 
-    A connection does not exist for anybody but whoever opened it.
+    For others than its owner a connection is indistinguishable from a missing one.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Endpoint:
         try:
             principal = await self._check(request)
             if scope["type"] == "websocket":
-                await self._talk(request, principal, receive, send)
+                await self._serve_websocket(request, principal, receive, send)
             else:
                 await self._handle(request, principal, receive, send)
         except RequestRefused as refused:
@@ -191,7 +191,7 @@ class Endpoint:
         wire.streams[None].wake()
 
     async def _initialize(
-        self, frame: bytes, message: Glance, request: WebRequest, principal: Hashable, send: Send
+        self, frame: bytes, message: MessageHead, request: WebRequest, principal: Hashable, send: Send
     ) -> None:
         if message.method != "initialize" or not message.is_request:
             raise invalid(400, message, "the connection has to be initialized first")
@@ -236,7 +236,9 @@ class Endpoint:
 
     # WebSocket
 
-    async def _talk(self, request: WebRequest, principal: Hashable, receive: Receive, send: Send) -> None:
+    async def _serve_websocket(
+        self, request: WebRequest, principal: Hashable, receive: Receive, send: Send
+    ) -> None:
         await receive()  # websocket.connect
         if CONNECTION in request.headers:
             wire = self._known(request, principal)
@@ -289,7 +291,7 @@ def endpoint(app: "App", **options: Unpack[EndpointOptions]) -> Endpoint:
 
 
 def read_request(scope: Scope) -> WebRequest:
-    """What a request says of itself; a header that is there twice counts once, and not at all where it matters."""
+    """The headers and target of a request; a repeated header that decides something counts as empty."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

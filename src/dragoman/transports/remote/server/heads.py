@@ -1,7 +1,7 @@
 """Which heads of HTTP/1.1 requests a server refuses, so that it and a proxy never disagree where a request ends.
 
-h11 reads what the standard lets a lenient recipient read.  A server behind a proxy must not be lenient: whatever
-one of them takes for the end of a request and the other does not carries a second, hidden request.
+h11 reads what the standard lets a lenient recipient read.  A server behind a proxy must not be lenient: if only
+one of the two sees the end of a request at some byte, the rest can carry a second, hidden request.
 """
 
 import re
@@ -15,7 +15,7 @@ _END = b"\r\n\r\n"
 def is_faulty(unread: bytes, looked: int = 0) -> bool:
     """Whether the head at the beginning of unread bytes breaks a line as no strict reader would.
 
-    `looked` is how many of them were looked at before; what comes behind the head is not looked at.
+    `looked` is how many of them were looked at before; bytes behind the head are not looked at.
     """
     end = unread.find(_END, max(0, looked - len(_END)))
     head = unread if end < 0 else unread[: end + len(_END)]

@@ -25,7 +25,7 @@ class Http1Server(InPortions):
         self._answer: _Answer | None = None
         self._allowance = Allowance()
         self._is_ahead = False  # more requests came before this one was answered
-        self._is_over = False  # nothing more comes, and what came is answered
+        self._is_over = False  # nothing more comes, and all requests are answered
         self._in_head = False
         self._looked = 0  # bytes of the head that were looked at
         self._paused = False
@@ -52,7 +52,7 @@ class Http1Server(InPortions):
         self._advance()
 
     def eof_received(self) -> bool:
-        """The client says no more; one whose message is whole may still wait for what it is answered."""
+        """The client sends no more; if its message is complete, it may still wait for the answer."""
         answer, is_tls = (
             self._answer,
             self.transport.get_extra_info("sslcontext") is not None,
@@ -63,7 +63,7 @@ class Http1Server(InPortions):
         return self._is_over
 
     def _advance(self) -> None:
-        """Handle what has arrived, as far as it goes."""
+        """Handle the received bytes as far as they are complete."""
         try:
             while not self.transport.is_closing():
                 self._look_at_head()
@@ -108,7 +108,7 @@ class Http1Server(InPortions):
         if is_ambiguous(request.method, request.http_version, headers):
             raise h11.RemoteProtocolError("the body's length is ambiguous", error_status_hint=400)
         version, method = request.http_version.decode(), request.method.decode()
-        scope = http_scope(self.transport, version, method, bytes(request.target), headers)
+        scope = http_scope(self._host, self.transport, version, method, bytes(request.target), headers)
         if (b"upgrade", b"websocket") in [(name, value.lower()) for name, value in headers] and method == "GET":
             self._expect(None)
             rest, _ = self._http.trailing_data
@@ -152,7 +152,7 @@ class Http1Server(InPortions):
         self._advance()
 
     def _refuse(self, status: int) -> None:
-        """Answer what is no request, or could not be answered, and hang up."""
+        """Answer a broken request, or one that could not be answered, and hang up."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers = [(b"content-length", b"0"), (b"connection", b"close")]
             self.transport.write(self._http.send(h11.Response(status_code=status, headers=headers)) or b"")
@@ -181,7 +181,7 @@ class Http1Server(InPortions):
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect(None)
         self.writable.set()
-        self._host.sockets.discard(self.transport)
+        self._host.lost(self.transport)
         if self._answer:
             self._answer.body.lose()
 
@@ -193,7 +193,7 @@ class _Answer:
         self.body = RequestBody(socket.took, socket.transport.abort)
         self.is_begun = self.is_over = False
         self.is_stream = is_stream  # it lasts for as long as the client is there
-        self.is_deaf = False  # whatever else comes of the request is thrown away
+        self.is_deaf = False  # the rest of the request is thrown away
         self._socket = socket
         self._is_last = is_last  # the socket is closed behind it
         self._head: h11.Response | None = None

@@ -12,7 +12,7 @@ from .answers import Event, Scope
 from .serving import HEAD_TIMEOUT, InPortions, Pairs, RequestBody, ServedApplication, http_scope, run
 
 IDLE = 75.0  # seconds a socket may rest without a request
-TAKEN_BACK = 20  # what a request counts that is taken back before there was an answer
+TAKEN_BACK = 20  # the cost of a request that is withdrawn before its answer
 NUDGE = 0.05  # seconds; httpcore waits at the socket for a window that another of its streams has read of already
 
 
@@ -77,7 +77,7 @@ class Http2Server(Http2, InPortions):
             pairs = [(b"host", authority), *(pair for pair in pairs if pair[0] != b"host")]
         self._expect(None)
         method = special.get(b":method", b"GET").decode("latin-1")
-        scope = http_scope(self.transport, "2", method, special.get(b":path", b"/"), pairs)
+        scope = http_scope(self._host, self.transport, "2", method, special.get(b":path", b"/"), pairs)
         answer = self._answers[stream] = _Answer(self, stream)
         self._host.start(self._run(answer, scope))
 
@@ -110,7 +110,7 @@ class Http2Server(Http2, InPortions):
         self._expect(None)
         if self._nudging:
             self._nudging.cancel()
-        self._host.sockets.discard(self.transport)
+        self._host.lost(self.transport)
         for answer in self._answers.values():
             answer.body.lose()
 

@@ -1,11 +1,11 @@
-"""What a request means for the connection it belongs to: a message, an acknowledgement, a stream to read."""
+"""Reads a request to a connection: a message, an acknowledgement, or a stream to read."""
 
 from .... import codec
 from ....envelope import read_envelope
 from ....framing import check
 from ..addresses import GENERATION, LAST_EVENT, NUMBER
 from ..replay import OutOfOrder, read_number
-from ..routing import Glance, failure, glance
+from ..routing import MessageHead, failure, head_of
 from .accepted import AcceptedTransport, WebRequest
 from .answers import Receive, RequestRefused
 from .stream import Stream, StreamClaim
@@ -41,24 +41,24 @@ class Bodies:
             self._received -= len(body)
 
 
-def read_message(frame: bytes) -> Glance:
-    """A frame as far as its way is concerned; raises what a body that is no single message is answered with."""
+def read_message(frame: bytes) -> MessageHead:
+    """The head of a frame; raises RequestRefused for a body that is no single message."""
     try:
         check(frame)
         read_envelope(frame)
     except codec.Invalid:
         if frame.lstrip()[:1] == b"[":
             raise RequestRefused(501, "batches", body=failure(b"", -32600, "batches are not used")) from None
-        message = glance(frame)
+        message = head_of(frame)
         if not message.id and message.method is None:
             raise RequestRefused(400, "no message", body=failure(b"", -32600, "a message is an object")) from None
         return message  # something is wrong with it, and the agent will say what
     except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
         raise RequestRefused(400, "no JSON", body=failure(b"", -32700, f"Parse error: {exc}")) from None
-    return glance(frame)
+    return head_of(frame)
 
 
-def invalid(status: int, message: Glance, why: str) -> RequestRefused:
+def invalid(status: int, message: MessageHead, why: str) -> RequestRefused:
     """A refusal that also answers the request, when there was one."""
     return RequestRefused(status, why, body=failure(message.id, -32600, why) if message.is_request else None)
 

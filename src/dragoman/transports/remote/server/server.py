@@ -6,6 +6,9 @@ without when it just begins to.  Beyond ASGI it takes WebSocket messages many at
 
 import asyncio
 import contextlib
+import functools
+import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +19,10 @@ from ..addresses import notice_silence
 from ..http2 import PREFACE
 from .http1 import Http1Server
 from .http2 import Http2Server
-from .serving import HEAD_TIMEOUT, Application, InPortions, ServedApplication
+from .proxied import ProxyHeaderError, read_proxy_header
+from .serving import HEAD_TIMEOUT, Application, InPortions, ServedApplication, SocketGate
+
+log = logging.getLogger("dragoman")
 
 LAST_WORDS = 1.0  # seconds for answers in the works when the server stops
 BACKLOG = 1024
@@ -26,10 +32,20 @@ class Server:
     """A port that is being served: `url` leads to it."""
 
     def __init__(self, sockets: asyncio.Server, host: str, is_secure: bool) -> None:
+        self._sockets = sockets
         self.port: int = sockets.sockets[0].getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         self.authority = f"{name}:{self.port}"
         self._schemes = ("https", "wss") if is_secure else ("http", "ws")
+
+    @property
+    def descriptor(self) -> int:
+        """The listening socket, for a process that takes over."""
+        return self._sockets.sockets[0].fileno()
+
+    def stop_accepting(self) -> None:
+        """Leave new connections to whoever else has the socket; those that are open stay."""
+        self._sockets.close()
 
     def url(self, path: str = "/acp", *, websocket: bool = False) -> str:
         return f"{self._schemes[websocket]}://{self.authority}{path}"
@@ -43,16 +59,25 @@ async def listening(
     *,
     tls: ssl.SSLContext | None = None,
     limit: int = MAX_FRAME,
+    listener: socket.socket | None = None,
+    gate: SocketGate | None = None,
+    proxied: Callable[[str], bool] = lambda host: False,
 ) -> AsyncIterator[Server]:
-    """Serve an ASGI application at an address; port 0 is any that is free."""
+    """Serve an ASGI application at an address; port 0 is any that is free.
+
+    `gate` says how many sockets are taken; `proxied` of which addresses a connection begins with a header of the
+    PROXY protocol, which only a server without TLS can read.
+
+    A `listener` is a socket that listens already; the address only names it then.
+    """
     loop = asyncio.get_running_loop()
     if tls:
         tls.set_alpn_protocols(["h2", "http/1.1"])
-    served = ServedApplication(app, limit)
+    served = ServedApplication(app, limit, gate, proxied)
     patience = HEAD_TIMEOUT if tls else None
-    sockets = await loop.create_server(
-        lambda: _Undecided(served), host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience
-    )
+    protocol = functools.partial(_Undecided, served)
+    begin = functools.partial(loop.create_server, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience)
+    sockets = await (begin(protocol, sock=listener) if listener else begin(protocol, host, port))
     try:
         yield Server(sockets, host, tls is not None)
     finally:
@@ -64,29 +89,51 @@ async def listening(
 
 
 class _Undecided(InPortions):
-    """A socket of which it is not yet known what is spoken on it."""
+    """A socket whose protocol is not known yet."""
 
     transport: asyncio.Transport
 
     def __init__(self, host: ServedApplication) -> None:
         super().__init__(host)
         self._data = b""
+        self._is_proxied = False  # a header of the PROXY protocol comes first
         self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, lambda: self.transport.abort())
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
+        if not self._host.opened(transport):
+            transport.abort()
+            return
         notice_silence(transport)
-        self._host.sockets.add(transport)
+        peer = transport.get_extra_info("peername")
+        self._is_proxied = isinstance(peer, tuple) and self._host.proxied(peer[0])
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() == "h2":
             self._hand_over(Http2Server)
 
     def data_received(self, data: bytes) -> None:
         self._data += data
+        if self._is_proxied and not self._take_proxy_header():
+            return
         if self._data.startswith(PREFACE):
             self._hand_over(Http2Server)
         elif not PREFACE.startswith(self._data):
             self._hand_over(Http1Server)
+
+    def _take_proxy_header(self) -> bool:
+        """Read whose connection it is, and go on behind that; false when there is nothing to go on with."""
+        try:
+            header = read_proxy_header(self._data)
+        except ProxyHeaderError as exc:
+            log.warning("a proxy was sent away: %s", exc)
+            self.transport.abort()
+            return False
+        if header is None:
+            return False
+        self._data, self._is_proxied = self._data[header.size :], False
+        if header.host is not None:
+            self._host.peers[self.transport] = header.host, header.port
+        return bool(self._data)
 
     def _hand_over(self, kind: Callable[[ServedApplication], Http1Server | Http2Server]) -> None:
         self._timer.cancel()
@@ -98,4 +145,4 @@ class _Undecided(InPortions):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
-        self._host.sockets.discard(self.transport)
+        self._host.lost(self.transport)

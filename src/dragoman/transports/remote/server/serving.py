@@ -1,13 +1,14 @@
-"""What the server's protocols share: the application, the tasks that run it, one request and its answer.
+"""The common part of the server's protocols: the application, its tasks, one request and its answer.
 
 And what keeps one client from being a burden to the others: sockets are read in small portions, each in its turn;
-what costs the client less than it costs us is counted (`limits`); what is begun has to be finished in time.
+actions that cost the client less than us are counted (`limits`); a begun message has to be finished in time.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from ....foundation.owning import Work
 from .answers import Event, Receive, Scope, Send
@@ -25,15 +26,49 @@ PORTION = 16 * 1024  # bytes read of one socket before it is the others' turn
 MAX_HELD = 96 * 1024 * 1024  # bytes of messages that are not whole yet, of all clients together
 
 
-class ServedApplication:
-    """An application being served, and everything that is open for it."""
+class SocketGate(Protocol):
+    """Says whether one more socket is taken."""
 
-    def __init__(self, app: Application, limit: int) -> None:
+    def enter(self) -> bool:
+        """Take one, unless there is no room; each that was taken leaves."""
+
+    def leave(self) -> None: ...
+
+
+class ServedApplication:
+    """An application being served, and everything that is open for it.
+
+    `proxied` says of an address whether its connections begin with a header of the PROXY protocol.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        limit: int,
+        gate: SocketGate | None = None,
+        proxied: Callable[[str], bool] = lambda host: False,
+    ) -> None:
         self.app, self.limit = app, limit
+        self.proxied, self._gate = proxied, gate
+        self.peers: dict[asyncio.Transport, tuple[str, int]] = {}  # whose connection it is, as a proxy says
         self.portion = memoryview(bytearray(PORTION))  # every socket is read into it
         self.held = 0  # bytes of messages that are not whole yet
         self.sockets: set[asyncio.Transport] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def opened(self, transport: asyncio.Transport) -> bool:
+        """Take a socket; false when there is no room for it."""
+        if self._gate and not self._gate.enter():
+            return False
+        self.sockets.add(transport)
+        return True
+
+    def lost(self, transport: asyncio.Transport) -> None:
+        self.peers.pop(transport, None)
+        if transport in self.sockets:
+            self.sockets.discard(transport)
+            if self._gate:
+                self._gate.leave()
 
     def start(self, answering: Work[None]) -> asyncio.Task[None]:
         task = asyncio.create_task(answering, name="request")
@@ -70,10 +105,13 @@ class InPortions(asyncio.BufferedProtocol):
         raise NotImplementedError
 
 
-def http_scope(transport: asyncio.Transport, version: str, method: str, target: bytes, headers: Pairs) -> Scope:
+def http_scope(
+    host: ServedApplication, transport: asyncio.Transport, version: str, method: str, target: bytes, headers: Pairs
+) -> Scope:
     """A request as ASGI describes it."""
     path, _, query = target.partition(b"?")
-    peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    peer = host.peers.get(transport) or transport.get_extra_info("peername")
+    own = transport.get_extra_info("sockname")
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -130,7 +168,7 @@ class RequestBody:
         self._changed.set()
 
     def _look(self) -> None:
-        """See whether it arrives in time; if we do not take what is there, that is not the client's fault."""
+        """Check that it arrives in time; bytes that we do not read are not the client's fault."""
         now = self._loop.time()
         if self.size:
             self._deadline = max(self._deadline, now + BODY_TIMEOUT)
@@ -145,7 +183,9 @@ class RequestBody:
 
     async def receive(self) -> Event:
         while True:
-            if self._parts or (self._is_whole and not self._told):  # what came whole counts, whoever left since
+            if self._parts or (
+                self._is_whole and not self._told
+            ):  # a complete request counts, even if its client has left
                 data = b"".join(self._parts)
                 self._parts.clear()
                 self.size = 0
@@ -173,7 +213,7 @@ async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> b
 
 
 def _head_alone(send: Send) -> Send:
-    """An answer to HEAD: whatever the application says, no body goes out."""
+    """An answer to HEAD: the application's body is not sent."""
 
     async def sending(event: Event) -> None:
         await send({**event, "body": b""} if event["type"] == "http.response.body" else event)

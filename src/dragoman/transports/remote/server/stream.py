@@ -17,7 +17,7 @@ class Superseded(ConnectionResetError):
 
 
 class Stream:
-    """What one reader is to get, in order: frames that wait, and frames that may have to be sent again."""
+    """The frames for one reader, in order: those that wait, and those that may have to be sent again."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes that wait
@@ -70,7 +70,7 @@ class Stream:
             self._sent.forget(number)
 
     def trim(self, size: int) -> None:
-        """Keep no more than so many bytes of what was taken."""
+        """Keep at most so many bytes of frames that were taken."""
         self._sent.trim(size)
 
     def _pass_on(self) -> bytes:
@@ -98,7 +98,7 @@ class Stream:
             await self._more.wait()
 
     def discard(self) -> None:
-        """What waits is not to be heard any more."""
+        """Drop the waiting frames."""
         self._waiting.clear()
         self.size = 0
 

@@ -23,7 +23,7 @@ log = logging.getLogger("dragoman.websocket")
 log.setLevel(logging.INFO)  # below that it would hold everything that is said
 
 ROOM = 1024 * 1024  # bytes that wait for the application before the client has to
-WEIGHT = 64  # bytes that a message takes up besides what it says
+WEIGHT = 64  # bytes that a message takes up besides its content
 CLOSE_TIMEOUT = 1.0
 MAX_UNREAD = 2 * MAX_FRAME  # bytes that wait for the client: more than one message, so it pings and does not read
 _STATUSES = set(HTTPStatus)
@@ -55,7 +55,7 @@ class WebSocketServer(InPortions):
         self._is_open = self._is_refused = self._takes_batches = False
         self._early = b""
         self._events: deque[tuple[Event, int]] = deque([({"type": "websocket.connect"}, 0)])
-        self._size = 0  # what those weigh
+        self._size = 0  # the bytes of those
         self._changed = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -83,7 +83,7 @@ class WebSocketServer(InPortions):
         elif not self._is_refused:
             self._refuse(403 if is_done else 500, [])
 
-    # What the client sends
+    # The client's frames
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
@@ -113,7 +113,7 @@ class WebSocketServer(InPortions):
         self._flush()
 
     def _hold(self, size: int) -> None:
-        """Count what is held of a message that is not whole, and see that it is not too much altogether."""
+        """Count the bytes of an incomplete message, and refuse too many altogether."""
         self._host.held += size - self._held
         self._held = size
         if self._host.held > MAX_HELD and size > PORTION:
@@ -155,7 +155,7 @@ class WebSocketServer(InPortions):
             self._pace()
         return event
 
-    # What the application sends
+    # The application's messages
 
     async def _send(self, event: Event) -> None:
         if self.transport.is_closing() or (self._is_open and self._protocol.state is not State.OPEN):
@@ -242,7 +242,7 @@ class WebSocketServer(InPortions):
         if self._timer:
             self._timer.cancel()
         self._writable.set()
-        self._host.sockets.discard(self.transport)
+        self._host.lost(self.transport)
         self._host.held -= self._held
         self._held = 0
         close = self._protocol.close_rcvd

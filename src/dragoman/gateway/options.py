@@ -1,0 +1,41 @@
+"""What a gateway that is served is told to be."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from .access.limits import Limits
+from .agents.upstream import Hosted
+from .log.retention import Retention
+from .log.session_facts import Detached
+
+if TYPE_CHECKING:
+    from .access.signed import SignedTokens
+
+
+class ServeOptions(Struct, kw_only=True):
+    """What to serve, where, and to whom."""
+
+    agents: Mapping[str, Hosted]
+    state: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    tokens: Path | None = None
+    is_open: bool = False  # no credential is asked for, on this machine alone
+    tls: tuple[str, str] | None = None
+    client_ca: str | None = None
+    signed: "SignedTokens | None" = None
+    names: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    proxies: Sequence[str] = ()  # networks of reverse proxies whose X-Forwarded-For counts
+    proxy_protocol: bool = False  # their connections begin with a header of the PROXY protocol
+    workspace: str | None = None
+    mcp_commands: Sequence[str] = ()
+    limits: Limits = Limits()
+    detached: Detached = Detached()
+    retention: Retention = Retention()
+    level: Literal["process", "power"] = "power"
+    takes_over: bool = False  # from the process that serves this state now
+    drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop

@@ -1,0 +1,1 @@
+"""The files below a directory, without those that Git ignores."""

@@ -1,0 +1,52 @@
+"""Prompts of servers as slash commands: `/mcp:server:prompt` and its arguments, in order or by name."""
+
+import shlex
+
+from .. import schema as s
+from .connections import McpFailure
+from .listings import PromptInfo
+
+PREFIX = "mcp:"
+
+
+def command_of(prompt: PromptInfo) -> s.AvailableCommand:
+    """A prompt as clients list it."""
+    words = (each.name if each.is_required else f"[{each.name}]" for each in prompt.arguments)
+    hint = s.UnstructuredCommandInput(hint=" ".join(words)) if prompt.arguments else None
+    told = prompt.description or f"A prompt of {prompt.server}"
+    return s.AvailableCommand(
+        name=f"{PREFIX}{_plain(prompt.server)}:{_plain(prompt.name)}", description=told, input=hint
+    )
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+
+
+def arguments_of(prompt: PromptInfo, text: str) -> dict[str, str]:
+    """The arguments in what follows a command; raises McpFailure for one that is missing or too many."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an apostrophe, most likely
+        words = text.split()
+    names = [argument.name for argument in prompt.arguments]
+    given: dict[str, str] = {}
+    rest: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in names:
+            given[name] = value
+        else:
+            rest.append(word)
+    free = [name for name in names if name not in given]
+    for name, word in zip(free, rest, strict=False):
+        given[name] = word
+    if extra := rest[len(free) :]:
+        if not free:
+            raise McpFailure(f"{prompt.name} takes no argument {extra[0]!r}")
+        given[free[-1]] = " ".join([given[free[-1]], *extra])
+    if missing := [each.name for each in prompt.arguments if each.is_required and each.name not in given]:
+        raise McpFailure(
+            f"{prompt.name} needs {', '.join(missing)}: write /{command_of(prompt).name} {' '.join(names)}"
+        )
+    return given

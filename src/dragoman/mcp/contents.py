@@ -1,0 +1,145 @@
+"""What a server gives, as content blocks of the protocol, which shapes them as MCP does."""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from .. import schema as s
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+Clean = Callable[[str], str]  # takes the credentials of a server out of a text
+
+
+class ToolResult(Struct, frozen=True):
+    """What a tool gave; `structured` is its structured content, None where it gave none."""
+
+    content: Sequence[s.ContentBlock]
+    structured: object = None
+
+    @property
+    def text(self) -> str:
+        """The words of the result, embedded text files among them."""
+        return "\n".join(filter(None, map(words_of, self.content)))
+
+
+class PromptMessage(Struct, frozen=True):
+    """A message of a prompt, or of a conversation that a server wants a model to continue."""
+
+    role: s.Role
+    content: s.ContentBlock
+
+
+def words_of(block: s.ContentBlock) -> str:
+    """The words of a block; nothing for a picture, a sound or bytes."""
+    match block:
+        case s.TextContent(text=text) | s.EmbeddedResource(resource=s.TextResourceContents(text=text)):
+            return text
+        case s.ResourceLink(name=name, uri=uri):
+            return f"{name}: {uri}"
+    return ""
+
+
+def result_of(answer: "types.CallToolResult", clean: Clean) -> ToolResult:
+    """A result; one that is structured alone has its words as JSON."""
+    content = blocks_of(answer.content, clean)
+    structured = cleaned(answer.structured_content, clean)
+    if structured is not None and not any(map(words_of, content)):
+        content.append(s.TextContent(text=json.dumps(structured, ensure_ascii=False, indent=1)))
+    return ToolResult(content, structured)
+
+
+def messages_of(
+    messages: "Iterable[types.PromptMessage | types.SamplingMessage]", clean: Clean
+) -> list[PromptMessage]:
+    """The messages of a prompt or of a sampling request, a block each."""
+    return [
+        PromptMessage(message.role, block)
+        for message in messages
+        for block in blocks_of(message.content if isinstance(message.content, list) else [message.content], clean)
+    ]
+
+
+def blocks_of(
+    blocks: "Iterable[types.ContentBlock | types.SamplingMessageContentBlock]", clean: Clean
+) -> list[s.ContentBlock]:
+    """Blocks as the library has them, as blocks of ours."""
+    return [block_of(block, clean) for block in blocks]
+
+
+def block_of(block: "types.ContentBlock | types.SamplingMessageContentBlock", clean: Clean) -> s.ContentBlock:
+    """One block; a kind that this protocol has no block for is named in words."""
+    match block.type:
+        case "text":
+            return s.TextContent(text=clean(block.text), annotations=_annotations(block))
+        case "image":
+            return s.ImageContent(data=block.data, mime_type=block.mime_type, annotations=_annotations(block))
+        case "audio":
+            return s.AudioContent(data=block.data, mime_type=block.mime_type, annotations=_annotations(block))
+        case "resource":
+            return s.EmbeddedResource(resource=resource_of(block.resource, clean), annotations=_annotations(block))
+        case "resource_link":
+            return link_of(block, clean)
+        case kind:
+            return s.TextContent(text=f"({kind})")
+
+
+def link_of(resource: "types.Resource", clean: Clean) -> s.ResourceLink:
+    """A resource that can be read."""
+    return s.ResourceLink(
+        name=clean(resource.name),
+        uri=clean(str(resource.uri)),
+        title=resource.title and clean(resource.title),
+        description=resource.description and clean(resource.description),
+        mime_type=resource.mime_type,
+        size=resource.size,
+        annotations=_annotations(resource),
+    )
+
+
+def resource_of(
+    contents: "types.TextResourceContents | types.BlobResourceContents", clean: Clean
+) -> s.EmbeddedResourceResource:
+    """What a resource holds."""
+    uri = clean(str(contents.uri))
+    if hasattr(contents, "text"):
+        return s.TextResourceContents(uri=uri, text=clean(contents.text), mime_type=contents.mime_type)
+    return s.BlobResourceContents(uri=uri, blob=_cleaned_bytes(contents.blob, clean), mime_type=contents.mime_type)
+
+
+def _cleaned_bytes(blob: str, clean: Clean) -> str:
+    """Bytes in Base64, in which a credential may stand as well; what is no Base64 stays as it is."""
+    try:
+        text = base64.b64decode(blob, validate=True).decode("latin-1")
+    except ValueError:
+        return clean(blob)
+    kept = clean(text)
+    return blob if kept == text else base64.b64encode(kept.encode("latin-1")).decode()
+
+
+def cleaned(value: Any, clean: Clean) -> Any:
+    """A JSON value with every text in it cleaned."""
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {clean(str(name)): cleaned(member, clean) for name, member in value.items()}
+        case list():
+            return [cleaned(item, clean) for item in value]
+    return value
+
+
+def _annotations(
+    block: "types.TextContent | types.ImageContent | types.AudioContent | types.EmbeddedResource | types.Resource",
+) -> s.Annotations | None:
+    if (given := block.annotations) is None:
+        return None
+    return s.Annotations(
+        audience=given.audience,
+        priority=given.priority,
+        last_modified=getattr(given, "last_modified", None),
+    )

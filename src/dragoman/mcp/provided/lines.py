@@ -1,0 +1,130 @@
+"""Connections of the first generation of MCP over ACP: a whole MCP session each, in which both sides ask."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ... import schema as s
+from ...connection.remotes import RemoteAgent
+from ...errors import McpBackendFailed, RpcError
+from ...foundation.owning import own
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp.shared._context_streams import ContextReceiveStream
+    from mcp.shared.message import SessionMessage
+
+    from .running import LibraryServer
+
+MAX_QUESTIONS = 64  # of one server that are not answered yet
+
+
+class ProvidedConnection:
+    """One connection to a server of ours: the agent's requests in, the server's words out."""
+
+    def __init__(self, server: "LibraryServer", agent: RemoteAgent, id: str) -> None:
+        self._server, self._agent, self._id = server, agent, id
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[object]] = {}
+        self._closing = asyncio.Event()
+        self._questions: set[asyncio.Task[None]] = set()
+        self._streams: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._owner = own(self._own(), "MCP connection of an agent")
+
+    async def ask(self, method: str, params: Mapping[str, object] | None) -> object:
+        """The server's answer to a request; raises RpcError with the server's own error."""
+        import mcp_types as types
+        from mcp.shared.message import SessionMessage
+
+        id = next(self._ids)
+        answer = self._waiting[id] = asyncio.get_running_loop().create_future()
+        request = types.JSONRPCRequest(jsonrpc="2.0", id=id, method=method, params=dict(params or {}))
+        try:
+            await self._send(SessionMessage(request))
+            return await answer
+        except asyncio.CancelledError:
+            with contextlib.suppress(RpcError):
+                await self.tell("notifications/cancelled", {"requestId": id})
+            raise
+        finally:
+            del self._waiting[id]
+
+    async def tell(self, method: str, params: Mapping[str, object] | None) -> None:
+        """Pass a notification of the agent's on."""
+        import mcp_types as types
+        from mcp.shared.message import SessionMessage
+
+        note = types.JSONRPCNotification(jsonrpc="2.0", method=method, params=dict(params or {}))
+        await self._send(SessionMessage(note))
+
+    async def close(self) -> None:
+        """End it."""
+        self._closing.set()
+        await asyncio.wait([self._owner])
+
+    async def _send(self, message: "SessionMessage") -> None:
+        import anyio
+
+        try:
+            await (await asyncio.shield(self._streams)).send(message)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise McpBackendFailed("the connection has ended") from None
+
+    async def _own(self) -> None:
+        import anyio
+        from mcp.shared.memory import create_client_server_memory_streams
+
+        try:
+            async with (
+                create_client_server_memory_streams() as ((reading, writing), (server_reading, server_writing)),
+                anyio.create_task_group() as group,
+            ):
+                options = self._server.create_initialization_options()
+                group.start_soon(self._server.run, server_reading, server_writing, options)
+                group.start_soon(self._read, reading)
+                self._streams.set_result(writing)
+                await self._closing.wait()
+                group.cancel_scope.cancel()
+        finally:
+            for task in self._questions:
+                task.cancel()
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(McpBackendFailed("the connection has ended"))
+            self._streams.cancel()
+
+    async def _read(self, reading: "ContextReceiveStream[SessionMessage | Exception]") -> None:
+        async for item in reading:
+            message: Any = getattr(item, "message", None)
+            id, method = getattr(message, "id", None), getattr(message, "method", None)
+            if method is None and isinstance(id, int) and (answer := self._waiting.get(id)) and not answer.done():
+                error = getattr(message, "error", None)
+                if error is None:
+                    answer.set_result(message.result)
+                else:
+                    answer.set_exception(RpcError(error.message, error.data, code=error.code))
+            elif method is not None and id is not None and len(self._questions) < MAX_QUESTIONS:
+                task = own(self._question(message), "question of an MCP server")
+                self._questions.add(task)
+                task.add_done_callback(self._questions.discard)
+            elif method is not None:
+                note = s.ConnectionMcpNotification(connection_id=self._id, method=method, params=message.params)
+                self._agent.mcp_notification(note)
+
+    async def _question(self, message: "types.JSONRPCRequest") -> None:
+        """Ask the agent what the server wants to know."""
+        import mcp_types as types
+        from mcp.shared.message import SessionMessage
+
+        asked = s.ConnectionMcpRequest(connection_id=self._id, method=message.method, params=message.params)
+        try:
+            result = await self._agent.mcp_request(asked)
+            told = types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=result or {})
+            answer = SessionMessage(told)
+        except RpcError as exc:
+            error = types.ErrorData(code=exc.code, message=exc.message)
+            answer = SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
+        with contextlib.suppress(RpcError):
+            await self._send(answer)

@@ -1,0 +1,1 @@
+"""How each kind of MCP server is reached, bounded: a process, an address, the client itself."""

@@ -1,0 +1,345 @@
+"""One conversation with one agent: the way to it, its session, and the prompts that are sent in their order."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct, structs
+
+from ... import schema as s
+from ...client.session import Prompt, Session
+from ...errors import AuthRequired, Error, ResourceNotFound
+from ...foundation.owning import own
+from ...host.permissions import Preset
+from ...host.processes import Launch, start
+from ...roles import offered
+from ..headless.terms import WrongArgument
+from ..headless.wording import failure_told
+from ..model import events as e
+from ..model import intents as i
+from ..model.conversation import ConversationModel
+from ..model.parts import Link, ModelChange, PendingQuestion, QuestionChoice, WaitingPrompt
+from .host import ScreenHost
+
+START_PATIENCE = 600.0  # seconds an agent may take to start; a first start may have to fetch it
+MAX_QUEUE = 100  # prompts that wait
+STEERING = "_session/steering"
+
+
+class DriveOptions(Struct, kw_only=True):
+    """Which agent to talk to, where, and in which session."""
+
+    agent: Launch
+    cwd: str
+    preset: Preset = "ask"
+    session: str | None = None
+    latest: bool = False
+    is_again: bool = False  # the session was there before: one that is lost is replaced by a new one
+    dialect: str | None = None
+
+
+class ConversationDriver:
+    """Drives a session for a screen: `model` is what there is to see, `on_change` hears of each change of it."""
+
+    def __init__(self, options: DriveOptions, on_change: Callable[[ModelChange], None]) -> None:
+        self.options = options
+        self.model = ConversationModel()
+        self.host = ScreenHost(options.agent, options.preset, self.tell)
+        self.session: Session | None = None
+        self.is_held = False  # waiting prompts are not sent: the turn before them was cancelled or failed
+        self._on_change = on_change
+        self._numbers = itertools.count(1)
+        self._turns: dict[str, asyncio.Task[None]] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+
+    def tell(self, event: e.ModelEvent) -> None:
+        """Take in something that happened."""
+        self._on_change(self.model.apply(event))
+
+    def notice(self, text: str, severity: str = "info") -> None:
+        """Tell the person something."""
+        self.tell(e.NoticeTold(text=text, severity=severity, at=time.monotonic()))
+
+    # The way to the agent
+
+    async def run(self) -> None:
+        """Reach the agent and serve the session until the connection ends; what goes wrong is told, not raised."""
+        self.tell(e.LinkTold(link=Link(kind="starting", since=time.monotonic())))
+        options, why = self.options, ""
+        try:
+            async with start(
+                options.agent,
+                self.host,
+                cwd=options.cwd,
+                dialect=options.dialect,
+                start_timeout=START_PATIENCE,
+            ):
+                await self._open()
+                self.send_waiting()
+                pump = own(self._pump(), "updates between turns")
+                try:
+                    why = _told_end(await self.host.ended())
+                finally:
+                    pump.cancel()
+                    await asyncio.wait([pump])
+        except Error as exc:
+            why = failure_told(exc, options.agent, self.host)
+        finally:
+            await self._wind_up(why)
+
+    async def _wind_up(self, why: str) -> None:
+        for task in (*self._turns.values(), *self._chores):
+            task.cancel()
+        if ending := [*self._turns.values(), *self._chores]:
+            await asyncio.wait(ending)
+        for id in list(self.model.turns):
+            self.tell(e.TurnOver(id=id, error=why or "the connection was closed", at=time.monotonic()))
+        self.session = None
+        remedy = "start the agent again"
+        self.tell(e.LinkTold(link=Link(kind="lost", since=time.monotonic(), why=why, remedy=remedy)))
+
+    async def _pump(self) -> None:
+        """Take in what is told between turns."""
+        while session := self.session:
+            async for update in session.updates():
+                self.tell(e.UpdateTold(update=update, at=time.monotonic()))
+            if session is self.session:
+                return
+
+    # The session
+
+    async def _open(self) -> None:
+        """Open the session that was asked for, logging in first where the agent wants that."""
+        options = self.options
+        while True:
+            try:
+                session_id = await self._latest() if options.latest else options.session
+                return await self._use(session_id)
+            except AuthRequired as exc:
+                await self._log_in(exc)
+
+    async def _latest(self) -> str:
+        found = await self.sessions(self.options.cwd)
+        if not found:
+            raise WrongArgument("this agent has no session in this directory; leave out --continue to start one")
+        return max(found, key=lambda session: session.updated_at or "").session_id
+
+    async def _use(self, session_id: str | None) -> None:
+        """Have this session, or a new one; what it was is told again where the agent can."""
+        host, options, cwd = self.host, self.options, self.options.cwd
+        began = time.monotonic()
+        try:
+            if session_id is None:
+                session = await host.new_session(cwd)
+            elif offered(host.agent_capabilities, "load_session"):
+                session = await host.load_session(session_id, cwd)
+            elif offered(host.agent_capabilities, "session_capabilities.resume"):
+                session = await host.resume_session(session_id, cwd)
+            else:
+                raise WrongArgument("this agent cannot continue an earlier session")
+        except ResourceNotFound:
+            if session_id is None:
+                raise
+            if options.is_again:
+                await self._use(None)
+                self.notice("the agent does not know the session any more; this is a new one", "warning")
+                return
+            raise WrongArgument(f"this agent knows no session {session_id!r}") from None
+        self.session = session
+        info = host.agent_info
+        self.tell(
+            e.SessionBegan(
+                id=session.id,
+                cwd=cwd,
+                agent=(info and (info.title or info.name)) or self.name,
+                modes=session.modes,
+                config_options=session.config_options,
+                at=began,
+            )
+        )
+        for update in session.backlog():  # how long things took then is not known now
+            self.tell(e.UpdateTold(update=update))
+
+    @property
+    def name(self) -> str:
+        """What the person calls the agent."""
+        agent = self.options.agent
+        if agent.command == "dragoman" and list(agent.args[:1]) == ["agent"]:
+            return " ".join(agent.args[1:2])
+        return agent.name or agent.url or os.path.basename(agent.command)
+
+    async def _log_in(self, wanted: AuthRequired) -> None:
+        """Have the person choose how to log in, and log in."""
+        ways = [way for way in self.host.auth_methods if isinstance(way, s.AuthMethodAgent)]
+        if not ways:
+            raise wanted
+        choices = [QuestionChoice(id=way.id, label=way.name or way.id, allows=True) for way in ways]
+        choices.append(QuestionChoice(id="", label="Not now"))
+        words = "\n".join(f"{way.name}: {way.description}" for way in ways if way.description)
+        pending = PendingQuestion(
+            id="", kind="login", title="The agent wants you to log in", text=words, choices=choices
+        )
+        answer = await self.host.put(pending, lambda _: "not logged in")
+        if not answer.choice:
+            raise wanted
+        try:
+            await self.host.authenticate(answer.choice)
+        except AuthRequired:
+            raise
+        except Error as exc:
+            self.notice(f"the login failed: {failure_told(exc, self.options.agent, self.host)}", "error")
+
+    async def sessions(self, cwd: str | None = None) -> Sequence[s.SessionInfo]:
+        """The agent's stored sessions, the newest first; none where it does not list them."""
+        if not self.can("session_capabilities.list"):
+            return ()
+        found = await self.host.list_sessions(cwd)
+        if cwd is not None:
+            here = os.path.realpath(cwd)
+            found = [session for session in found if os.path.realpath(session.cwd) == here]
+        return sorted(found, key=lambda session: session.updated_at or "", reverse=True)
+
+    def can(self, capability: str) -> bool:
+        """Whether the agent has a capability, such as `session_capabilities.fork`."""
+        return self.session is not None and bool(offered(self.host.agent_capabilities, capability))
+
+    async def go_to(self, session_id: str | None) -> None:
+        """Leave this session and have another one, or a new one."""
+        await self._use(session_id)
+
+    async def fork(self) -> None:
+        """Go on in a copy of this session."""
+        if self.session is None:
+            return
+        copy = await self.session.fork(self.options.cwd)
+        if offered(self.host.agent_capabilities, "load_session"):
+            await self._use(copy.id)
+        else:
+            self.session = copy
+            self.notice("you go on in a copy of the session; the session itself stays as it was")
+
+    # What a person asks for
+
+    def carry_out(self, intent: i.Intent) -> None:
+        """Do what a person asked for; what fails is told as a notice."""
+        match intent:
+            case i.GivePrompt(prompt=blocks, is_steering=is_steering):
+                self._give(blocks, is_steering)
+            case i.CancelTurn():
+                if self.session is not None and self.model.turns:
+                    self.is_held = bool(self.model.queue)
+                    self.session.cancel()
+            case i.AnswerQuestion():
+                self.host.answer(intent)
+            case i.EditWaiting(id=id, prompt=blocks):
+                if waiting := self.model.queue.get(id):
+                    self.tell(e.PromptWaits(prompt=structs.replace(waiting, prompt=blocks)))
+            case i.DropWaiting(id=id):
+                self.tell(e.PromptDropped(id=id))
+            case _:
+                self.do(self._set(intent))
+
+    def do(self, work: Awaitable[object]) -> None:
+        """Do something beside the conversation; should it fail, the person is told."""
+        task = own(self._told(work), "chore")
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def _told(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except Error as exc:
+            self.notice(failure_told(exc, self.options.agent, self.host), "error")
+
+    async def _set(self, intent: i.Intent) -> None:
+        if (session := self.session) is None:
+            return
+        match intent:
+            case i.SetMode(mode=mode):
+                await session.set_mode(mode)
+                self.tell(e.UpdateTold(update=s.CurrentModeUpdate(current_mode_id=mode)))
+            case i.SetOption(id=id, value=value):
+                options = await session.set_config_option(id, value)
+                self.tell(e.UpdateTold(update=s.ConfigOptionUpdate(config_options=options)))
+            case i.SetTitle(title=title):
+                stored = await session.set_title(title)
+                self.tell(e.UpdateTold(update=s.SessionInfoUpdate(title=stored)))
+
+    def _give(self, blocks: Sequence[s.ContentBlock], is_steering: bool) -> None:
+        if is_steering and self.model.turns and self.takes_steering:
+            self.do(self._steer(blocks))
+        elif len(self.model.queue) >= MAX_QUEUE:
+            self.notice(f"{MAX_QUEUE} prompts wait already; wait until one is sent", "warning")
+        else:
+            self.tell(e.PromptWaits(prompt=WaitingPrompt(id=f"p{next(self._numbers)}", prompt=blocks)))
+            self.send_waiting()
+
+    @property
+    def takes_steering(self) -> bool:
+        """Whether the agent takes prompts into the turn that runs."""
+        steering = (self.host.agent_capabilities.meta or {}).get("steering")
+        return isinstance(steering, dict) and steering.get("supported") is True
+
+    async def _steer(self, blocks: Sequence[s.ContentBlock]) -> None:
+        if self.session is not None:
+            told = {"sessionId": self.session.id, "prompt": list(blocks)}
+            await self.host.agent.request(STEERING, told)
+
+    def run_command(self, command: str) -> None:
+        """Run a command of the person's own, at a terminal of their own."""
+        self.do(self.host.run_own(command, self.options.cwd))
+
+    def send_waiting(self) -> None:
+        """Send the prompt that waits first, and go on sending."""
+        self.is_held = False
+        if self.session is not None and self.model.queue and not self.model.turns:
+            waiting = next(iter(self.model.queue.values()))
+            self._send(waiting.id, waiting.prompt)
+
+    def _send(self, id: str, blocks: Sequence[s.ContentBlock]) -> None:
+        assert self.session is not None
+        turn = self.session.prompt(blocks)
+        self.tell(e.PromptGiven(id=id, prompt=blocks, at=time.monotonic()))
+        task = self._turns[id] = own(self._take_turn(id, blocks, turn), "turn")
+        task.add_done_callback(lambda _: self._turns.pop(id, None))
+
+    async def _take_turn(self, id: str, blocks: Sequence[s.ContentBlock], turn: Prompt) -> None:
+        over = e.TurnOver(id=id, error="the connection was closed")
+        try:
+            over = structs.replace(await self._heard(turn), id=id)
+        except AuthRequired as exc:
+            try:
+                await self._log_in(exc)
+            except Error as refused:
+                over = e.TurnOver(id=id, error=failure_told(refused, self.options.agent, self.host))
+            else:
+                over = await self._again(id, blocks)
+        except Error as exc:
+            over = e.TurnOver(id=id, error=failure_told(exc, self.options.agent, self.host))
+        finally:
+            self.tell(structs.replace(over, at=time.monotonic()))
+        if over.response is None or over.response.stop_reason == "cancelled":
+            self.is_held = bool(self.model.queue)
+        if not self.is_held:
+            asyncio.get_running_loop().call_soon(self.send_waiting)
+
+    async def _again(self, id: str, blocks: Sequence[s.ContentBlock]) -> e.TurnOver:
+        """Send a prompt once more, after a login."""
+        with contextlib.suppress(AuthRequired):
+            if self.session is not None:
+                return structs.replace(await self._heard(self.session.prompt(blocks)), id=id)
+        return e.TurnOver(id=id, error="the agent still wants you to log in")
+
+    async def _heard(self, turn: Prompt) -> e.TurnOver:
+        async for event in turn:
+            if isinstance(event, s.PromptResponse):
+                return e.TurnOver(id="", response=event)
+            self.tell(e.UpdateTold(update=event, at=time.monotonic()))
+        raise Error("the turn ended without an answer")
+
+
+def _told_end(end: Exception | None) -> str:
+    return str(end) if end else "the agent closed the connection"

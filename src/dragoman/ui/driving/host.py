@@ -1,0 +1,160 @@
+"""The client of a screen: a host whose questions, commands and decisions become events of the view model."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ... import schema as s
+from ...foundation.owning import own
+from ...host import Host
+from ...host.display import shown_command, visible
+from ...host.permissions import Preset, Question
+from ...host.processes import Launch
+from ...host.terminals import Size, Terminal
+from ...host.terminals.running import SHELL, execution
+from ..headless.wording import doing
+from ..model import events as e
+from ..model.intents import AnswerQuestion
+from ..model.parts import PendingQuestion, QuestionChoice
+
+ARMING = 0.4  # seconds before a yes counts, whatever the screen does
+OWN = "the user's own commands"  # the session of commands that the agent has nothing to do with
+MAX_FORM = 8000  # characters of a form's message
+
+Tell = Callable[[e.ModelEvent], object]
+
+
+class ScreenHost(Host):
+    """A host that puts its questions into the view model and waits for the answers."""
+
+    def __init__(self, agent: Launch, preset: Preset, tell: Tell) -> None:
+        super().__init__(
+            preset=preset,
+            asker=self._ask_permission,
+            agent_name=agent.name or agent.described(),
+            arming=ARMING,
+            at_once=True,
+        )
+        self.missing_files = agent.missing
+        self._tell = tell
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[AnswerQuestion]] = {}
+        self._following: set[asyncio.Task[None]] = set()
+
+    def capabilities(self) -> s.ClientCapabilities:
+        """What a host offers, and a login at the user's terminal."""
+        return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
+
+    # Questions
+
+    def answer(self, answer: AnswerQuestion) -> None:
+        """Somebody answered a question; one that is not open any more has had its answer."""
+        if (waiting := self._waiting.get(answer.id)) is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    async def put(self, question: PendingQuestion, worded: Callable[[AnswerQuestion], str]) -> AnswerQuestion:
+        """Have a person answer a question; gives their answer."""
+        id = f"q{next(self._numbers)}"
+        waiting = self._waiting[id] = asyncio.get_running_loop().create_future()
+        self._tell(e.QuestionPut(question=msgspec.structs.replace(question, id=id), at=time.monotonic()))
+        over = e.QuestionOver(id=id)
+        try:
+            answer: AnswerQuestion = await waiting
+            choice = next((each for each in question.choices if each.id == answer.choice), None)
+            words = choice.label if choice else worded(answer)
+            over = e.QuestionOver(id=id, answer=words, allowed=choice.allows if choice else None)
+            return answer
+        finally:
+            del self._waiting[id]
+            self._tell(msgspec.structs.replace(over, at=time.monotonic()))
+
+    async def _ask_permission(self, question: Question) -> str | None:
+        choices = [QuestionChoice(id=o.id, label=o.label, allows=o.allows, scope=o.scope) for o in question.options]
+        pending = PendingQuestion(
+            id="",
+            kind="permission",
+            title=question.title,
+            text=question.text,
+            choices=choices,
+            warnings=question.warnings,
+            detail=question.detail,
+            is_claim=question.operation is None,
+            tool_call_id=question.tool_call_id,
+        )
+        return (await self.put(pending, lambda _: "No answer, so no")).choice
+
+    async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
+        """Take in what the tool call would do, which may not have been told yet; then answer as a host does."""
+        if not self.is_cancelled(params.session_id):
+            fields = {name: getattr(params.tool_call, name) for name in params.tool_call.__struct_fields__}
+            self._tell(e.UpdateTold(update=s.ToolCallUpdated(**fields), at=time.monotonic()))
+        return await super().request_permission(params)
+
+    async def fill_form(self, form: s.FormElicitation) -> Mapping[str, s.ElicitationContentValue] | None:
+        """Put a form."""
+        words = visible(form.message, limit=MAX_FORM, lines=True)
+        pending = PendingQuestion(
+            id="", kind="form", title="The agent asks", text=words, form=form.requested_schema, is_claim=True
+        )
+        answer = await self.put(pending, lambda given: "declined" if given.content is None else "sent")
+        return answer.content
+
+    async def open_url(self, question: s.UrlElicitation) -> bool:
+        """Put the question whether to open a page; the screen opens it."""
+        choices = (
+            QuestionChoice(id="open", label="Open the page", allows=True),
+            QuestionChoice(id="no", label="Do not"),
+        )
+        pending = PendingQuestion(
+            id="",
+            kind="url",
+            title="The agent asks you to visit a page",
+            text=visible(question.message, limit=MAX_FORM, lines=True),
+            url=question.url,
+            choices=choices,
+            is_claim=True,
+        )
+        return (await self.put(pending, lambda _: "not opened")).choice == "open"
+
+    def decided(self, event: Mapping[str, object]) -> None:
+        """Tell what was denied without a question; all else is seen where it happens."""
+        if event.get("decision") == "deny" and not event.get("asked"):
+            call = str(event.get("tool_call") or "")
+            told = e.DecisionTold(
+                title=doing(event), allowed=False, why=str(event.get("why") or ""), tool_call_id=call
+            )
+            self._tell(msgspec.structs.replace(told, at=time.monotonic()))
+
+    # Commands
+
+    def terminal_started(self, terminal: Terminal) -> None:
+        super().terminal_started(terminal)
+        operation = terminal.operation
+        words = operation.argv[-1] if operation.shell else shown_command(operation.argv)
+        is_mine = terminal.session_id == OWN
+        words = operation.argv[-1] if is_mine else words
+        self._tell(e.TerminalBegan(id=terminal.id, command=words, is_mine=is_mine, at=time.monotonic()))
+        task = own(self._follow(terminal), "follow")
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+
+    async def _follow(self, terminal: Terminal) -> None:
+        try:
+            async for chunk in terminal.follow():
+                self._tell(e.TerminalPrinted(id=terminal.id, text=chunk.text))
+        finally:
+            self._tell(e.TerminalOver(id=terminal.id, status=terminal.status, at=time.monotonic()))
+
+    async def run_own(self, command: str, cwd: str) -> Terminal:
+        """Run a command of the user's own in their shell, at a terminal that they can type into."""
+        operation = execution(SHELL, ["-c", command], cwd=cwd, interactive=True)
+        terminal = await self.terminals.create(OWN, operation, size=Size(80, 24))
+        self.terminal_started(terminal)
+        return terminal
+
+    def own_terminal(self, id: str) -> Terminal | None:
+        """A terminal that the user types into, while its command runs."""
+        return next((each for each in self.terminals.of(OWN) if each.id == id and each.status is None), None)

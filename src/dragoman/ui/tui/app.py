@@ -1,0 +1,441 @@
+"""The program: conversations in tabs, the lists to choose from, and the keys that hold everywhere."""
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec import Struct, structs
+from textual import on, work
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Static
+
+from ... import schema as s
+from ...host.processes import find_agent, known_agents
+from ..driving.driver import DriveOptions
+from ..model import intents as i
+from .entries.diff import Layout
+from .header import option_name
+from .help import HelpScreen
+from .layout import KeptLayout, KeptTab
+from .pane import ConversationPane
+from .picking import Item, Picker, TextPrompt
+from .theme import DARK, LIGHT, TERMINAL, THEMES, colours
+from .words import line
+from .writing.completing import Completions
+from .writing.composer import PromptEditor
+from .writing.editing import edited
+from .writing.history import PromptHistory
+
+MARKS = {"idle": "", "working": " ●", "asking": " ?", "broken": " ✗"}
+LAYOUTS: tuple[Layout, ...] = ("auto", "unified", "split")
+MAX_TABS = 16
+
+
+class TuiOptions(Struct, kw_only=True):
+    """How the program was started."""
+
+    first: DriveOptions
+    theme: str = TERMINAL
+    keys: dict[str, str] = {}
+    tabs: list[DriveOptions] = []  # that are opened beside it
+
+
+class DragomanApp(App[None]):
+    """Conversations with agents."""
+
+    TITLE = "dragoman"
+    ENABLE_COMMAND_PALETTE = True
+    CSS = """
+    Screen { background: $ground; color: $words; }
+    #tabs { height: 1; padding: 0 1; background: $raised; display: none; }
+    #tabs.several { display: block; }
+    #panes { height: 1fr; }
+    """
+    BINDINGS = [
+        Binding("ctrl+q", "quit", "quit", show=False, priority=True, id="quit"),
+        Binding("ctrl+c", "copy_or_stop", "copy", show=False, id="copy"),
+        Binding("f1", "help", "help", show=False, priority=True, id="help"),
+        Binding("ctrl+o", "model", "model", show=False, priority=True, id="model"),
+        Binding("f2", "options", "options", show=False, priority=True, id="options"),
+        Binding("shift+tab", "next_mode", "mode", show=False, priority=True, id="next_mode"),
+        Binding("f3", "sessions", "sessions", show=False, priority=True, id="sessions"),
+        Binding("ctrl+t", "tabs", "tabs", show=False, priority=True, id="tabs"),
+        Binding("ctrl+n", "new_tab", "new tab", show=False, priority=True, id="new_tab"),
+        Binding("f4", "close_tab", "close tab", show=False, priority=True, id="close_tab"),
+        Binding("f6", "panel", "side panel", show=False, priority=True, id="panel"),
+        Binding("f7", "queue", "queue", show=False, priority=True, id="queue"),
+        Binding("f8", "diff_layout", "changes side by side", show=False, priority=True, id="diff_layout"),
+        Binding("ctrl+x", "drop_chip", "take off", show=False, id="drop_chip"),
+        Binding("ctrl+y", "copy_last", "copy the last message", show=False, id="copy_last"),
+        Binding("ctrl+r", "restart", "start again", show=False, id="restart"),
+        Binding("alt+1", "tab(0)", show=False),
+        Binding("alt+2", "tab(1)", show=False),
+        Binding("alt+3", "tab(2)", show=False),
+        Binding("alt+4", "tab(3)", show=False),
+    ]
+
+    def __init__(self, options: TuiOptions) -> None:
+        super().__init__()
+        self._options = options
+        self._history = PromptHistory()
+        self._tabs = Static(Content(""), id="tabs")
+        self._panes = Vertical(id="panes")
+        self._at = 0
+        self.panes: list[ConversationPane] = []
+        self._has_focus = True
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = options.theme
+        self.set_keymap(options.keys)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The colours of our roles, in themes that are not ours."""
+        return colours()
+
+    def compose(self) -> ComposeResult:
+        yield self._tabs
+        yield self._panes
+
+    def on_mount(self) -> None:
+        for options in (self._options.first, *self._options.tabs):
+            self.open_tab(options)
+        self.show_tab(0)
+
+    @property
+    def pane(self) -> ConversationPane:
+        """The conversation that is shown."""
+        return self.panes[self._at]
+
+    # Tabs
+
+    def open_tab(self, options: DriveOptions) -> None:
+        """Open a conversation and show it."""
+        if len(self.panes) >= MAX_TABS:
+            self.notify(f"{MAX_TABS} conversations are open already", severity="warning", markup=False)
+            return
+        pane = ConversationPane(options, self._history)
+        self.panes.append(pane)
+        self._panes.mount(pane)
+        self.show_tab(len(self.panes) - 1)
+
+    def show_tab(self, at: int) -> None:
+        """Show one of the conversations."""
+        if 0 <= at < len(self.panes):
+            self._at = at
+            for number, pane in enumerate(self.panes):
+                pane.display = number == at
+            self.pane.has_news = False
+            self.call_after_refresh(self.pane.focus_input)
+            self._draw_tabs()
+
+    def _draw_tabs(self) -> None:
+        self._tabs.set_class(len(self.panes) > 1, "several")
+        cells = []
+        for number, pane in enumerate(self.panes):
+            mark = MARKS[pane.model.state.kind] or (" ✓" if pane.has_news else "")
+            name = line(pane.model.title or pane.driver.name, 24)
+            style = "bold reverse" if number == self._at else ""
+            cells.append(Content.assemble((f" {number + 1} ", "$quiet"), name.stylize(style), (mark, "$warn")))
+        self._tabs.update(Content("  ").join(cells))
+
+    @on(ConversationPane.StateChanged)
+    def _state_changed(self, message: ConversationPane.StateChanged) -> None:
+        pane = message.pane
+        kind = pane.model.state.kind
+        before, pane.last_kind = pane.last_kind, kind
+        if before != kind and kind in ("asking", "idle", "broken") and before in ("working", "asking"):
+            pane.has_news = pane is not self.pane
+            if kind == "asking" or not self._has_focus:
+                self._call_person(f"{pane.driver.name}: {'asks you' if kind == 'asking' else 'is done'}")
+        self._draw_tabs()
+
+    def _call_person(self, words: str) -> None:
+        """Ring, and tell the desktop, where the person looks elsewhere."""
+        if not self._has_focus:
+            self.bell()
+            if (driver := self._driver) is not None:
+                driver.write(f"\x1b]9;{line(words, 80).plain}\x07")
+
+    def on_app_blur(self) -> None:
+        self._has_focus = False
+
+    def on_app_focus(self) -> None:
+        self._has_focus = True
+
+    # Keys
+
+    def action_tab(self, at: int) -> None:
+        """Show a conversation by its number."""
+        self.show_tab(at)
+
+    @work
+    async def action_tabs(self) -> None:
+        """Choose among the conversations, and agents for a new one."""
+        items = [
+            Item(str(at), pane.model.title or pane.driver.name, pane.model.state.kind, at == self._at)
+            for at, pane in enumerate(self.panes)
+        ]
+        chosen = await self.push_screen_wait(Picker("Conversations", [*items, Item("new", "New …", "^N")]))
+        if chosen is not None and chosen[1] == "new":
+            self.action_new_tab()
+        elif chosen is not None:
+            self.show_tab(int(chosen[1]))
+
+    @work
+    async def action_new_tab(self) -> None:
+        """Choose an agent, and begin a conversation with it."""
+        agents = known_agents()
+        items = []
+        for name, launch in agents.items():
+            missing = "" if launch.is_installed else f"not installed: {launch.install}"
+            is_current = name == self.pane.driver.options.agent.name
+            title = launch.title if launch.title != name else ""
+            group = "Installed" if launch.is_installed else "Known"
+            items.append(Item(name, name, missing or title, is_current, group))
+        items.sort(key=lambda item: item.group != "Installed")
+        chosen = await self.push_screen_wait(Picker("Which agent?", items))
+        if chosen is not None:
+            launch = find_agent(chosen[1])
+            if launch.is_installed:
+                first = self.pane.driver.options
+                self.open_tab(structs.replace(first, agent=launch, session=None, latest=False))
+            else:
+                told = f"{chosen[1]} is not installed; to install it: {launch.install}"
+                self.notify(told, severity="warning", markup=False)
+
+    @work
+    async def action_close_tab(self) -> None:
+        """Let go of a conversation; its agent keeps the session where it can."""
+        if len(self.panes) > 1:
+            pane = self.panes.pop(self._at)
+            await pane.leave()
+            await pane.remove()
+            self.show_tab(max(self._at - 1, 0))
+
+    @work
+    async def action_model(self) -> None:
+        """Choose the model."""
+        options = self.pane.model.transcript.config_options
+        known = [each for each in options if isinstance(each, s.SessionConfigSelect)]
+        model = next((each for each in known if each.category == "model"), None)
+        if model is None:
+            self.notify("this agent offers no choice of models", markup=False)
+        else:
+            await self._choose_value(model)
+
+    @work
+    async def action_options(self) -> None:
+        """Choose an option and give it another value."""
+        model = self.pane.model
+        items = [
+            Item(f"mode {mode.id}", mode.name, mode.description or "", mode.id == model.mode, "Mode")
+            for mode in (model.modes.available_modes if model.modes else ())
+        ]
+        options = {each.id: each for each in model.transcript.config_options if not isinstance(each, s.Raw)}
+        for option in options.values():
+            value = (
+                option_name(option)
+                if isinstance(option, s.SessionConfigSelect)
+                else "on"
+                if option.current_value
+                else "off"
+            )
+            items.append(
+                Item(f"option {option.id}", option.name, f"{value}  {option.description or ''}", group="Options")
+            )
+        if not items:
+            self.notify("this agent has no options", markup=False)
+            return
+        if (chosen := await self.push_screen_wait(Picker("Options", items))) is None:
+            return
+        kind, _, id = chosen[1].partition(" ")
+        if kind == "mode":
+            self.pane.driver.carry_out(i.SetMode(mode=id))
+        elif isinstance(option := options[id], s.SessionConfigBoolean):
+            self.pane.driver.carry_out(i.SetOption(id=id, value=not option.current_value))
+        else:
+            await self._choose_value(option)
+
+    async def _choose_value(self, option: s.SessionConfigSelect) -> None:
+        items = []
+        for entry in option.options:
+            group = entry.name if isinstance(entry, s.SessionConfigSelectGroup) else ""
+            for each in entry.options if isinstance(entry, s.SessionConfigSelectGroup) else [entry]:
+                is_current = each.value == option.current_value
+                items.append(Item(each.value, each.name, each.description or "", is_current, group))
+        if (chosen := await self.push_screen_wait(Picker(line(option.name, 60).plain, items))) is not None:
+            self.pane.driver.carry_out(i.SetOption(id=option.id, value=chosen[1]))
+
+    def action_next_mode(self) -> None:
+        """Have the session in its next mode."""
+        model = self.pane.model
+        modes = [mode.id for mode in model.modes.available_modes] if model.modes else []
+        if modes:
+            at = modes.index(model.mode) if model.mode in modes else -1
+            self.pane.driver.carry_out(i.SetMode(mode=modes[(at + 1) % len(modes)]))
+
+    @work
+    async def action_sessions(self) -> None:
+        """Look through the agent's sessions: go on with one, name it, delete it."""
+        pane, driver = self.pane, self.pane.driver
+        if not driver.can("session_capabilities.list"):
+            self.notify("this agent does not list its sessions", markup=False)
+            return
+        items = [
+            Item(
+                each.session_id,
+                each.title or "without a title",
+                f"{_day(each.updated_at)}  {each.cwd}",
+                each.session_id == pane.model.id,
+            )
+            for each in await driver.sessions()
+        ]
+        keys = [("ctrl+t", "in a new tab"), ("ctrl+d", "delete")]
+        keys += [("ctrl+f", "fork this one")] if driver.can("session_capabilities.fork") else []
+        chosen = await self.push_screen_wait(Picker("Sessions", [Item("", "New session"), *items], keys))
+        match chosen:
+            case ("enter", id):
+                driver.do(driver.go_to(id or None))
+            case ("ctrl+t", id):
+                self.open_tab(structs.replace(driver.options, session=id or None, latest=False))
+            case ("ctrl+d", id) if id and id != pane.model.id:
+                driver.do(driver.host.delete_session(id))
+            case ("ctrl+f", _):
+                driver.do(driver.fork())
+
+    @work
+    async def action_rename(self) -> None:
+        """Give the session another title."""
+        if title := await self.push_screen_wait(TextPrompt("Title of the session", self.pane.model.title or "")):
+            self.pane.driver.carry_out(i.SetTitle(title=title))
+
+    def action_fork(self) -> None:
+        """Go on in a copy of the session."""
+        self.pane.driver.do(self.pane.driver.fork())
+
+    @work
+    async def action_queue(self) -> None:
+        """Look at the prompts that wait: edit one, or drop it."""
+        queue = self.pane.model.queue
+        if not queue:
+            self.notify("no prompt waits", markup=False)
+            return
+        items = [Item(each.id, _text(each.prompt), each.author) for each in queue.values()]
+        chosen = await self.push_screen_wait(Picker("Waiting prompts: ⏎ edits one", items, [("ctrl+d", "drop")]))
+        if chosen is not None and (waiting := queue.get(chosen[1])) is not None:
+            self.pane.driver.carry_out(i.DropWaiting(id=waiting.id))
+            if chosen[0] == "enter":
+                self.pane.composer.write(_text(waiting.prompt))
+
+    def action_panel(self) -> None:
+        """Show the side panel, or hide it."""
+        if self.pane.has_class("narrow"):
+            self.pane.toggle_class("panel")
+        else:
+            self.pane.side.display = not self.pane.side.display
+
+    def action_diff_layout(self) -> None:
+        """Show changes unified, side by side, or as there is room."""
+        kind = LAYOUTS[(LAYOUTS.index(self.pane.transcript.layout_kind) + 1) % len(LAYOUTS)]
+        self.pane.transcript.set_layout(kind)
+        self.notify(f"changes are shown: {'as there is room' if kind == 'auto' else kind}", markup=False, timeout=2)
+
+    def action_drop_chip(self) -> None:
+        """Take off what was attached last."""
+        self.pane.drop_chip()
+
+    def action_copy_or_stop(self) -> None:
+        """Copy what is selected."""
+        if selected := self.screen.get_selected_text():
+            self.copy_to_clipboard(selected)
+            self.notify("copied", markup=False, timeout=2)
+        else:
+            self.notify("^Q quits; esc stops the turn", markup=False, timeout=3)
+
+    def action_copy_last(self) -> None:
+        """Copy what the agent said last."""
+        messages = [each for each in self.pane.model.transcript.messages if each.speaker == "agent"]
+        if messages:
+            self.copy_to_clipboard(messages[-1].text)
+            self.notify("the last message is copied", markup=False, timeout=2)
+
+    def action_restart(self) -> None:
+        """Start an agent again that is gone."""
+        if self.pane.model.link.kind == "lost":
+            driver = self.pane.driver
+            driver.options = structs.replace(
+                driver.options, session=self.pane.model.id or None, latest=False, is_again=True
+            )
+            self.pane.begin()
+
+    def action_help(self) -> None:
+        """Show every key."""
+        self.push_screen(HelpScreen(self.BINDINGS))
+
+    def action_theme(self, name: str) -> None:
+        """Have other colours."""
+        self.theme = name
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What the palette offers."""
+        yield SystemCommand("Model", "Choose the model", self.action_model)
+        yield SystemCommand("Options", "Modes and options of the session", self.action_options)
+        yield SystemCommand("Sessions", "Go on with an earlier session", self.action_sessions)
+        yield SystemCommand("New conversation", "With any agent, in a new tab", self.action_new_tab)
+        yield SystemCommand("Rename session", "Give the session another title", self.action_rename)
+        yield SystemCommand("Fork session", "Go on in a copy of the session", self.action_fork)
+        yield SystemCommand("Waiting prompts", "Edit or drop what waits", self.action_queue)
+        yield SystemCommand("Changes", "Unified, side by side, or as there is room", self.action_diff_layout)
+        yield SystemCommand("Copy last message", "To the clipboard", self.action_copy_last)
+        for name, words in ((TERMINAL, "of your terminal"), (DARK, "dark"), (LIGHT, "light")):
+            yield SystemCommand(f"Colours: {words}", f"The theme {name}", lambda name=name: self.action_theme(name))
+        yield SystemCommand("Keys", "Show every key", self.action_help)
+        yield SystemCommand("Quit", "Let go of all agents and leave", self.action_quit)
+
+    async def action_quit(self) -> None:
+        """Let go of all agents, and leave."""
+        KeptLayout(tabs=[_kept(pane) for pane in self.panes]).save()
+        await asyncio.gather(*(pane.leave() for pane in self.panes))
+        self.exit()
+
+    # The input
+
+    @on(PromptEditor.Moved)
+    def _moved(self, message: PromptEditor.Moved) -> None:
+        pane = self.pane
+        self.run_worker(pane.completions.update_for(message.before), group="completing", exclusive=True)
+
+    @on(PromptEditor.CompletionKey)
+    def _chosen(self, message: PromptEditor.CompletionKey) -> None:
+        self.pane.query_one(Completions).chosen(message.key)
+
+    @on(PromptEditor.EditorWanted)
+    def _editor_wanted(self) -> None:
+        with self.suspend():
+            text = edited(self.pane.composer.text)
+        if text is not None:
+            self.pane.composer.write(text)
+
+    @on(PromptEditor.HistoryWanted)
+    @work
+    async def _history_wanted(self) -> None:
+        items = [Item(str(at), prompt) for at, prompt in reversed(list(enumerate(self._history.prompts)))]
+        chosen = await self.push_screen_wait(Picker("Earlier prompts", items))
+        if chosen is not None:
+            self.pane.composer.write(self._history.prompts[int(chosen[1])])
+
+
+def _kept(pane: ConversationPane) -> KeptTab:
+    options = pane.driver.options
+    return KeptTab(agent=options.agent.name or options.agent.described(), session=pane.model.id, cwd=options.cwd)
+
+
+def _text(prompt: Iterable[s.ContentBlock]) -> str:
+    return "\n".join(block.text for block in prompt if isinstance(block, s.TextContent))
+
+
+def _day(time: str | None) -> str:
+    return (time or "")[:16].replace("T", " ")

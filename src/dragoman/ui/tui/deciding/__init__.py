@@ -1,0 +1,1 @@
+"""Where the person decides: questions and forms."""

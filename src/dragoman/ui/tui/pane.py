@@ -1,0 +1,296 @@
+"""One conversation on the screen: header, transcript, side panel, and the question or the input below."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Key
+from textual.message import Message
+from textual.widgets import Static
+
+from ... import schema as s
+from ...foundation.owning import own
+from ..driving.driver import ConversationDriver, DriveOptions
+from ..model import intents as i
+from ..model.parts import ModelChange, ModelPart
+from .deciding.questions import QuestionPanel
+from .entries.folding import Folded
+from .header import HeaderLine
+from .side import SidePanel
+from .transcript import TranscriptView
+from .words import line
+from .writing.completing import Completions
+from .writing.composer import PromptEditor
+from .writing.history import PromptHistory
+
+PROMPT = "\u276f "
+TAKEN = "jk"  # letters that the transcript takes
+NARROW = 100  # columns below which there is no side panel
+SOON = 1 / 30  # seconds in which changes are gathered before they are painted
+
+
+class ConversationPane(Vertical):
+    """Draws a conversation and takes the person's keys; it knows nothing of the protocol."""
+
+    DEFAULT_CSS = """
+    ConversationPane { height: 1fr; width: 1fr; }
+    ConversationPane > Horizontal { height: 1fr; }
+    ConversationPane > .status { height: 1; padding: 0 1; display: none; }
+    ConversationPane.narrow SidePanel { display: none; }
+    ConversationPane.narrow > .status.full { display: block; }
+    ConversationPane.panel SidePanel { display: block; }
+    ConversationPane > .input { height: auto; border-top: solid $line; }
+    ConversationPane > .input > Static { width: 2; color: $moving; text-style: bold; }
+    ConversationPane.asks > .input { display: none; }
+    ConversationPane > .chips { height: auto; padding: 0 2; color: $moving; display: none; }
+    ConversationPane > .chips.full { display: block; }
+    ConversationPane > .hint { height: 1; padding: 0 2; color: $quiet; }
+    """
+    BINDINGS = [
+        Binding("escape", "stop", "stop", show=False),
+        Binding("ctrl+up", "go_fold(-1)", "entry above", show=False, priority=True),
+        Binding("ctrl+down", "go_fold(1)", "entry below", show=False, priority=True),
+        Binding("pageup", "page(-1)", "up", show=False, priority=True),
+        Binding("pagedown", "page(1)", "down", show=False, priority=True),
+    ]
+
+    class StateChanged(Message):
+        """It stands otherwise with this conversation."""
+
+        def __init__(self, pane: "ConversationPane") -> None:
+            super().__init__()
+            self.pane = pane
+
+    def __init__(self, options: DriveOptions, history: PromptHistory) -> None:
+        super().__init__()
+        self.driver = ConversationDriver(options, self._changed)
+        self.model = self.driver.model
+        self.header = HeaderLine(self.model)
+        self.transcript = TranscriptView(self.model)
+        self.side = SidePanel(self.model)
+        self.questions = QuestionPanel(self.model)
+        self.composer = PromptEditor(history)
+        self.completions = Completions(self.driver, self.composer)
+        self.attached: list[s.ContentBlock] = []
+        self.last_kind = "idle"  # how it stood when that was told last
+        self.has_news = False  # something happened that the person has not seen
+        self._status = Static(Content(""), classes="status")
+        self._chips = Static(Content(""), classes="chips")
+        self._hint = Static(Content(""), classes="hint")
+        self._parts: set[ModelPart] = set()
+        self._entries: dict[int, object] = {}
+        self._terminals: dict[str, None] = {}
+        self._is_anew = self._is_due = False
+        self._conversation: asyncio.Task[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        with Horizontal():
+            yield self.transcript
+            yield self.side
+        yield self._status
+        yield self.questions
+        yield self.completions
+        yield self._chips
+        with Horizontal(classes="input"):
+            yield Static(Content(PROMPT))
+            yield self.composer
+        yield self._hint
+
+    def on_mount(self) -> None:
+        self.begin()
+        self._draw_hint()
+
+    def begin(self) -> None:
+        """Reach the agent, for the first time or once more."""
+        self._conversation = own(self.driver.run(), "conversation")
+
+    async def leave(self) -> None:
+        """Let go of the agent, and wait until that is done."""
+        if self._conversation is not None:
+            self._conversation.cancel()
+            await asyncio.wait([self._conversation])
+
+    def on_resize(self) -> None:
+        self.set_class(self.size.width < NARROW, "narrow")
+        self._mark_changed(ModelChange(frozenset({"queue"})))
+
+    def focus_input(self) -> None:
+        """Go where the person writes or decides."""
+        if self.model.questions:
+            self.questions.focus_question()
+        else:
+            self.composer.focus()
+
+    # Painting
+
+    def _changed(self, change: ModelChange) -> None:
+        self._mark_changed(change)
+
+    def _mark_changed(self, change: ModelChange) -> None:
+        self._parts |= change.parts
+        self._is_anew = self._is_anew or change.is_new
+        self._entries.update((id(entry), entry) for entry in change.entries)
+        self._terminals.update(dict.fromkeys(change.terminals))
+        if not self._is_due and self.is_mounted:
+            self._is_due = True
+            self.set_timer(SOON, self._paint)
+
+    def _paint(self) -> None:
+        """Paint what has changed since the last time."""
+        self._is_due = False
+        parts, self._parts = self._parts, set()
+        entries, self._entries = list(self._entries.values()), {}
+        terminals, self._terminals = list(self._terminals), {}
+        if self._is_anew:
+            self._is_anew = False
+            self.transcript.begin_anew()
+        elif entries or terminals:
+            self.transcript.paint(entries, terminals)  # type: ignore[arg-type]
+        if parts & {"options", "state", "link"}:
+            self.header.draw()
+        if parts & {"transcript", "queue", "terminals", "people"}:
+            self.side.draw()
+            summary = self.side.summary()
+            self._status.update(summary)
+            self._status.set_class(bool(summary.plain), "full")
+        if parts & {"questions", "link"}:
+            self._show_questions()
+        if "options" in parts:
+            self.completions.refresh_commands()
+        if parts & {"state", "queue", "options"}:
+            self._draw_hint()
+            self.post_message(self.StateChanged(self))
+
+    def _show_questions(self) -> None:
+        was_asking, asks = self.has_class("asks"), bool(self.model.questions)
+        self.questions.draw()
+        self.set_class(asks, "asks")
+        if was_asking != asks and self.is_front:
+            self.focus_input()
+
+    @property
+    def is_front(self) -> bool:
+        """Whether the person sees it."""
+        return bool(self.display) and self.screen.is_current
+
+    def _draw_hint(self) -> None:
+        state = self.model.state
+        if state.kind == "broken":
+            words = "^R start the agent again   ^Q quit"
+        elif self.driver.is_held and self.model.queue:
+            words = f"⏎ send what waits ({len(self.model.queue)})   F7 queue   ^P palette   F1 help"
+        elif self.model.turns:
+            steer = "   ⌥⏎ steer" if self.driver.takes_steering else ""
+            words = f"⏎ queue{steer}   esc stop   ^O model   F7 queue   ^P palette   F1 help"
+        else:
+            words = "⏎ send   @ file   / command   ^O model   F3 sessions   ^P palette   F1 help"
+        self._hint.update(Content(words).truncate(max(self.size.width - 4, 20), ellipsis=True))
+
+    # Keys
+
+    def action_stop(self) -> None:
+        """Stop the turn that runs; without one go back to the input."""
+        if self.model.turns:
+            self.driver.carry_out(i.CancelTurn())
+        self.focus_input()
+
+    def on_key(self, event: Key) -> None:
+        """A letter that nobody took is meant for the input."""
+        is_letter = event.is_printable and event.character != " "
+        if is_letter and (event.character or "") not in TAKEN and not self.has_class("asks"):
+            event.stop()
+            self.composer.focus()
+            self.composer.insert(event.character or "")
+
+    def action_go_fold(self, step: int) -> None:
+        """Go to the entry above or below that can be opened."""
+        found = self.transcript.foldable()
+        focused = self.screen.focused
+        at = found.index(focused) if isinstance(focused, Folded) and focused in found else len(found)
+        if 0 <= at + step < len(found):
+            found[at + step].focus()
+            found[at + step].scroll_visible(animate=False)
+        else:
+            self.focus_input()
+
+    def action_page(self, step: int) -> None:
+        """Scroll the transcript, wherever the keys go."""
+        if step < 0 and self.transcript.scroll_offset.y == 0:
+            self.transcript.action_to_beginning()
+        elif step < 0:
+            self.transcript.scroll_page_up(animate=False)
+        else:
+            self.transcript.scroll_page_down(animate=False)
+
+    @on(PromptEditor.Given)
+    def _given(self, message: PromptEditor.Given) -> None:
+        message.stop()
+        self.completions.close()
+        if message.text.startswith("!") and not self.attached:
+            return self.run_own(message.text[1:].strip())
+        blocks: Sequence[s.ContentBlock] = self.completions.blocks_of(message.text)
+        blocks = [*blocks, *self.attached] if message.text.strip() or self.attached else []
+        self.attached = []
+        self.draw_chips()
+        if blocks:
+            self.driver.carry_out(i.GivePrompt(prompt=blocks, is_steering=message.is_steering))
+            self.transcript.anchor()
+        else:
+            self.driver.send_waiting()
+        return None
+
+    def run_own(self, command: str) -> None:
+        """Run a command of the person's own."""
+        if command:
+            self.driver.run_command(command)
+
+    @on(PromptEditor.Pasted)
+    def _pasted(self, message: PromptEditor.Pasted) -> None:
+        """Have a long text as a chip instead of among the words."""
+        message.stop()
+        self.attached.append(s.TextContent(text=message.text))
+        self.draw_chips()
+
+    def draw_chips(self) -> None:
+        """Show what goes along with the prompt."""
+        chips = [f"⧉ {_told(block)}" for block in self.attached]
+        told = [Content.styled("^X takes the last one off", "$quiet")] if chips else []
+        self._chips.update(Content("   ").join([*(line(chip, 60) for chip in chips), *told]))
+        self._chips.set_class(bool(chips), "full")
+
+    def drop_chip(self) -> None:
+        """Take off what was attached last."""
+        if self.attached:
+            self.attached.pop()
+            self.draw_chips()
+
+    @on(QuestionPanel.QuestionAnswered)
+    def _answered(self, message: QuestionPanel.QuestionAnswered) -> None:
+        message.stop()
+        self.driver.carry_out(message.intent)
+        if message.url:
+            self.app.open_url(message.url)
+
+    @on(QuestionPanel.TypedAhead)
+    def _typed_ahead(self, message: QuestionPanel.TypedAhead) -> None:
+        message.stop()
+        self.composer.insert(message.text)
+
+
+def _told(block: s.ContentBlock) -> str:
+    match block:
+        case s.TextContent(text=text):
+            return f"{text.count(chr(10)) + 1} lines of text"
+        case s.ResourceLink(name=name):
+            return name
+        case s.ImageContent(mime_type=kind, data=data):
+            return f"{kind} {len(data) * 3 // 4096} KiB"
+        case s.EmbeddedResource(resource=resource):
+            return os.path.basename(resource.uri)
+    return "attachment"

@@ -1,0 +1,146 @@
+"""Lists to choose from, with a line to look for something in them."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option as Line
+
+from .words import line
+from .writing.matching import matching
+
+MOST = 200  # lines that are shown at once
+
+
+class Item(NamedTuple):
+    """Something to choose: `words` are looked through, `more` stands behind them."""
+
+    id: str
+    words: str
+    more: str = ""
+    is_current: bool = False
+    group: str = ""
+
+
+class Picker(ModalScreen[tuple[str, str] | None]):
+    """Gives the key that chose (`enter`, or one of `keys`) and the id of what was chosen."""
+
+    DEFAULT_CSS = """
+    Picker { align: center top; background: $ground 60%; }
+    Picker > Vertical { width: 90%; max-width: 100; height: auto; max-height: 80%; margin-top: 3;
+        background: $raised; border: round $line; padding: 0 1; }
+    Picker .title { text-style: bold; width: 1fr; }
+    Picker .keys { color: $quiet; width: 1fr; }
+    Picker Input { border: none; height: 1; padding: 0; background: $raised; margin: 1 0; }
+    Picker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $raised; }
+    """
+    BINDINGS = [Binding("escape", "leave", "close", show=False)]
+
+    def __init__(self, title: str, items: Sequence[Item], keys: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        self._title, self._items = title, items
+        self._keys = dict(keys)
+        self._input = Input(placeholder="type to search")
+        self._list = OptionList()
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Content(self._title), classes="title")
+            yield self._input
+            yield self._list
+            keys = [
+                ("⏎", "choose"),
+                *((key.replace("ctrl+", "^").upper(), told) for key, told in self._keys.items()),
+            ]
+            words = [Content.assemble((key, "bold"), f" {told}") for key, told in (*keys, ("esc", "close"))]
+            yield Static(Content("   ").join(words), classes="keys")
+
+    def on_mount(self) -> None:
+        self._fill("")
+        self._input.focus()
+
+    def _fill(self, wanted: str) -> None:
+        found = matching(wanted, self._items, lambda item: f"{item.words} {item.more}")[:MOST]
+        self._list.clear_options()
+        group = ""
+        for item in found:
+            if item.group != group and not wanted:
+                group = item.group
+                self._list.add_option(Line(Content.styled(group, "bold $quiet"), disabled=True))
+            mark = ("● " if item.is_current else "  ", "$moving")
+            self._list.add_option(
+                Line(Content.assemble(mark, line(item.words, 60), "  ", line(item.more, 80, "$quiet")), id=item.id)
+            )
+        ids = [option.id for option in self._list.options]
+        current = next((item.id for item in found if item.is_current), None)
+        first = next((at for at, id in enumerate(ids) if id is not None), None)
+        self._list.highlighted = ids.index(current) if current in ids and not wanted else first
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+
+    def on_input_submitted(self) -> None:
+        self._choose("enter")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._choose("enter")
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key in ("up", "down", "pageup", "pagedown"):
+            moves: dict[str, Callable[[], None]] = {
+                "up": self._list.action_cursor_up,
+                "down": self._list.action_cursor_down,
+                "pageup": self._list.action_page_up,
+                "pagedown": self._list.action_page_down,
+            }
+            event.stop()
+            event.prevent_default()
+            moves[event.key]()
+        elif event.key in self._keys:
+            event.stop()
+            event.prevent_default()
+            self._choose(event.key)
+
+    def _choose(self, key: str) -> None:
+        option = self._list.highlighted_option
+        if option is not None and option.id is not None:
+            self.dismiss((key, option.id))
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)
+
+
+class TextPrompt(ModalScreen[str | None]):
+    """A line to write something short into, such as a title."""
+
+    DEFAULT_CSS = """
+    TextPrompt { align: center top; background: $ground 60%; }
+    TextPrompt > Vertical { width: 80%; max-width: 80; height: auto; margin-top: 3; background: $raised;
+        border: round $line; padding: 0 1; }
+    TextPrompt Input { border: none; height: 1; padding: 0; background: $raised; margin: 1 0; }
+    """
+    BINDINGS = [Binding("escape", "leave", "close", show=False)]
+
+    def __init__(self, title: str, text: str = "") -> None:
+        super().__init__()
+        self._title, self._text = title, text
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Content.styled(self._title, "bold"))
+            yield Input(self._text)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip() or None)
+
+    def action_leave(self) -> None:
+        """Write nothing."""
+        self.dismiss(None)

@@ -1,0 +1,67 @@
+"""Colours: those of the person's own terminal, or a palette of ours, dark or light.
+
+Each role has a variable.  No meaning is told by colour alone: a sign or a word stands beside it.
+"""
+
+from textual.theme import BUILTIN_THEMES, Theme
+
+# Each role in the dark palette, in the light one, and in the colours of the person's own terminal.
+_COLOURS = {
+    "ground": ("#14161b", "#fbfaf7", "ansi_default"),
+    "raised": ("#1c2027", "#f1efe9", "ansi_default"),
+    "line": ("#333a46", "#d5d1c7", "ansi_bright_black"),
+    "words": ("#e4e7ec", "#1d2026", "ansi_default"),
+    "quiet": ("#9aa4b2", "#5b6370", "ansi_bright_black"),
+    "moving": ("#7cc4ff", "#0b5fa5", "ansi_cyan"),
+    "good": ("#7ddf9a", "#1b6e37", "ansi_green"),
+    "warn": ("#f3c969", "#7d5600", "ansi_yellow"),
+    "bad": ("#ff8f8f", "#b3261e", "ansi_red"),
+    "thought": ("#c3a6ff", "#6436b5", "ansi_magenta"),
+    "added": ("#17301f", "#dff0e2", "ansi_default"),
+    "removed": ("#3a1d20", "#f8dfdc", "ansi_default"),
+}
+_KINDS = ("dark", "light", "terminal")
+
+DARK, LIGHT, TERMINAL = "dragoman-dark", "dragoman-light", "terminal"
+
+
+def _theme(name: str, kind: str) -> Theme:
+    by_role = colours(kind)
+    return Theme(
+        name=name,
+        primary=by_role["moving"],
+        secondary=by_role["thought"],
+        warning=by_role["warn"],
+        error=by_role["bad"],
+        success=by_role["good"],
+        accent=by_role["moving"],
+        foreground=by_role["words"],
+        background=by_role["ground"],
+        surface=by_role["ground"],
+        panel=by_role["raised"],
+        boost=by_role["raised"],
+        dark=kind != "light",
+        ansi=kind == "terminal",
+        variables={
+            **(BUILTIN_THEMES["ansi-dark"].variables if kind == "terminal" else {}),
+            **by_role,
+            "border": by_role["line"],
+            "border-blurred": by_role["line"],
+            "scrollbar": by_role["line"],
+            "scrollbar-hover": by_role["quiet"],
+            "scrollbar-active": by_role["moving"],
+            "scrollbar-background": by_role["ground"],
+            "scrollbar-background-hover": by_role["ground"],
+            "scrollbar-background-active": by_role["ground"],
+            "scrollbar-corner-color": by_role["ground"],
+            "footer-key-foreground": by_role["moving"],
+        },
+    )
+
+
+def colours(kind: str = "dark") -> dict[str, str]:
+    """The colour of every role."""
+    return {role: each[_KINDS.index(kind)] for role, each in _COLOURS.items()}
+
+
+THEMES = (_theme(TERMINAL, "terminal"), _theme(DARK, "dark"), _theme(LIGHT, "light"))

@@ -1,0 +1,145 @@
+"""The transcript: an entry below the other, and the end in sight as long as the person is there."""
+
+from collections.abc import Iterable, Sequence
+
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from ... import schema as s
+from ...transcript import Message, ToolCallEntry, TurnEnd
+from ..model.conversation import ConversationModel
+from ..model.parts import ShownEntry
+from .entries.diff import Layout
+from .entries.folding import Folded
+from .entries.messages import AgentMessage, ThoughtLine, UserMessage
+from .entries.notes import NoteLine
+from .entries.tool import ToolCard
+
+MOST = 200  # entries that are on the screen at once; those before them come back on a key
+MORE = 100  # that come back at a time
+
+EntryWidget = UserMessage | AgentMessage | ThoughtLine | ToolCard | NoteLine
+
+
+class TranscriptView(VerticalScroll, can_focus=True):
+    """Shows the entries of a conversation, the last of them first in memory."""
+
+    DEFAULT_CSS = """
+    TranscriptView { width: 1fr; height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    TranscriptView > .earlier { color: $quiet; width: 1fr; margin-bottom: 1; display: none; }
+    TranscriptView.cut > .earlier { display: block; }
+    TranscriptView > .apart { margin: 1 0; }
+    """
+    BINDINGS = [
+        Binding("home", "to_beginning", "beginning", show=False),
+        Binding("end", "to_end", "end", show=False),
+        Binding("j", "scroll_down", "down", show=False),
+        Binding("k", "scroll_up", "up", show=False),
+    ]
+
+    def __init__(self, model: ConversationModel) -> None:
+        super().__init__()
+        self._model = model
+        self._shown: dict[int, EntryWidget] = {}  # by the entry's place
+        self._first = 0  # the place of the first entry that is on the screen
+        self._earlier = Static(Content(""), classes="earlier")
+        self.layout_kind: Layout = "auto"
+
+    def compose(self) -> "list[Widget]":
+        return [self._earlier]
+
+    def on_mount(self) -> None:
+        self.anchor()
+
+    def begin_anew(self) -> None:
+        """Show another history."""
+        self._shown.clear()
+        self.remove_children(".entry")
+        self._first = max(len(self._model.entries) - MOST, 0)
+        self._show_places(range(self._first, len(self._model.entries)))
+        self.anchor()
+
+    def paint(self, entries: Iterable[ShownEntry], terminals: Sequence[str]) -> None:
+        """Paint entries that changed, those that are new, and tools whose terminals changed."""
+        for entry in entries:
+            if (widget := self._shown.get(self._model.place(entry))) is not None:
+                widget.draw()
+        last = max(self._shown, default=self._first - 1)
+        self._show_places(range(last + 1, len(self._model.entries)))
+        if terminals:
+            for widget in self._shown.values():
+                if isinstance(widget, ToolCard) and widget.is_open:
+                    widget.draw_terminals()
+        if self._is_at_end:
+            self._drop_earlier()
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self.scroll_offset.y >= self.max_scroll_y - 1
+
+    def _show_places(self, places: range) -> None:
+        made = [(place, self._widget_of(self._model.entries[place])) for place in places]
+        self._shown.update(made)
+        if made:
+            self.mount_all([widget for _, widget in made])
+        self._draw_earlier()
+
+    def _widget_of(self, entry: ShownEntry) -> EntryWidget:
+        widget: EntryWidget
+        match entry:
+            case Message(speaker="user"):
+                widget = UserMessage(entry)
+            case Message(speaker="thought"):
+                widget = ThoughtLine(entry, self._model.span(entry))
+            case Message():
+                widget = AgentMessage(entry)
+            case ToolCallEntry():
+                widget = ToolCard(entry, self._model, self.layout_kind)
+            case _:
+                widget = NoteLine(entry, self._model.span(entry))
+        widget.add_class("entry")
+        before = self._model.entries[place - 1] if (place := self._model.place(entry)) else None
+        is_line = not isinstance(before, Message | TurnEnd | s.Notice | None)
+        widget.set_class(is_line and isinstance(entry, Message), "apart")  # no blank line between tools
+        return widget
+
+    def _drop_earlier(self) -> None:
+        """Take away what has long scrolled out of sight."""
+        if len(self._shown) > MOST + MORE:
+            gone = sorted(self._shown)[: len(self._shown) - MOST]
+            widgets = [self._shown.pop(place) for place in gone]
+            self._first = min(self._shown)
+            self.remove_children(widgets)
+            self._draw_earlier()
+
+    def _draw_earlier(self) -> None:
+        self.set_class(self._first > 0, "cut")
+        self._earlier.update(Content(f"↑ {self._first} earlier entries (Home)"))
+
+    def action_to_beginning(self) -> None:
+        """Show earlier entries, and go to the first one that is there."""
+        if self._first:
+            start = max(self._first - MORE, 0)
+            made = {place: self._widget_of(self._model.entries[place]) for place in range(start, self._first)}
+            self._shown = {**made, **self._shown}
+            self._first = start
+            self.mount_all(list(made.values()), after=self._earlier)
+            self._draw_earlier()
+        self.scroll_home(animate=False)
+
+    def action_to_end(self) -> None:
+        """Go to the end, and stay there."""
+        self.anchor()
+
+    def set_layout(self, kind: Layout) -> None:
+        """Show all changes unified or side by side."""
+        self.layout_kind = kind
+        for card in self.query(ToolCard):
+            card.set_layout(kind)
+
+    def foldable(self) -> list[Folded]:
+        """What can be opened, in order."""
+        return list(self.query(Folded))

@@ -1,0 +1,91 @@
+"""The runner tells a mutation that is noticed from one that is not, and from one that fails in another way."""
+
+import subprocess
+from pathlib import Path
+
+from .table import Row
+from .trying import tried
+
+SOURCE = "def double(x):\n    return 2 * x\n\n\ndef third():\n    return 3\n"
+TESTS = """
+import os, subprocess, sys
+import pytest
+from dragoman.a import double, third
+
+def test_double():
+    assert double(2) == 4
+
+def test_type():
+    assert double("a") == "aa"
+
+def test_nothing():
+    double(1)
+
+def test_red():
+    assert double(1) == 1
+
+def test_in_a_process():
+    program = "import dragoman.a; print(dragoman.a.third())"
+    assert subprocess.check_output([sys.executable, "-I", "-c", program], text=True) == "3\\n"
+
+@pytest.mark.parametrize("x", [0, 1])
+def test_each(x):
+    assert double(x) == 2 * x
+
+@pytest.fixture
+def three():
+    assert third() == 3
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+
+def test_set_up(three):
+    pass
+
+def test_skipped():
+    pytest.skip("not here")
+"""
+
+
+def row(name: str, old: str, new: str, *tests: str, kinds: tuple[str, ...] = ("AssertionError", "Failed")) -> Row:
+    return Row("core", name, "a.py", old, new, tuple(f"tests/test_a.py::{test}" for test in tests), kinds)
+
+
+ROWS = {
+    "noticed": row("noticed", "2 * x", "3 * x", "test_double"),
+    "noticed by one parameter": row("noticed by one parameter", "2 * x", "x", "test_each"),
+    "noticed by a process": row("noticed by a process", "3", "4", "test_in_a_process"),
+    "noticed as an error": row("noticed as an error", "2 * x", "2 / x", "test_type", kinds=("TypeError",)),
+    "survives": row("survives", "2 * x", "3 * x", "test_double", "test_nothing"),
+    "another error": row("another error", "2 * x", "2 / x", "test_type"),
+    "red anyway": row("red anyway", "2 * x", "3 * x", "test_red"),
+    "does not import": row("does not import", "def double(x)", "def twice(x)", "test_double"),
+    "no such test": row("no such test", "2 * x", "3 * x", "test_treble"),
+    "the set-up fails": row("the set-up fails", "3", "4", "test_set_up"),
+    "skipped": row("skipped", "3", "4", "test_skipped"),
+}
+FAULTS = {
+    "survives": "the mutant survives",
+    "another error": "fails in another way: call ['TypeError']",
+    "red anyway": "fails without the mutation",
+    "does not import": "does not run",
+    "no such test": "there is no test",
+    "the set-up fails": "fails in another way: setup",
+}
+
+
+def test_each_row_is_judged_by_what_its_tests_say_with_it_and_without_it(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    for name, text in {
+        "src/dragoman/__init__.py": "",
+        "src/dragoman/a.py": SOURCE,
+        "tests/test_a.py": TESTS,
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "-q", root], check=True)
+    verdicts = {verdict.row.name: verdict for verdict in tried(list(ROWS.values()), root, tmp_path / "copies", 1)}
+    assert (root / "src" / "dragoman" / "a.py").read_text() == SOURCE
+    for name, verdict in verdicts.items():
+        assert FAULTS.get(name, "") in (verdict.fault or ""), verdict
+        assert (verdict.fault is None) == (name not in FAULTS), verdict
+        assert verdict.skipped == (name == "skipped")
+    assert len(verdicts) == len(ROWS)

@@ -1,0 +1,103 @@
+"""The screen with a real agent behind it, for tests: keys go in, what is shown comes out as text."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from dragoman.host.processes import Launch, find_agent
+from dragoman.ui.driving.driver import ConversationDriver, DriveOptions
+from dragoman.ui.model.conversation import ConversationModel
+from dragoman.ui.tui.app import DragomanApp, TuiOptions
+from dragoman.ui.tui.pane import ConversationPane
+
+PATIENCE = 150.0
+
+
+class Driven:
+    """A screen that runs, and what a person does at it."""
+
+    def __init__(self, app: DragomanApp, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    @property
+    def pane(self) -> ConversationPane:
+        return self.app.pane
+
+    @property
+    def driver(self) -> ConversationDriver:
+        return self.pane.driver
+
+    @property
+    def model(self) -> ConversationModel:
+        return self.pane.model
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        """Wait until something is so."""
+        end = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < end, f"still not so; on the screen:\n{self.text}"
+            await self.pilot.pause(0.02)
+
+    async def shows(self, *words: str) -> None:
+        """Wait until words are on the screen."""
+        await self.until(lambda: all(word in self.text for word in words))
+
+    async def gone(self, *words: str) -> None:
+        await self.until(lambda: not any(word in self.text for word in words))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        """Write something into the input and send it."""
+        self.pane.composer.write(text)
+        await self.press("enter")
+
+    async def settled(self) -> None:
+        """Wait until no turn runs."""
+        await self.until(lambda: not self.model.turns)
+        await self.pilot.pause(0.1)
+
+    async def asked(self, count: int = 1) -> None:
+        """Wait until questions are open and a key counts."""
+        await self.until(lambda: len(self.model.questions) == count and self.pane.has_class("asks"))
+        await asyncio.sleep(0.7)
+
+
+@asynccontextmanager
+async def screen(
+    cwd: Path,
+    agent: str | Launch = "testy",
+    *,
+    size: tuple[int, int] = (120, 36),
+    theme: str = "dragoman-dark",
+    further: Sequence[DriveOptions] = (),
+    is_reached: bool = True,
+) -> AsyncIterator[Driven]:
+    """A screen with a conversation; the agent is reached when it is given."""
+    launch = find_agent(agent) if isinstance(agent, str) else agent
+    first = DriveOptions(agent=launch, cwd=str(cwd))
+    app = DragomanApp(TuiOptions(first=first, tabs=list(further), theme=theme))
+    async with app.run_test(size=size) as pilot:
+        driven = Driven(app, pilot)
+        try:
+            if is_reached:
+                await driven.until(lambda: driven.driver.session is not None)
+                await driven.shows("ready")
+            yield driven
+        finally:
+            await asyncio.gather(*(pane.leave() for pane in app.panes))
