@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import pwd
 import random
@@ -150,6 +151,16 @@ def give_home(patch: pytest.MonkeyPatch, home: Path) -> None:
     home.mkdir(mode=0o700)
     for variable, name in BASES.items():
         patch.setenv(variable, str(home / name))
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """A command that a test runs in this process sets up logging to a stream that is closed after the test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)
