@@ -497,6 +497,28 @@ async def test_an_outcome_that_was_kept_though_the_log_failed_is_the_one_that_is
         await check_log(house, session.id)
 
 
+async def test_a_lost_acknowledgement_of_the_log_is_noticed_by_nobody(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        append, written = house.gateway.engine.append, set[int]()
+
+        async def losing(lease: Any, entries: Any, after: int) -> None:
+            await append(lease, entries, after)
+            if after not in written:
+                written.add(after)
+                raise EngineFailure("the acknowledgement was lost")
+
+        house.gateway.engine.append = losing  # type: ignore[method-assign]
+        for words in ("one", "two"):
+            assert (await outcome(session, f"echo {words}")).stop_reason == "end_turn"
+        updates = [json.loads(frame)["params"]["update"] for frame in ann.told[session.id]]
+        said = [u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk"]
+        assert said == ["one", "two"]
+        assert ann.numbers(session.id) == sorted(set(ann.numbers(session.id)))
+        assert len(written) > 2
+        await check_log(house, session.id)
+
+
 async def test_everybody_at_a_session_stays_while_its_log_is_broken(tmp_path: Path) -> None:
     async with hosting(tmp_path) as house, house.visit() as ann, house.visit() as other:
         session = await ann.new_session(tmp_path)
