@@ -1,7 +1,6 @@
 """Sessions that stream while the process of their gateway is replaced; `tests/torture` does so with many."""
 
 import asyncio
-import contextlib
 import socket
 import subprocess
 import sys
@@ -118,20 +117,17 @@ class Street:
             await self._answered.wait()
 
     async def knock(self) -> None:
-        """Connect again and again; a connection that is refused is counted."""
+        """Connect again and again; a connection that is refused, or not taken, is counted."""
         address = urlsplit(self.url)
 
         def dial() -> None:
-            with (
-                contextlib.suppress(TimeoutError),
-                socket.create_connection((str(address.hostname), address.port or 0), PATIENCE),
-            ):
+            with socket.create_connection((str(address.hostname), address.port or 0), PATIENCE):
                 time.sleep(0.001)
 
         while not self.is_over:
             try:
                 await asyncio.to_thread(dial)
-            except ConnectionRefusedError:
+            except (ConnectionRefusedError, TimeoutError):
                 self.refused += 1
 
 
