@@ -6,6 +6,8 @@ import json
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from dragoman.foundation.listening import stop_listening
+
 GREETING = {"protocolVersion": 1, "agentCapabilities": {}}
 SESSION = "s1"
 
@@ -89,14 +91,12 @@ async def listening(serve, scheme="http"):
     try:
         yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
     finally:
-        server.close()
+        await stop_listening(server)
         is_over = True
         while tasks:
             for task in list(tasks):
                 task.cancel()
             await asyncio.wait(tasks)
-            await asyncio.sleep(0)
-        for _ in range(5):  # what asyncio takes from a socket to `accept`, and from there to its end
             await asyncio.sleep(0)
 
 

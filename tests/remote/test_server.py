@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
+import socket
 
 import pytest
+from patience import PATIENCE
 
 from dragoman import InternalError, connect
 from dragoman.testing import Testy
 from dragoman.transports.remote.http2 import PREFACE
+from dragoman.transports.remote.server.asgi import endpoint
 from dragoman.transports.remote.server.http1 import MAX_HEAD
+from dragoman.transports.remote.server.server import listening
 
 from .attacks import (
     DATA,
@@ -186,3 +190,21 @@ async def test_an_upgrade_that_nobody_follows_up_is_ended(monkeypatch):
 async def test_an_endpoint_has_so_many_connections_and_no_more():
     async with served(Testy, connections=2) as server, by_hand(server) as hand:
         assert [(await hand.ask("POST", JSON, INITIALIZE))[0] for _ in range(3)] == [200, 200, 503]
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_server_that_stops_to_listen_hangs_up_on_nobody(steps):
+    """A connection is served by it, or is left to whoever else has the socket; at whatever moment it comes."""
+    other = socket.create_server(("127.0.0.1", 0))
+    other.setblocking(False)
+    async with asyncio.timeout(PATIENCE), listening(endpoint(Testy), listener=other.dup()) as server:
+        with other, socket.create_connection(other.getsockname()) as client:
+            client.setblocking(False)
+            client.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await server.stop_accepting()
+            try:
+                other.accept()[0].close()
+            except BlockingIOError:
+                assert (await asyncio.get_running_loop().sock_recv(client, 100)).startswith(b"HTTP/1.1 ")

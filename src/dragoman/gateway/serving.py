@@ -190,10 +190,10 @@ async def _listening(
 
 def _begin_to_leave(gateway: Gateway, web: Web, server: "Server", stop: Callable[[], None]) -> None:
     """Have the process that has taken over get new connections, and end this one when nobody is left."""
-    server.stop_accepting()
     notify("STOPPING=1")
 
     async def go() -> None:
+        await server.stop_accepting()
         await leave(gateway, web.send_away_quiet)
         stop()
 

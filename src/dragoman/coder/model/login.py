@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from ...foundation.directories import config_directory
+from ...foundation.listening import stop_listening
 from ...foundation.owning import Visits
 from ...host.disk import plain_content, replace
 from .choice import PROVIDERS
@@ -93,7 +94,7 @@ class KeyPage:
 
     async def close(self) -> None:
         if self._server:
-            self._server.close()
+            await stop_listening(self._server)
             await self._visits.end()
             await self._server.wait_closed()
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ...errors import Error
 from ...foundation.documents import Document
+from ...foundation.listening import stop_listening
 from ...foundation.owning import Visits, log_failure
 from ..gateway import Gateway
 from ..log.engine import EngineFailure
@@ -92,7 +93,7 @@ async def admin_socket(
     try:
         yield path
     finally:
-        server.close()
+        await stop_listening(server)
         await visits.end()
         if own == _identity(path):  # or it is that of the process that has taken over
             path.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ...foundation.listening import stop_listening
 from ...foundation.owning import Visits
 from ...foundation.programs import python_command
 
@@ -75,7 +76,7 @@ class WayOut:
 
     async def close(self) -> None:
         if self._server:
-            self._server.close()
+            await stop_listening(self._server)
         await self._visits.end()
         await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 

@@ -11,6 +11,7 @@ from ... import schema as s
 from ...agent.turn import AgentSession, new_id
 from ...errors import Error
 from ...foundation.destinations import DestinationRefused, find
+from ...foundation.listening import stop_listening
 from ...foundation.owning import Visits
 from ...host.audit.redaction import Redactor
 from ...roles import offered
@@ -137,7 +138,7 @@ class ServerLogin:
         """Stop waiting for the browser."""
         if self._server:
             server, self._server = self._server, None
-            server.close()
+            await stop_listening(server)
             await self._visits.end()
             await server.wait_closed()
 

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from ....foundation.listening import stop_listening
 from ....framing import MAX_FRAME
 from .. import libraries as libraries  # first: it says what to install
 from ..addresses import notice_silence
@@ -43,9 +44,9 @@ class Server:
         """The listening socket, for a process that takes over."""
         return self._sockets.sockets[0].fileno()
 
-    def stop_accepting(self) -> None:
+    async def stop_accepting(self) -> None:
         """Leave new connections to whoever else has the socket; those that are open stay."""
-        self._sockets.close()
+        await stop_listening(self._sockets)
 
     def url(self, path: str = "/acp", *, websocket: bool = False) -> str:
         return f"{self._schemes[websocket]}://{self.authority}{path}"
@@ -81,7 +82,7 @@ async def listening(
     try:
         yield Server(sockets, host, tls is not None)
     finally:
-        sockets.close()
+        await stop_listening(sockets)
         await served.close(LAST_WORDS)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS):
