@@ -280,7 +280,7 @@ def changed_in_the_same_second(site: Site) -> None:
     """A file of the same size as before, written when the index was: nothing but its content tells."""
     site.start()
     for number in range(100):  # until a second is long enough
-        path = site.write("soon.py", f"value = 1\nVALUE = {number:03}\n")
+        path = site.write("soon.py", f"value = 1\nVALUE = {100 + number}\n")
         site.commit("soon.py")
         with path.open("r+") as file:
             file.write("import os")
