@@ -1,1 +1,1 @@
-"""One peer over one wire, and the other end of it as an object to call."""
+"""A connection: one peer over one transport, and the other end as an object to call."""

@@ -1,4 +1,4 @@
-"""Where a connection belongs: one event loop, of one thread, in one process."""
+"""A connection belongs to one event loop, of one thread, in one process."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ FORKED = "this connection belongs to the process that this one was forked from: 
 
 
 class Home:
-    """The event loop that runs where this is made."""
+    """The event loop in which this object was made."""
 
     __slots__ = ("__weakref__", "_thread", "loop")
 
@@ -29,16 +29,16 @@ class Home:
         if get_ident() != self._thread or not self.loop.is_running():
             if self._thread == LEFT:
                 raise LocalProtocolError(FORKED)
-            if _get_running_loop() is not self.loop:  # asked last: in Python 3.11 it makes a system call
+            if _get_running_loop() is not self.loop:  # checked last: in Python 3.11 it makes a system call
                 raise LocalProtocolError(ELSEWHERE)
             self._thread = get_ident()
 
     def leave(self) -> None:
-        """Note that this process is a fork, whose thread has the same number as the parent's."""
+        """Note that this process is a fork; its thread has the same number as the parent's."""
         self._thread = LEFT
 
 
-LEFT = 0  # the number of no thread
+LEFT = 0  # a number that no thread has
 _homes: WeakSet[Home] = WeakSet()
 
 

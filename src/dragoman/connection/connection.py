@@ -36,60 +36,61 @@ from .incoming import IncomingRequest, PassedOn, answering, being_answered
 from .reports import NoiseLog, report_failure
 from .settling import settling
 
-SOFT_LIMIT = 64 * 1024  # bytes not yet handed to the wire before a sender that awaits `room` has to wait
-HARD_LIMIT = 32 * 1024 * 1024  # and before one that does not is stopped
-PORTION = 16 * 1024  # bytes of a burst of requests or answers that go ahead, so that the peer works meanwhile
-BURST = 50e-6  # seconds; frames closer together than this are sent with one write
-IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further ones are refused
+SOFT_LIMIT = 64 * 1024  # unsent bytes above which a sender that awaits `room` has to wait
+HARD_LIMIT = 32 * 1024 * 1024  # and above which a sender that does not await it gets an error
+PORTION = 16 * 1024  # bytes of a burst of requests or answers that are sent ahead, so that the peer can begin
+BURST = 50e-6  # seconds; frames that are closer together are sent in one write
+IN_WORKS = 64 * 1024 * 1024  # bytes of requests being answered; further requests are refused
 
 
 class Connection:
     """One peer over one wire; `run` does the work until either side hangs up."""
 
-    newest = 0  # the key of the request that came last
-    _begun = 0  # the key of the request whose task was the last to begin
-    frame: bytes | Oversize = b""  # the one being handled, for code that keeps bytes rather than objects
+    newest = 0  # the key of the newest request
+    _begun = 0  # the key of the request whose task began last
+    frame: bytes | Oversize = b""  # the frame being handled, for code that keeps bytes instead of objects
 
     def __init__(self, transport: Transport, *, quiet: bool = False) -> None:
         self.peer = Peer(quiet=quiet)
-        self.closed: Exception | None = None  # why, once it is
-        self._when_closed: tuple[Callable[[], None], ...] = ()  # called when everything pending has failed
-        self.on_noise: Callable[[], None] | None = None  # called for each frame that is wrong
+        self.closed: Exception | None = None  # the reason, once the connection is closed
+        self._when_closed: tuple[Callable[[], None], ...] = ()  # called when all pending calls have failed
+        self.on_noise: Callable[[], None] | None = None  # called for each invalid frame
         self._transport = transport
         self.home = Home()
         self._loop, self._check_loop = self.home.loop, self.home.check
         self._context = copy_context()
         self._over: asyncio.Future[None] = self._loop.create_future()  # the peer has hung up
         self._ending = Cleanup(self._wind_down)
-        self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and where their answers go
-        self._deadlines = Deadlines(self._loop, self._expire)  # of those that may not take for ever
-        self.incoming: dict[int, IncomingRequest] = {}  # their calls that are being answered, by their keys
+        # our calls, and the functions that take their answers
+        self._waiting: dict[int, Callable[[Reply], None]] = {}
+        self._deadlines = Deadlines(self._loop, self._expire)  # of our calls that have a deadline
+        self.incoming: dict[int, IncomingRequest] = {}  # the peer's calls that are being answered, by their keys
         self.passing = PassedOn()
-        self._in_works = 0  # bytes of those that are being answered
+        self._in_works = 0  # bytes of the requests being answered
         self._due = False  # a flush is scheduled
-        self._flushed = 0.0  # when the last one was
-        self._congested = False  # the wire holds more than it should
-        self._choked = False  # and more than it may
-        self._allowed = HARD_LIMIT  # bytes that may be queued before a notification; -1 when none may be sent
-        self._throttled = False  # nothing is read from a peer that does not take its answers
+        self._flushed = 0.0  # the time of the last flush
+        self._congested = False  # the transport holds more bytes than it should
+        self._choked = False  # and more bytes than it may
+        self._allowed = HARD_LIMIT  # bytes that may be queued when a notification is sent; -1 when none may be sent
+        self._throttled = False  # whether reading has stopped, because the peer does not read its answers
         self._noise = NoiseLog()
-        self._holds = 0  # how many have no room for what arrives
+        self._holds = 0  # how many receivers have no room for messages
 
     def answer_with(self, requests: Mapping[str, Method], notifications: Mapping[str, Method]) -> None:
-        """Set the methods that this side answers, each with its handler; before `run`."""
+        """Set the methods that this side answers, each with its handler; call it before `run`."""
         self.peer.answer(requests, notifications)
 
     def through(self, wrap: Callable[[Transport], Transport]) -> Callable[[], None]:
-        """Send through `wrap(transport)`, to be called before `run`.  Returns a function that sends at once."""
+        """Send through `wrap(transport)`; call it before `run`.  Returns a function that sends at once."""
         self._transport = wrap(self._transport)
         return self._flush
 
     # Sending
 
     async def call(self, method: Method, params: Any, unwanted: Callable[[Any], None] | None = None) -> Any:
-        """Send a request and wait for the answer; a caller cancelled meanwhile sends the peer a cancel.
+        """Send a request and wait for the answer; if the caller is cancelled meanwhile, the peer is sent a cancel.
 
-        A result that arrives anyway goes to `unwanted`, which can undo the peer's work.
+        A result that arrives in spite of the cancel goes to `unwanted`, which can undo the peer's work.
         """
         if self.is_full:
             await self.room()
@@ -104,7 +105,7 @@ class Connection:
                 self.withdraw(id)
             elif answer.cancelled():
                 self._disown(id, unwanted)
-            elif answer.exception() is None:  # it came at the same moment
+            elif answer.exception() is None:  # the answer came at the same moment
                 unwanted(answer.result())
             raise
         finally:
@@ -118,7 +119,7 @@ class Connection:
             self.request_cancel(id)
 
     def submit(self, method: Method, params: Any, settle: Callable[[Reply], None]) -> int:
-        """Send a request without waiting: `settle` gets the answer, in order with all other messages."""
+        """Send a request without waiting; `settle` is called with the answer, in order with all other messages."""
         self._check_loop()
         if self.closed:
             raise again(self.closed)
@@ -133,7 +134,7 @@ class Connection:
         return id
 
     def withdraw(self, id: int) -> None:
-        """Tell the peer an answer is no longer wanted, and drop it if it comes."""
+        """Tell the peer that an answer is no longer wanted, and drop the answer if it comes."""
         if self._waiting.pop(id, None):
             self.peer.cancel(id)
             self._flush_soon()
@@ -147,7 +148,7 @@ class Connection:
         self.tell(method, sendable(Notification(method.name, params)))
 
     def tell(self, method: Method, frame: bytes) -> None:
-        """Send a notification whose frame is made already."""
+        """Send a notification whose frame has been made already."""
         self._check_loop()
         if self.peer.queued > self._allowed:
             raise self._why_refused(method)
@@ -158,10 +159,10 @@ class Connection:
     def _why_refused(self, method: Method) -> Exception:
         if self.closed:
             return again(self.closed)
-        return LocalProtocolError(f"the peer does not take what it is sent; await room() before {method.name}")
+        return LocalProtocolError(f"the peer does not read what it is sent; await room() before {method.name}")
 
     def forward(self, frame: bytes) -> None:
-        """Send a checked notification unchanged, however many bytes wait already."""
+        """Send a checked notification unchanged, however many bytes are unsent."""
         if self.closed:
             raise again(self.closed)
         self.peer.forward(frame)
@@ -170,16 +171,16 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait because the peer has not read what came before them."""
+        """How many bytes wait because the peer has not read those before them."""
         return self.peer.queued + self._transport.queued
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to await `room`."""
+        """Whether the sender should await `room`."""
         return self._congested or self.peer.queued > SOFT_LIMIT
 
     async def room(self) -> None:
-        """Wait until the peer has taken most of what was sent, and let the reader have its turn."""
+        """Wait until the peer has taken most of what was sent, and let the reader run."""
         self._check_loop()
         self._flush()
         await self._transport.drain()
@@ -210,7 +211,7 @@ class Connection:
                 own(self._hold_until_taken(), "holding")
 
     async def _hold_until_taken(self) -> None:
-        """Stop reading from a peer that does not take its answers, unless we wait for an answer of it."""
+        """Stop reading from a peer that does not read its answers, unless we wait for an answer from it."""
         if not self._waiting:
             self._throttle(True)
         try:
@@ -249,25 +250,25 @@ class Connection:
             await self.close()
 
     def hold(self) -> None:
-        """Stop reading, because a receiver of messages has no room."""
+        """Stop reading because a receiver has no room for messages."""
         self._holds += 1
         self._transport.hold()
 
     def resume(self) -> None:
-        """Go on reading, once every receiver that had stopped it has room again."""
+        """Continue reading once every receiver that called `hold` has room again."""
         self._holds -= 1
         if self._holds == 0:
             self._transport.resume()
 
     def _hear(self, frames: list[bytes | Oversize]) -> None:
         if self.closed is not None:
-            return  # nobody would end a handler that began now
+            return  # a handler that began now would never be ended
         receive, noise = self.peer.receive, self._noise.count
         for frame in frames:
             self.frame, event = frame, None
             try:
                 event = receive(frame)
-                if type(event) is Note:  # most of them, so first and without a detour
+                if type(event) is Note:  # most messages are notifications, so they come first and directly
                     event.method.handler(event.params)  # type: ignore[misc]
                 elif type(event) is Call:
                     (event.method.accept or self.begin)(event)
@@ -279,7 +280,7 @@ class Connection:
                 told = event.method.name if type(event) is Note else "a message"
                 log_failure("the handler of %s failed", told)
         if self._noise.count - noise < len(frames):
-            self._noise.count = 0  # some of it was a message
+            self._noise.count = 0  # a part of the frame was a message
         if self.peer.queued:
             self._flush_soon()
 
@@ -292,7 +293,7 @@ class Connection:
             self._over.set_result(None)
 
     def _dispatch(self, event: Event) -> None:
-        """Handle any event but a notification; the caller goes on if it raises."""
+        """Handle any event but a notification; the caller continues if this raises."""
         match event:
             case Reply():
                 if settle := self._waiting.pop(event.id, None):
@@ -300,7 +301,7 @@ class Connection:
             case Call():
                 (event.method.accept or self.begin)(event)
             case Cancel():
-                if event.key in self.incoming:  # not at once: cancelled before it began it would answer nothing
+                if event.key in self.incoming:  # not at once: a task cancelled before it began would not answer
                     self._loop.call_soon(self.interrupt, event.key)
                 elif cancel := self.passing.get(event.key):
                     cancel()
@@ -313,7 +314,7 @@ class Connection:
                     guarded(self._dispatch, each)
 
     def give(self, key: int, result: Any, error: RpcError | None) -> None:
-        """Answer a request that was passed on."""
+        """Give the answer to a request that was passed on."""
         if not self.passing.settle(key):
             return
         if error is None:
@@ -339,7 +340,7 @@ class Connection:
         # Not in the sender's context: in one process the sender may be the other side.
         answer = self._answer(request, call)
         task = self._loop.create_task(answer, name=call.method.name, context=self._context.copy())
-        if not task.done():  # an eager task may be
+        if not task.done():  # an eager task may have ended already
             request.task = task
         return True
 
@@ -353,15 +354,16 @@ class Connection:
             peer.fail(key, RequestCancelled())
         except RpcError as exc:
             peer.fail(key, exc if exc.method is None else exc.passed_on())
-        except BaseException as exc:  # also SystemExit: a handler's bug ends its request, not the process
+        except BaseException as exc:  # SystemExit, too: a handler's bug ends its request, not the process
             error_id = os.urandom(6).hex()
-            why = str(exc) if isinstance(exc, NotOffered) else ""  # the peer can mend what it does not offer
+            # the peer can act on an error about what it does not offer
+            why = str(exc) if isinstance(exc, NotOffered) else ""
             peer.fail(key, InternalError(why, {"errorId": error_id}))
-            report_failure(call.method.name, exc, error_id, self.closed)  # last: the log may fail, too
+            report_failure(call.method.name, exc, error_id, self.closed)  # last, for the log may fail as well
         finally:
             del self.incoming[key]
             self._in_works -= request.size
-            request.task = None  # whose context has the request: they would keep each other
+            request.task = None  # its context holds the request, so each would keep the other alive
             if request.afterwards:
                 for callback in request.afterwards:
                     guarded(callback)
@@ -371,26 +373,26 @@ class Connection:
                 self._flush_soon()
 
     def when_closed(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the connection is over and everything pending has failed."""
+        """Call `callback` when the connection has ended and all pending calls have failed."""
         self._when_closed += (callback,)
 
     def in_turn(self, step: Callable[[], None]) -> None:
-        """Run a step of a notification in order: after each request that came before it has begun."""
+        """Run a step of a notification in order: once each request that came before it has begun."""
         if self._begun == self.newest:
             step()
-        else:  # behind their tasks, which begin in this order, too
+        else:  # behind the tasks of those requests, which begin in this order as well
             self._loop.call_soon(step)
 
     @property
     def answering(self) -> int:
-        """The key of the request being answered here: in this task, or in one that it has started."""
+        """The key of the request that the current task answers, or the task that started it."""
         request = answering.get(None)
         if request is None or request.connection is not self or request.key not in self.incoming:
             raise LocalProtocolError("no request is being answered here")
         return request.key
 
     def after_answer(self, callback: Callable[[], None]) -> None:
-        """Call `callback` right after the answer to the request that is answered here; soon, if there is none."""
+        """Call `callback` right after the answer to the request that this task answers; if there is none, soon."""
         request = being_answered()
         if request is None or request.connection is not self:
             self._loop.call_soon(callback)
@@ -401,7 +403,7 @@ class Connection:
 
     @property
     def request_id(self) -> RequestId:
-        """The id, as the peer wrote it, of the request being answered here."""
+        """The id, as the peer wrote it, of the request that this task answers."""
         return self.peer.id_of(self.answering)
 
     def answer_early(self, key: int, result: Any) -> None:
@@ -426,7 +428,7 @@ class Connection:
         await self._ending()
 
     async def _wind_down(self) -> None:
-        """Fail our pending calls, let the peer's requests finish or cancel them, flush, hang up."""
+        """Fail our pending calls, let the peer's requests finish or cancel them, flush, and hang up."""
         try:
             has_hung_up = self._over.done()
             why = await why_ended(self._transport) if has_hung_up else ConnectionClosed("we hung up")
@@ -434,7 +436,8 @@ class Connection:
             self.closed, self._allowed = why, -1
             self._deadlines.close()
             for reply in self.peer.lose(why):
-                lost = Reply(reply.id, error=again(why))  # each raises its own: a traceback only grows
+                # one error for each: the traceback of a shared one would grow
+                lost = Reply(reply.id, error=again(why))
                 guarded(self._dispatch, lost)
             for callback in self._when_closed:
                 guarded(callback)

@@ -7,12 +7,12 @@ from ..events import Method
 
 
 class Deadlines:
-    """Gives up calls at their deadline; one timer serves all, since most are answered long before."""
+    """Gives up calls at their deadline; one timer serves all, since most calls are answered long before."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[int, Method], None]) -> None:
         self._loop, self._expire = loop, expire
         self._due: dict[int, tuple[float, Method]] = {}
-        self._timer: asyncio.TimerHandle | None = None  # set for the first of them
+        self._timer: asyncio.TimerHandle | None = None  # set for the earliest deadline
 
     def add(self, id: int, method: Method) -> None:
         assert method.timeout

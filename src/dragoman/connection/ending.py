@@ -1,4 +1,4 @@
-"""The end of a connection: why it came, and an end for the requests that are still being answered."""
+"""The end of a connection: its reason, and the end of the requests that are still being answered."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from ..transports import Transport
 
 log = logging.getLogger("dragoman")
 
-GRACE = 0.5  # seconds for answers in the works after the peer hung up
+GRACE = 0.5  # seconds to finish answers after the peer hung up
 PATIENCE = 5.0  # seconds for cancelled handlers to end
 
 
@@ -17,12 +17,12 @@ async def why_ended(transport: Transport) -> Exception:
     try:
         return await transport.why_ended()
     except Exception as exc:
-        log.exception("a wire does not know why it ended")
-        return ConnectionClosed(f"the wire failed: {exc}")
+        log.exception("a transport does not know why it ended")
+        return ConnectionClosed(f"the transport failed: {exc}")
 
 
 async def end_tasks(tasks: set[asyncio.Task[None]], grace: float) -> None:
-    """Give tasks that answer requests some time, then cancel them; those that do not end are logged."""
+    """Give the tasks that answer requests some time, then cancel them; log those that do not end."""
     if not tasks:
         return
     await asyncio.wait(tasks, timeout=grace)

@@ -1,4 +1,4 @@
-"""The peer's requests that are being answered: each by a task of its own, or by the peer it was passed on to."""
+"""The peer's requests being answered, each by a task of its own or by the peer to which it was passed on."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class IncomingRequest:
-    """A request of the peer, which a task of its own answers."""
+    """A request of the peer that a task of its own answers."""
 
     __slots__ = ("afterwards", "connection", "key", "size", "task")
 
@@ -24,30 +24,30 @@ class IncomingRequest:
         self.afterwards: list[Callable[[], None]] | None = None  # called once it is answered
 
 
-# The request being answered: in its task, and in every task that one starts.
+# The request being answered: set in its task, and inherited by every task that this one starts.
 answering: ContextVar[IncomingRequest] = ContextVar("answering")
 
 
 def being_answered() -> IncomingRequest | None:
-    """The request that is answered by this task, or by one that has started it; None where none is."""
+    """The request that this task answers, or the task that started it; None if there is none."""
     found = answering.get(None)
     return found if found and found.key in found.connection.incoming else None
 
 
 class PassedOn(dict[int, Callable[[], None]]):
-    """The requests that are passed on, by their keys, and what cancels each."""
+    """The requests that were passed on, by their keys, each with the function that cancels it."""
 
-    _none_left: asyncio.Event | None = None  # while somebody waits for it
+    _none_left: asyncio.Event | None = None  # set while a caller waits for it
 
     def settle(self, key: int) -> bool:
-        """Forget a request that is answered now; returns whether it was still open."""
+        """Forget a request, since it is answered now; returns whether it was still open."""
         was_open = self.pop(key, None) is not None
         if self._none_left and not self:
             self._none_left.set()
         return was_open
 
     async def end(self, grace: float) -> None:
-        """Wait a short time for their answers, then cancel the remaining ones."""
+        """Wait a short time for the answers, then cancel the remaining requests."""
         if self:
             self._none_left = asyncio.Event()
             with contextlib.suppress(TimeoutError):

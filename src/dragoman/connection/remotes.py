@@ -1,4 +1,4 @@
-"""The peer at the other end of a connection, as an object: calling a method sends it."""
+"""The peer at the other end of a connection, as an object to call."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Remote(Role):
-    """The peer at the other end of a wire, as an object: calling a method sends it."""
+    """The peer at the other end of a connection, as an object: calling a method sends the message."""
 
-    offers: s.AgentCapabilities | s.ClientCapabilities  # its capabilities; none until it has told them
+    offers: s.AgentCapabilities | s.ClientCapabilities  # its capabilities; empty until it has told them
 
     def __init__(self, wire: Connection) -> None:
         self.wire = wire
@@ -36,10 +36,10 @@ class Remote(Role):
     async def request(self, name: str, params: object = None) -> Any: ...
     @overload
     async def request(self, name: str, params: object = None, result: type[T] = ...) -> T: ...
-    @overload  # a type that is no class, such as a union
+    @overload  # a type that is not a class, such as a union
     async def request(self, name: str, params: object = None, result: Any = ...) -> Any: ...
     async def request(self, name: str, params: object = None, result: Any = Any) -> Any:
-        """Call an extension of the protocol; `result` is the type that its answer is read as."""
+        """Call an extension method of the protocol; `result` is the type of its answer."""
         try:
             method = Method(name, Any, codec.readable(result))
         except TypeError as exc:
@@ -47,16 +47,16 @@ class Remote(Role):
         return await self.wire.call(method, {} if params is None else params)
 
     def notify(self, name: str, params: object = None) -> None:
-        """Send a notification of an extension of the protocol."""
+        """Send an extension notification of the protocol."""
         self.wire.note(Method(name, Any, is_request=False), {} if params is None else params)
 
     async def room(self) -> None:
-        """Wait until the wire takes more; await it between notifications when you send many."""
+        """Wait until the transport takes more; await it between notifications when you send many."""
         if self.wire.is_full:
             await self.wire.room()
 
     def must_offer(self, method: Method) -> None:
-        """Raise NotOffered unless the peer has said that it answers a method."""
+        """Raise NotOffered unless the peer has announced the capability that a method needs."""
         if not offered(self.offers, method.capability):
             raise NotOffered(
                 f"{method.name} needs the capability {method.capability}, which the peer does not offer"
@@ -64,17 +64,17 @@ class Remote(Role):
 
 
 class RemoteAgent(Remote, AgentRole):
-    """An agent at the other end of a wire."""
+    """An agent at the other end of a connection."""
 
     offers: s.AgentCapabilities = s.AgentCapabilities()
 
 
 class RemoteClient(Remote, ClientRole):
-    """A client at the other end of a wire."""
+    """A client at the other end of a connection."""
 
     offers: s.ClientCapabilities = s.ClientCapabilities()
 
     def __init__(self, wire: Connection) -> None:
         super().__init__(wire)
-        # Who hears what an MCP server in the client says of a request, by the server and the request.
+        # The receivers of notifications about a request to an MCP server in the client, by server and request.
         self.mcp_hearers: dict[tuple[str, str], Callable[[s.MessageMcpNotification], None]] = {}

@@ -1,1 +1,1 @@
-"""What every other part may use: owners, places, programs, destinations, comparing."""
+"""Parts that every other package may use: owning tasks, opened places, programs, destinations, comparing texts."""

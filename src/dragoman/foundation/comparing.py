@@ -1,8 +1,8 @@
-"""What differs between two texts, line by line, in time that grows with their length and not with its square.
+"""Compare two texts line by line, in time that grows with their length and not with its square.
 
-Lines that each text has once are anchors: the longest row of them that is in the same order in both stays as it is.
-Between two anchors `difflib` compares, which takes the cube of the lines there, as far as its budget goes.  What is
-left is told as replaced in one piece.
+Lines that occur once in each text are anchors: the longest sequence of them that both texts have in the same order
+is kept.  `difflib` compares the parts between two anchors.  It takes the cube of their lines, so it has a budget;
+the parts beyond the budget are reported as replaced in one piece.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 BUDGET = 500_000  # steps of difflib, some 20 ms
-MOST_ANCHORED = 100_000  # lines that are looked through for anchors, again and again included
+MOST_ANCHORED = 100_000  # lines searched for anchors, counted each time they are searched
 
 NO_NEWLINE = "\\ No newline at end of file"
 
@@ -20,7 +20,7 @@ Kind = Literal["equal", "replace"]
 
 
 class Step(NamedTuple):
-    """Lines that stay, or that take the place of others; either side may be empty."""
+    """Lines that stay, or lines that replace others; either side may be empty."""
 
     kind: Kind
     old_start: int
@@ -30,9 +30,9 @@ class Step(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Lines that differ and those around them, each with its sign.
+    """Changed lines and the lines around them, each with its sign.
 
-    As in a unified diff the first line has the number 1, and a side without lines that of the line before.
+    As in a unified diff, the first line is number 1, and a side without lines has the number of the line before it.
     """
 
     old_start: int
@@ -43,24 +43,24 @@ class Hunk(NamedTuple):
 
     @property
     def head(self) -> str:
-        """The line that comes first in a unified diff."""
+        """The header line of the hunk in a unified diff."""
         return f"@@ -{_span(self.old_start, self.old_count)} +{_span(self.new_start, self.new_count)} @@"
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends one."""
+    """The lines of a text with their line ends; only a line feed ends a line."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
 def in_patch(line: str) -> str:
-    """A line with its end as a patch shows it."""
+    """A line and its line end as a patch shows them."""
     return line[:-1] if line.endswith("\n") else f"{line}\n{NO_NEWLINE}"
 
 
 def compared(old: Sequence[str], new: Sequence[str]) -> list[Step]:
-    """The way from one text to another."""
+    """The steps that turn one text into another."""
     steps, i, j = list[Step](), 0, 0
     for start, new_start, size in [*_Comparison(old, new).matches(), (len(old), len(new), 0)]:
         if (i, j) != (start, new_start):
@@ -75,7 +75,7 @@ def compared(old: Sequence[str], new: Sequence[str]) -> list[Step]:
 
 
 def hunks(old: Sequence[str], new: Sequence[str], context: int) -> Iterator[Hunk]:
-    """What differs, with so many lines around it; no two hunks touch."""
+    """The differences, each with `around` lines of context; no two hunks touch."""
     group = list[Step]()
     for step in compared(old, new):
         if step.kind == "replace":
@@ -111,14 +111,14 @@ def _span(start: int, count: int) -> str:
 
 class _Comparison:
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
-        numbers: dict[str, int] = {}  # equal lines, equal numbers: long lines are compared once
+        numbers: dict[str, int] = {}  # equal lines get equal numbers, so that long lines are compared once
         self._old = [numbers.setdefault(line, len(numbers)) for line in old]
         self._new = [numbers.setdefault(line, len(numbers)) for line in new]
         self._left, self._room = BUDGET, MOST_ANCHORED
 
     def matches(self) -> Iterator[tuple[int, int, int]]:
-        """Where both are alike and for how many lines, in order."""
-        waiting = [(0, len(self._old), 0, len(self._new))]  # parts that are compared, the next one last
+        """The places where both texts are equal, in order, each with its number of lines."""
+        waiting = [(0, len(self._old), 0, len(self._new))]  # parts still to compare; the next one is the last
         while waiting:
             i, end, j, new_end = waiting.pop()
             head = _alike(self._old, self._new, range(i, end), range(j, new_end))
@@ -135,7 +135,7 @@ class _Comparison:
     def _between(
         self, i: int, end: int, j: int, new_end: int, waiting: list[tuple[int, int, int, int]]
     ) -> Iterator[tuple[int, int, int]]:
-        """Compare a part whose first lines differ, as its last do; anchors divide it into more parts."""
+        """Compare a part whose first lines and last lines differ; anchors divide it into more parts."""
         size, new_size = end - i, new_end - j
         cost = size * new_size * min(size, new_size)
         if cost <= self._left:
@@ -155,17 +155,18 @@ class _Comparison:
 
 
 def _alike(old: Sequence[int], new: Sequence[int], here: range, there: range) -> int:
-    """How many lines are the same from one end."""
+    """How many lines are equal, counted from one end."""
     pairs = enumerate(zip(here, there, strict=False))
     return next((at for at, (i, j) in pairs if old[i] != new[j]), min(len(here), len(there)))
 
 
 def _anchors(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
-    """Lines that both have once, as many as are in the same order."""
+    """Lines that occur once in each text: the longest sequence of them that has the same order in both."""
     once, twice = Counter(old), Counter(new)
     places = {line: at for at, line in enumerate(new) if twice[line] == 1 and once[line] == 1}
     pairs = [(at, places[line]) for at, line in enumerate(old) if line in places]
-    lasts, rows, before = list[int](), list[int](), list[int]()  # the longest increasing row, by its last members
+    # longest increasing sequences, by their last members
+    lasts, rows, before = list[int](), list[int](), list[int]()
     for number, (_, there) in enumerate(pairs):
         length = bisect_left(lasts, there)
         before.append(rows[length - 1] if length else -1)

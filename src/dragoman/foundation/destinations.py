@@ -1,7 +1,7 @@
-"""Where a URL leads, decided once: read strictly, resolved, and every address looked at.
+"""Where a URL leads: it is read strictly, its host is resolved once, and every address is checked.
 
-A URL two programs might read differently leads nowhere.  A connection goes to an address that was looked at and
-never asks for the name again, so a name cannot lead somewhere else the second time.
+A URL that two programs might read differently is refused.  A connection goes to an address that was checked, and
+the name is not resolved again, so that it cannot lead somewhere else the second time.
 """
 
 import ipaddress
@@ -48,7 +48,7 @@ _NOT_PUBLIC4 = tuple(
 
 
 class DestinationRefused(Error):
-    """A URL leads where nobody may be led, or nobody can tell where it leads."""
+    """A URL leads to an address that may not be reached, or it cannot be told where it leads."""
 
 
 class Destination(Struct, frozen=True):
@@ -57,11 +57,11 @@ class Destination(Struct, frozen=True):
     scheme: str
     host: str
     port: int
-    addresses: Sequence[str]  # all of them looked at; connect to these alone
+    addresses: Sequence[str]  # all of them checked; connect to no other
 
 
 def is_host(host: str) -> bool:
-    """Whether this is a host name, or an IP address as it is always written."""
+    """Whether this is a host name, or an IP address in its usual form."""
     labels = host.split(".")
     if ":" not in host and not _NUMBER.fullmatch(labels[-1]):
         return all(_LABEL.fullmatch(label) for label in labels)
@@ -72,7 +72,7 @@ def is_host(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet at large, also where it is an IPv4 address inside another."""
+    """Whether an IP address is public; where an IPv6 address contains an IPv4 address, that one counts."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -99,10 +99,10 @@ def read_origin(url: str) -> tuple[str, str, int | None] | None:
 
 
 def find(url: str, schemes: Sequence[str] = ("https",), *, local: bool = False) -> Destination:
-    """Where a URL leads, after a look at every address; blocks while the name is resolved.  Raises Refused.
+    """Where a URL leads, with every address checked; blocks while the name is resolved.  Raises DestinationRefused.
 
-    With `local`, a host that is named as what it is, `localhost` or the address itself, may be in a private
-    network; a name that only resolves to such an address may not.
+    With `local`, the host may be in a private network if the URL names it `localhost` or by its address; a name
+    that only resolves to such an address may not.
     """
     scheme, host, port = _read(url, schemes)
     is_local = local and not os.environ.get(PUBLIC_ONLY) and _is_named_local(host)
@@ -122,7 +122,7 @@ def find(url: str, schemes: Sequence[str] = ("https",), *, local: bool = False) 
 
 
 def connected(place: Destination, timeout: float) -> socket.socket:
-    """A socket to one of the addresses of a place; raises OSError when none answers."""
+    """A socket to one of the addresses of a destination; raises OSError when none answers."""
     for number, address in enumerate(place.addresses, 1):
         try:
             return socket.create_connection((address, place.port), timeout)
@@ -138,7 +138,7 @@ def _read(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
         raise DestinationRefused("programs read this address in different ways; write it in the usual form")
     scheme, host, port = found
     if scheme not in schemes or port is None:
-        raise DestinationRefused(f"only {' and '.join(schemes)} addresses are reached")
+        raise DestinationRefused(f"the scheme of the address must be {' or '.join(schemes)}")
     return scheme, host, port
 
 
@@ -151,7 +151,7 @@ def _is_named_local(host: str) -> bool:
 
 
 def _is_private(address: str) -> bool:
-    """Whether an address is this machine or its network; those for configuration and for groups are nobody's."""
+    """Whether an address is of this machine or its network; link-local, multicast and reserved ones are not."""
     found = ipaddress.ip_address(address.partition("%")[0])
     odd = found.is_link_local or found.is_unspecified or found.is_multicast or found.is_reserved
     return found.is_loopback or (found.is_private and not odd)

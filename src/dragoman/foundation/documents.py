@@ -1,4 +1,4 @@
-"""JSON as Python holds it, and how to read a document whose shape nobody has checked.
+"""JSON values in Python, and functions that read a document whose shape has not been checked.
 
 The readers raise TypeError for a value of another type, so code that reads a peer's document needs one `except`
 around it and no check at every step.
@@ -32,7 +32,7 @@ def documents(value: object) -> list[Document]:
 
 
 def documents_in(value: object) -> list[Document]:
-    """The objects in a JSON array; none of what is no array."""
+    """The objects in a JSON array; none if the value is not an array."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -51,5 +51,5 @@ def number(value: object) -> int | float:
 
 
 def members(value: object) -> Document:
-    """The members of an object; none of what is missing, null or no object."""
+    """The members of an object; none if the value is missing, null or not an object."""
     return value if isinstance(value, dict) else {}

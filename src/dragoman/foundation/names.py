@@ -1,4 +1,4 @@
-"""Names a package offers that are loaded when they are first used, from the modules they are at home in."""
+"""Names that a package offers and loads on first use, from the modules that define them."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from importlib import import_module
 
 
 def loading(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
-    """A package's `__getattr__`: `homes` has the names of each module."""
+    """The `__getattr__` of a package; `homes` lists the names that each module defines."""
     home_of = {name: module for module, names in homes.items() for name in names}
 
     def load(name: str) -> object:

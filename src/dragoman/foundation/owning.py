@@ -1,8 +1,8 @@
-"""Tasks that own what they take and what they clean up.
+"""Tasks that own the things they acquire and clean up.
 
-A caller can be cancelled at any await, once or at every one that follows.  So nothing is taken or given back in a
-caller's own task: a task of its own does it, and the caller only waits.  Its cancellation ends the wait.  The owner
-is cancelled once at most, and its cleanup runs to the end.
+A caller can be cancelled at any await, once or at every one that follows.  So nothing is acquired or released in
+the caller's own task: another task does that, and the caller only waits.  Cancelling the caller ends the wait.  The
+owning task is cancelled once at most, and its cleanup runs to the end.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def own(work: Work[T], name: str | None = None) -> "asyncio.Task[T]":
     """Start a task that lives until its work is done, whether or not somebody keeps a reference to it."""
     try:
         task = asyncio.get_running_loop().create_task(work, name=name)
-    except RuntimeError:  # no loop runs here, or it is closed: nothing will ever be done
+    except RuntimeError:  # no loop runs here, or it is closed: the work will never be done
         work.close()
         raise
     if not task.done():
@@ -41,10 +41,10 @@ async def finish(cleanup: Work[T]) -> T:
 
 
 async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = None, *, cancels: bool = True) -> T:
-    """Take something in a task of its own.
+    """Acquire something in a task of its own.
 
-    Cancelling the caller cancels the taking once (unless `cancels` is false) and waits for its end.  If the thing
-    was taken all the same, nobody would own it: `release` gives it back.
+    Cancelling the caller cancels that task once (unless `cancels` is false) and waits for its end.  If it acquired
+    the thing all the same, nobody would own the thing, so `release` gives it back.
     """
     task = own(taking)
     try:
@@ -56,9 +56,9 @@ async def take(taking: Work[T], release: Callable[[T], Work[object]] | None = No
 
 
 async def side_by_side(works: Iterable[Callable[[], Work[None]]], most: int) -> None:
-    """Do several things, so many at a time, begun in their order.
+    """Run several tasks, a limited number at a time, begun in their order.
 
-    The first that fails ends the others that have begun, and no other begins.
+    The first failure ends the others that have begun, and no further one begins.
     """
     waiting = iter(works)
 
@@ -88,7 +88,7 @@ async def _awaited(task: "asyncio.Task[T]") -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.add_done_callback(_log_failure)  # nobody waits for it any more
+        task.add_done_callback(_log_failure)  # no caller waits for it any more
         raise
 
 
@@ -100,7 +100,7 @@ def _log_failure(task: "asyncio.Task[object]") -> None:
 class Cleanup:
     """A cleanup that runs once, in a task of its own, however many callers ask for it and then stop waiting.
 
-    In a fork of the process that made it, it does nothing: what it would clean up is not the fork's.
+    It does nothing in a fork of the process that made it: the fork does not own what would be cleaned up.
     """
 
     def __init__(self, work: Callable[[], Work[None]]) -> None:
@@ -113,13 +113,13 @@ class Cleanup:
         return self._task is not None
 
     def begin(self) -> "asyncio.Task[None]":
-        """Start it, unless it has begun already."""
+        """Start the cleanup, unless it has begun already."""
         if self._task is None:
             self._task = own(self._work() if os.getpid() == self._process else _nothing(), "cleanup")
         return self._task
 
     async def __call__(self) -> None:
-        """Start it if need be, and wait until it is done."""
+        """Start the cleanup if need be, and wait until it is done."""
         await _awaited(self.begin())
 
 
@@ -155,7 +155,7 @@ class Held(Generic[T]):
     ) -> None:
         if self._owner is None:
             raise RuntimeError("this was not entered: use it in an `async with`")
-        if os.getpid() != self._process:  # a fork, which has entered nothing
+        if os.getpid() != self._process:  # a fork, which has not entered anything
             return
         if self._owner.get_loop() is not asyncio.get_running_loop():
             raise RuntimeError("this was entered in another event loop, and has to be left there")
@@ -170,15 +170,15 @@ class Held(Generic[T]):
 
 
 def _failed(owner: "asyncio.Task[None]") -> NoReturn:
-    owner.result()  # raises why nothing was entered
+    owner.result()  # raises the reason why nothing was entered
     raise RuntimeError("the context manager was left before it was entered")
 
 
 class Visits:
     """The tasks of a server, one for each of its connections; they end with it.
 
-    The server of asyncio's streams starts tasks itself if it is given a coroutine function.  Nobody owns those: who
-    is still connected when the program ends has its task cancelled, and that is logged as an error.
+    The stream server of asyncio starts tasks itself if it is given a coroutine function, and nobody owns them: when
+    the program ends, the tasks of open connections are cancelled, and that is logged as an error.
     """
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class Visits:
         task.add_done_callback(self._tasks.discard)
 
     async def end(self) -> None:
-        """Cancel them all, and wait until they have cleaned up."""
+        """Cancel all tasks, and wait until they have cleaned up."""
         await asyncio.sleep(0)  # a task that is cancelled before it begins cleans nothing up
         for task in self._tasks:
             task.cancel()
@@ -202,13 +202,13 @@ class Visits:
 
 
 def cancel_once(task: "asyncio.Task[object]") -> None:
-    """Cancel a task that is not being cancelled yet: its cleaning up is not to be disturbed."""
+    """Cancel a task unless it is being cancelled already, so that its cleanup is not disturbed."""
     if not task.cancelling():
         task.cancel()
 
 
 def guarded(callback: Callable[..., None], *args: object) -> None:
-    """Call somebody who is told something; should that fail, the others are told all the same."""
+    """Call a callback and log its failure, so that the callbacks after it are called all the same."""
     try:
         callback(*args)
     except BaseException:
@@ -216,6 +216,6 @@ def guarded(callback: Callable[..., None], *args: object) -> None:
 
 
 def log_failure(told: str, *names: object) -> None:
-    """Log what is being handled; a log that cannot be written takes nothing else along."""
+    """Log the exception being handled; a log that cannot be written does no further harm."""
     with contextlib.suppress(Exception):
         log.exception(told, *names)

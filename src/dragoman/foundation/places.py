@@ -1,8 +1,8 @@
 """A `Place` is a directory or a file that is opened once and known by its descriptor from then on.
 
-A path is a question that the file system answers anew each time: between a check and a use somebody can put a link
-where a directory was.  So a path becomes a `Place` where it is decided on, and lending, sandboxes and agents'
-processes take that `Place`.  What has its name later is a stranger.
+The file system resolves a path anew each time: between a check and a use somebody can put a link where a directory
+was.  So a path becomes a `Place` where it is checked, and files, sandboxes and agents' processes take that `Place`.
+Whatever has the same path later is not used.
 """
 
 import errno
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-LOOKING = os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)  # to open what may not be read
+LOOKING = os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)  # opens also what may not be read
 DIRECTORY = LOOKING | os.O_DIRECTORY | os.O_NOFOLLOW
 
 Path = str | os.PathLike[str]
@@ -20,14 +20,14 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Place:
-    """Something held open; a context manager that closes it."""
+    """An open file or directory; as a context manager it closes itself."""
 
     fd: int
-    path: str  # where it really was when it was opened
-    named: str = ""  # the absolute path that it was asked for by; empty where that has `..` in it
+    path: str  # its real path when it was opened
+    named: str = ""  # the absolute path by which it was requested; empty where that contains `..`
 
     def now(self) -> str:
-        """Where it really is at this moment; raises FileNotFoundError when it was deleted."""
+        """Its real path at this moment; raises FileNotFoundError when it was deleted."""
         return path_of(self.fd) or self.path
 
     def again(self) -> "Place":
@@ -36,7 +36,7 @@ class Place:
 
     @property
     def working_directory(self) -> str:
-        """A path by which a process of ours that is being started can enter it, whatever has its name."""
+        """A path by which a process that we start can enter this directory, even if it was replaced meanwhile."""
         by_descriptor = f"/proc/self/fd/{self.fd}"
         return by_descriptor if os.path.exists(by_descriptor) else self.path
 
@@ -51,14 +51,14 @@ class Place:
 
 
 def open_place(path: Path, flags: int = 0) -> Place:
-    """Open what a path of our own user leads to, through links; `flags` can ask for a directory.
+    """Open a path that our own user gave, following links; `flags` can require a directory.
 
-    Raises OSError, for a path that no file can have as well.
+    Raises OSError, also for a path that no file can have.
     """
     given = os.path.join(os.getcwd(), os.fspath(path))
     try:
         fd = os.open(given, LOOKING | flags)
-    except ValueError as exc:  # a NUL, or what cannot be encoded
+    except ValueError as exc:  # a NUL, or a character that cannot be encoded
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), given) from exc
     try:
         return Place(fd, path_of(fd) or os.path.realpath(given), name_of(given))
@@ -68,7 +68,7 @@ def open_place(path: Path, flags: int = 0) -> Place:
 
 
 def open_unlinked(path: str) -> Place:
-    """Open what a real path leads to; raises OSError where a part of it has become a link."""
+    """Open a real path; raises OSError where a part of it has become a link."""
     *above, last = components(path) or (".",)
     top = os.open("/", DIRECTORY)
     try:
@@ -86,7 +86,7 @@ def open_unlinked(path: str) -> Place:
 
 
 def name_of(path: str) -> str:
-    """An absolute path without what means nothing; empty where `..` in it leads elsewhere than it seems."""
+    """An absolute path without empty parts and `.`; empty where it contains `..`, which links can redirect."""
     names = components(path)
     return "" if ".." in names else "/" + "/".join(names)
 
@@ -97,7 +97,7 @@ def components(path: str) -> tuple[str, ...]:
 
 
 def descend(dir_fd: int, names: Iterable[str]) -> int:
-    """Open the directory these names lead to, none of which may be a link; a descriptor for the caller to close."""
+    """Open the directory that these names lead to, none of them a link.  The caller closes the descriptor."""
     fd = os.dup(dir_fd)
     try:
         for name in names:
@@ -111,12 +111,12 @@ def descend(dir_fd: int, names: Iterable[str]) -> int:
 
 
 def is_beneath(path: str, top: str) -> bool:
-    """Whether one real path is another or lies under it, by whole components; both as the system tells them."""
+    """Whether a path is `top` or lies under it, by whole components; both are real paths from the system."""
     return f"{path}/".startswith(f"{top.rstrip('/')}/")
 
 
 def path_of(fd: int) -> str | None:
-    """Where an open file or directory is, as the system knows it; None where the system cannot say."""
+    """The path of an open file or directory, from the system; None where the system cannot tell."""
     try:
         path = os.readlink(f"/proc/self/fd/{fd}")
     except FileNotFoundError:  # no /proc here

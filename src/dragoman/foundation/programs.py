@@ -17,54 +17,54 @@ _RUN_MODULE = str(Path(__file__).with_name("run_module.py"))
 
 
 def python_command(*words: str, site: bool = True) -> list[str]:
-    """The command that runs a script or a text (`-c`) in an isolated Python; `site`: installed packages count."""
+    """The command that runs a script or a text (`-c`) in an isolated Python; `site`: with installed packages."""
     switches = ["-I", *(["-B"] if sys.dont_write_bytecode else []), *([] if site else ["-S"])]
     return [sys.executable, *switches, *words]
 
 
 def own_command(module: str, *words: str) -> list[str]:
-    """The command that runs a module of this very installation in an isolated Python."""
+    """The command that runs a module of this installation in an isolated Python."""
     return python_command(_RUN_MODULE, module, *words)
 
 
 def own_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a process of ours: that of this process without the variables that Python heeds."""
+    """The environment for our processes: that of this process, without the variables that Python obeys."""
     given = os.environ if environ is None else environ
     return {name: value for name, value in given.items() if not name.upper().startswith("PYTHON")}
 
 
 def has_python() -> bool:
-    """Whether this process knows its interpreter; one embedded in another program may not."""
+    """Whether this process knows its interpreter; a Python embedded in another program may not."""
     return bool(sys.executable)
 
 
 @functools.cache
 def own_places() -> tuple[str, ...]:
-    """What runs us: this package and, where it is not the system's, the environment that it is installed in."""
+    """The directories that run us: this package and, unless it is the system's, its environment."""
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     return (package, os.path.realpath(sys.prefix)) if sys.prefix != sys.base_prefix else (package,)
 
 
 def installation() -> list[str]:
-    """What a program of ours needs to see: its environment, its interpreter, and the directory with this package.
+    """The directories that our programs need to see: the environment, the interpreter, and this package's parent.
 
-    Python finds a package by listing the directory it is in; to see the package alone is not enough.
+    Python finds a package by listing the directory it is in, so that directory has to be visible.
     """
     package, *_ = own_places()
     return [os.path.dirname(package), os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
 
 
 def beside_python(name: str) -> str | None:
-    """Where a program is that was installed together with this package, if it was."""
+    """The path of a program that was installed together with this package, if there is one."""
     path = os.path.join(os.path.dirname(sys.executable), name)
     return path if os.access(path, os.X_OK) else None
 
 
 def find_program(name: str, *workspaces: str, path: str | None = None) -> str | None:
-    """The full path of a program on the PATH; relative entries do not count, nor does what lies in a workspace.
+    """The full path of a program on the PATH, without relative entries and without those in a workspace.
 
-    What was found once is found again for as long as it is there: a program that turns up before it on the PATH,
-    while this process runs, is not run instead.
+    A program that was found once is found again for as long as it exists: a program of that name that appears
+    earlier on the PATH while this process runs is not run instead.
     """
     key = name, search_path(path), workspaces
     known = _found.get(key)
@@ -83,14 +83,14 @@ def _find(name: str, *workspaces: str, path: str | None = None) -> str | None:
 
 
 def search_path(path: str | None = None, *workspaces: str) -> str:
-    """The PATH, or another one, without relative entries and those in a workspace."""
+    """The PATH, or the one given, without relative entries and without those in a workspace."""
     given = os.environ.get("PATH", os.defpath) if path is None else path
     kept = [entry for entry in given.split(os.pathsep) if os.path.isabs(entry)]
     return os.pathsep.join(e for e in kept if not any(is_inside(e, workspace) for workspace in workspaces))
 
 
 def is_inside(path: str, workspace: str) -> bool:
-    """Whether a path lies in a directory, as it is written or after links."""
+    """Whether a path lies in a directory, either as written or with its links followed."""
     return any(
         os.path.commonpath([top, place]) == top
         for top in (os.path.abspath(workspace), os.path.realpath(workspace))

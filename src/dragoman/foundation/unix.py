@@ -21,7 +21,7 @@ MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty")
 
 
 def missing(name: str) -> UnsupportedSystem:
-    """What is to be said where a module is not there."""
+    """The error for a module that this system does not have."""
     return UnsupportedSystem(f"this needs a Unix system, such as Linux or macOS: here Python has no {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""A proxy stands between a client and an agent: override a method to step in, the rest passes as bytes.
+"""A proxy between a client and an agent: it handles the methods you override and passes the rest on as bytes.
 
 A `Proxy` plays both roles at once.  What the client sends arrives at its agent methods and goes on to `self.agent`;
 what the agent sends arrives at its client methods and goes on to `self.client`.
@@ -48,7 +48,7 @@ class Proxy(AgentRole, ClientRole):
         return self._to_agent if id(method) in _TO_AGENT else self._to_client
 
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
-        """Give the methods for one side: the proxy's own, and one that passes everything else on."""
+        """The methods that answer one side: the proxy's own, and one that passes everything else on."""
         requests, notifications = super().answers(role)
         lane, back = self._to_agent, self._to_client
         if role is ClientRole:
@@ -62,7 +62,7 @@ class Proxy(AgentRole, ClientRole):
             return Method(name, Verbatim, is_request=False, handler=lane.pass_on)
 
         def seen(method: Method) -> Method:
-            """A method of ours as the lane calls it: a request in hand, a notification in order."""
+            """Wrap a method for the lane: with the request being handled, or with the notification in its order."""
             if method.is_request:
                 return self._named(replace(method, accept=functools.partial(InHand, lane, back)), back)
             handler = functools.partial(_tell_in_turn, lane, method.handler)
@@ -74,17 +74,17 @@ class Proxy(AgentRole, ClientRole):
         return Relayed({**opening, **own}, passing), Relayed(told, telling)
 
     def _named(self, method: Method, back: Lane) -> Method:
-        """Have the request id in an elicitation replaced by the id that the other side uses."""
+        """Replace the request id in an elicitation by the id that the other side uses."""
         if method.name != "elicitation/create" or (accept := method.accept) is None:
             return method
         return replace(method, accept=lambda call: accept(replace(call, params=_renamed(call.params, back))))
 
     def _opening(self, name: str, lane: Lane, back: Lane) -> Method:
-        """Pass the handshake on, and note what both sides offer."""
+        """Pass the handshake on, and note the capabilities of both sides."""
         types, onward = methods(AgentRole)["initialize"], Method(name, Raw, Raw)
 
         def opened(result: Raw) -> None:
-            with contextlib.suppress(codec.Invalid):  # then we know of nothing that it offers
+            with contextlib.suppress(codec.Invalid):  # its capabilities are then unknown
                 self.agent.offers = codec.decode_result(result, types.result).agent_capabilities
 
         def accept(call: Call) -> None:
@@ -113,7 +113,7 @@ def _tell_in_turn(lane: Lane, handler: Callable[[Any], None] | None, params: Any
 
 
 def compose(*chain: "type[Proxy] | Target") -> App:
-    """Put proxies, outermost first, before an agent; `connect` and `serve` take the result."""
+    """Put proxies, outermost first, in front of an agent; `connect` and `serve` take the result."""
     *proxies, target = chain or (None,)
     app: Any = target
     for each in proxies:

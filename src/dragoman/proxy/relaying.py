@@ -1,8 +1,8 @@
-"""Passes messages between two connections, in order.
+"""Pass messages between two connections, in order.
 
-A `Lane` is one direction.  A message that no handler looks at is passed on at once, while its frame is in hand, so
-that nothing overtakes it.  A request that a handler has not passed on yet, or has not answered yet, holds back
-the later messages of the same session.  A sink that is full holds the source.
+A `Lane` is one direction.  A message without a handler is passed on at once, as its frame is read, so that nothing
+overtakes it.  While a handler has a request that it has neither passed on nor answered, later messages of the same
+session wait.  A full sink stops reading from the source.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from ..errors import ConnectionClosed, Error, InternalError, RequestCancelled, R
 from ..events import Call, Method, Reply
 from ..transports.holding import HeldUntilRoom
 
-PATIENCE = 5.0  # seconds for the next in the chain to answer a request that was cancelled
-MAX_WAITING = 4 * 1024 * 1024  # bytes held back behind handlers before the source is held
-MAX_KNOWN = 1000  # methods whose way of passing on is cached
+PATIENCE = 5.0  # seconds for the next connection to answer a request that was cancelled
+MAX_WAITING = 4 * 1024 * 1024  # bytes that may wait behind handlers before reading from the source stops
+MAX_KNOWN = 1000  # methods that are remembered with the function that passes each on
 
 
-Opened = Callable[[Raw], None]  # told of a handshake what was answered
+Opened = Callable[[Raw], None]  # called with the answer to a handshake
 
 
 class _Params(Struct, rename="camel", frozen=True):
@@ -41,7 +41,7 @@ _read_params, _read_frame = msgspec.json.Decoder(_Params).decode, msgspec.json.D
 
 
 def session_of(params: object) -> str | None:
-    """The session of a message, by its params, read or raw, or by its whole frame."""
+    """The session of a message, from its params (decoded or raw) or from its whole frame."""
     try:
         if isinstance(params, Raw):
             return _read_params(params).session_id
@@ -59,13 +59,13 @@ class Lane:
         self.source, self.sink = source, sink
         self._held = HeldUntilRoom(source.hold, source.resume, sink.room)
         self.passed: dict[int, int] = {}  # the id of a request at the sink, and its key at the source
-        self._in_hand: Counter[str | None] = Counter()  # messages in the hands of handlers, by session
-        self._waiting: dict[str | None, deque[tuple[int, Callable[[], None]]]] = {}  # what came behind it
-        self._size = 0  # of what waits
-        self._is_held = False  # for what waits
+        self._in_hand: Counter[str | None] = Counter()  # messages that handlers have, by session
+        self._waiting: dict[str | None, deque[tuple[int, Callable[[], None]]]] = {}  # the messages behind them
+        self._size = 0  # bytes of the waiting messages
+        self._is_held = False  # whether reading has stopped for the waiting messages
 
     def pass_on(self, frame: bytes) -> None:
-        """Send a notification on unchanged, in order."""
+        """Pass a notification on unchanged, in order."""
         if self._in_hand:
             self.in_turn(session_of(frame), functools.partial(self._forward, frame), len(frame))
         else:
@@ -87,14 +87,14 @@ class Lane:
             self._held.begin()
 
     def original(self, id: object) -> object:
-        """The id under which the source knows a request that the sink knows by another; any other id as it is."""
+        """The source's id of a request, from the sink's id of it; an unknown id is given back as it is."""
         key = self.passed.get(id) if type(id) is int else None
         return id if key is None else self.source.peer.id_of(key)
 
     # Turns
 
     def in_turn(self, session: str | None, step: Callable[[], None], size: int = 0) -> None:
-        """Run a step of a message once no handler has an earlier message of its session."""
+        """Run a step of a message when no handler has an earlier message of the same session."""
         if not self._in_hand or not (self._is_blocked(session) or session in self._waiting):
             step()
             return
@@ -102,7 +102,7 @@ class Lane:
         self._mind_waiting(size)
 
     def take(self, session: str | None) -> None:
-        """Note that a handler has a message of a session; without a session it counts for all of them."""
+        """Note that a handler has a message of a session; a message without a session counts for all sessions."""
         self._in_hand[session] += 1
 
     def let_go(self, session: str | None) -> None:
@@ -132,19 +132,19 @@ class Lane:
 
 
 class Passage:
-    """One request on its way to the next in the chain, until its answer is given: no task, no turn of the loop."""
+    """A request passed on to the next connection, until its answer is given; it needs no task."""
 
     def __init__(self, lane: Lane, back: Lane, method: Method, call: Call, opened: Opened | None = None) -> None:
         self._lane, self._back, self._key, self._opened = lane, back, call.key, opened
         self._session = session_of(call.params)
-        self._id: int | None = None  # under which the next in the chain knows it
+        self._id: int | None = None  # its id at the next connection
         self._patience: asyncio.TimerHandle | None = None
         lane.source.passing[call.key] = self.cancel
         lane.in_turn(self._session, functools.partial(self._go, method, call.params), len(call.params))
 
     def _go(self, method: Method, params: Raw) -> None:
         if self._key not in self._lane.source.passing:
-            return  # cancelled before it was its turn
+            return  # cancelled before it was passed on
         try:
             self._id = self._lane.sink.submit(method, params, self._answered)
         except Error as exc:
@@ -167,7 +167,7 @@ class Passage:
         self._back.mind_room()
 
     def cancel(self) -> None:
-        """The source no longer wants the answer, or is gone; it is still given one."""
+        """The source no longer wants the answer, or has disconnected; the request still gets an answer."""
         if self._id is None:
             self._give(Reply(0, error=RequestCancelled()))
         elif self._patience is None:
@@ -191,19 +191,19 @@ def _passed_on(error: Exception | None) -> RpcError | None:
 
 
 class InHand:
-    """A request that a handler has: no message of its session overtakes it or its answer."""
+    """A request that a handler has; no message of its session overtakes it or its answer."""
 
     def __init__(self, lane: Lane, back: Lane, call: Call) -> None:
         self._lane, self._back, self._call = lane, back, call
         self._session = session_of(call.params)
         self._is_passed_on = self._is_answered = self._is_done = False
-        self._id: int | None = None  # under which the next in the chain knows it
+        self._id: int | None = None  # its id at the next connection
         lane.source.passing[call.key] = self._cancel
         lane.in_turn(self._session, self._begin)
 
     def _begin(self) -> None:
         if self._lane.source.passing.pop(self._call.key, None) is None:
-            return  # cancelled before it was its turn
+            return  # cancelled before it was passed on
         method = self._call.method
         handler = functools.partial(self._handle, method.handler)
         self._lane.take(self._session)
@@ -220,7 +220,7 @@ class InHand:
         return await handler(params)
 
     def passed_on(self, method: Method, id: int | None = None) -> None:
-        """The handler has called the next in the chain, or has ended without doing so."""
+        """The handler has called the next connection, or has ended without calling it."""
         if not self._is_passed_on and method.name == self._call.method.name:
             self._is_passed_on, self._id = True, id
             if id is not None:
@@ -228,7 +228,7 @@ class InHand:
             self._lane.let_go(self._session)
 
     def answered(self, method: Method, settle: Callable[[], None]) -> None:
-        """The next in the chain has answered; if it was this request, the handler is told when it is its turn."""
+        """The next connection has answered; if it answered this request, the handler is told in order."""
         if self._is_answered or method.name != self._call.method.name:
             settle()
         else:
@@ -253,7 +253,7 @@ in_hand: ContextVar[InHand | None] = ContextVar("in_hand", default=None)
 
 
 async def relayed(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
-    """Ask the next in the chain; to be cancelled cancels there too, and waits for its answer if it is wanted."""
+    """Call the next connection; a cancel is passed on, and the answer is awaited if it is wanted."""
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     hand = in_hand.get()
 
@@ -288,7 +288,7 @@ async def relayed(source: Connection, onward: Connection, method: Method, params
 
 
 class Relayed(dict[str, Method]):
-    """The methods that are answered here, and for every other name one that passes it on."""
+    """The methods that are answered here; every other name is passed on."""
 
     def __init__(self, own: Mapping[str, Method], relay: Callable[[str], Method]) -> None:
         super().__init__(own)

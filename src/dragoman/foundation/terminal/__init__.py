@@ -1,1 +1,1 @@
-"""A terminal's screen without a terminal: what programs draw, as rows of cells with their styles."""
+"""A terminal's screen without a terminal: the output of programs as rows of cells with their styles."""

@@ -1,6 +1,6 @@
-"""Rows of cells and a cursor: what a terminal draws on.
+"""Rows of cells and a cursor, on which a terminal draws.
 
-Pure: no clock, no descriptor.  A row that leaves the screen at its top will not change any more.
+Pure: no clock, no descriptor.  A row that has left the screen at its top does not change any more.
 """
 
 from collections import deque
@@ -13,16 +13,16 @@ KEPT = 2000  # rows that have left the screen and were not taken
 
 
 class ScreenRow:
-    """A row of the screen: a cell is a character with its accents; the second half of a wide one is empty."""
+    """A row of the screen.  A cell is a character with its accents; the second cell of a wide one is empty."""
 
     __slots__ = ("cells", "continues", "number", "styles", "told")
 
     def __init__(self, number: int) -> None:
-        self.number = number  # rows count up in the order they are begun
+        self.number = number  # rows are numbered in the order they are begun
         self.cells: list[str] = []
         self.styles: list[str] = []  # of each cell, in the words of `styles.restyled`
-        self.continues = False  # the line was too long, and goes on in the next row
-        self.told = ""  # what of it was taken
+        self.continues = False  # the line was too long and continues in the next row
+        self.told = ""  # the part of it that was taken
 
     @property
     def text(self) -> str:
@@ -38,23 +38,23 @@ class ScreenRow:
         ]
 
     def put(self, at: int, cells: list[str], style: str, *, taken: int | None = None) -> None:
-        """Have cells at a place, instead of as many there, or of as many as are `taken`."""
+        """Put cells at a column, in place of as many cells, or of `taken` cells."""
         end = at + (len(cells) if taken is None else taken)
         self.cells[at:end] = cells
         self.styles[at:end] = [style] * len(cells)
 
     def cut(self, at: int = 0) -> None:
-        """Have no cells from a place on."""
+        """Remove the cells from a column on."""
         del self.cells[at:], self.styles[at:]
 
     def settle(self) -> None:
-        """Take less room, for the row will not change any more."""
+        """Take less memory, once the row does not change any more."""
         runs = self.runs
         self.cells, self.styles = [text for text, _ in runs], [style for _, style in runs]
 
 
 class Canvas:
-    """Rows, a cursor, and a region that scrolls."""
+    """Rows of cells, a cursor, and a region that scrolls."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self._height = columns, rows
@@ -62,16 +62,17 @@ class Canvas:
         self._rows = self._blank_rows(rows)
         self._row = self._column = 0  # a column at the right edge wraps before the next character
         self._top, self._bottom = 0, rows  # the region that scrolls
-        self._main: tuple[list[ScreenRow], int, int] | None = None  # what is behind the alternate screen
+        # the main screen, while the alternate one is shown
+        self._main: tuple[list[ScreenRow], int, int] | None = None
         self._wraps = True
-        self._style = ""  # of what is written now
+        self._style = ""  # the style of characters written now
         self._scrolled: deque[ScreenRow] = deque()  # rows that have left the screen and were not taken
-        self.lost = 0  # rows that nobody took in time
+        self.lost = 0  # rows dropped because they were not taken in time
         self.turned = 0  # how often the cursor has come to another row
 
     @property
     def lines(self) -> list[str]:
-        """The rows as they are seen, without the blank ones below."""
+        """The visible rows, without the blank ones at the end."""
         lines = [row.text.rstrip() for row in self._rows]
         while lines and not lines[-1]:
             lines.pop()
@@ -79,7 +80,7 @@ class Canvas:
 
     @property
     def rows(self) -> list[ScreenRow]:
-        """All rows that are kept, those that have left the screen first."""
+        """All rows that are kept; those that have left the screen come first."""
         return [*self._scrolled, *self._rows]
 
     @property
@@ -101,7 +102,7 @@ class Canvas:
         return "".join(cells) + " " * (self._column - len(cells))
 
     def resize(self, columns: int, rows: int) -> None:
-        """Have another size; where there are fewer rows, those at the top leave.  Lines stay broken as they are."""
+        """Change the size; with fewer rows, those at the top leave the screen.  Lines are not wrapped anew."""
         self._row -= self._fit(self._rows, self._row, rows)
         if self._main:
             behind, row, column = self._main
@@ -111,7 +112,7 @@ class Canvas:
         self._top, self._bottom = 0, rows
 
     def _fit(self, drawn: list[ScreenRow], cursor: int, rows: int) -> int:
-        """Make so many rows of those there are; gives how many have left at the top."""
+        """Change the number of rows; returns how many have left at the top."""
         while len(drawn) > rows and cursor < len(drawn) - 1 and not drawn[-1].cells:
             drawn.pop()
         left = max(len(drawn) - rows, 0)
@@ -138,7 +139,7 @@ class Canvas:
                 self._put([char] if space == 1 or self.columns < 2 else [char, ""])
 
     def _room(self, space: int) -> int:
-        """How many columns are left in this row, or in the next one where there are too few."""
+        """How many columns are left in this row, or in the next row if this one has too few."""
         if self._column + space > self.columns and self.columns >= space:
             if self._wraps:
                 self._rows[self._row].continues = True
@@ -154,7 +155,7 @@ class Canvas:
         if len(row) < at:
             drawn.put(len(row), [" "] * (at - len(row)), "")
         if at < len(row) and row[at] == "" and at:
-            row[at - 1] = " "  # half of a wide character is left
+            row[at - 1] = " "  # half of a wide character remains
         if end < len(row) and row[end] == "":
             row[end] = " "
         drawn.put(at, cells, self._style)
@@ -193,7 +194,7 @@ class Canvas:
         self._shift_rows(self._top, count)
 
     def _shift_rows(self, at: int, count: int) -> None:
-        """Put blank rows at a place, so that those below move down; take some out, if there are fewer than none."""
+        """Insert blank rows at a row, so that those below it move down; a negative number removes rows."""
         for _ in range(min(abs(count), self._height)):
             if count > 0:
                 del self._rows[self._bottom - 1]
@@ -223,7 +224,7 @@ class Canvas:
             self._go(row, column)
 
     def _leave(self, row: ScreenRow) -> None:
-        """A row leaves the screen at its top: it will not change any more."""
+        """Remove the top row from the screen; it does not change any more."""
         row.settle()
         self._scrolled.append(row)
         if len(self._scrolled) > KEPT:
@@ -237,7 +238,7 @@ class Canvas:
     # Erasing
 
     def _clear_all(self) -> None:
-        """Clear the screen; rows that were not taken yet leave it as if they had scrolled away."""
+        """Clear the screen; rows that were not taken yet leave it as if they had been scrolled away."""
         for row in self._rows if self._main is None else ():
             if row.text != row.told:
                 self._leave(row)

@@ -1,4 +1,4 @@
-"""A terminal's screen: what a program sends is obeyed.  Pure: no clock, no descriptor."""
+"""A terminal's screen that obeys the output of a program.  Pure: no clock, no descriptor."""
 
 from .canvas import Canvas
 from .sequences import CONTROL, ESCAPE, TEXT, Sequences, numbers
@@ -8,7 +8,7 @@ TAB = 8
 
 
 class TerminalEmulator(Canvas):
-    """The screen of a program at a terminal: obeys what the program sends.
+    """The screen of a program at a terminal.
 
     `is_piped`: the program writes into a pipe, where a line feed alone ends a line.
     """
@@ -18,11 +18,11 @@ class TerminalEmulator(Canvas):
         self._is_piped = is_piped
         self._sequences = Sequences()
         self._saved = (0, 0)
-        self.replies = ""  # what the program is owed, for it asked
-        self.pastes = False  # the program tells typed text from pasted text
+        self.replies = ""  # answers to the program's questions, still to be sent
+        self.pastes = False  # the program wants pasted text marked as pasted
 
     def feed(self, text: str) -> None:
-        """Draw what a program has sent."""
+        """Draw output of the program."""
         for kind, value in self._sequences.feed(text):
             if kind is TEXT:
                 self._write(value)

@@ -1,9 +1,9 @@
-"""What a program sends to its terminal, taken apart: text, control characters, control sequences."""
+"""Divide a program's output into text, control characters and control sequences."""
 
 import re
 from collections.abc import Iterator
 
-MAX_SEQUENCE = 4096  # characters of a sequence that are kept while its end is missing
+MAX_SEQUENCE = 4096  # characters kept of a sequence whose end has not arrived
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEQUENCE = re.compile(
@@ -21,13 +21,13 @@ TEXT, CONTROL, ESCAPE = "text", "control", "escape"
 
 
 class Sequences:
-    """Takes a program's output apart; it makes no difference where the output was cut."""
+    """Divides a program's output; the result does not depend on where the output was cut."""
 
     def __init__(self) -> None:
         self._carried = ""  # the beginning of a sequence
 
     def feed(self, text: str) -> Iterator[Token]:
-        """Give what the text consists of; a sequence comes as its final character, then its parameters."""
+        """The parts of a text; a sequence is given as its final character, then its parameters."""
         text, at = self._carried + text, 0
         self._carried = ""
         while at < len(text):
@@ -52,14 +52,14 @@ class Sequences:
                 yield sequence["final"], sequence["parameters"]
 
     def _carry(self, rest: str) -> None:
-        """Keep a sequence whose end is missing; of one that is too long only how it began, so that it ends."""
+        """Keep a sequence whose end is missing; of one that is too long, only its beginning."""
         if len(rest) > MAX_SEQUENCE:
             rest = rest[:2] + ("\x1b" if rest[-1] == "\x1b" else "")
         self._carried = rest
 
 
 def numbers(parameters: str, *defaults: int) -> list[int]:
-    """The parameters of a sequence as numbers, 0 and missing ones by their defaults."""
+    """The parameters of a sequence as numbers; 0 and missing ones become their defaults."""
     given = [int(word) if word.isdecimal() and len(word) < 6 else 0 for word in parameters.split(";")]
     given += [0] * (len(defaults) - len(given))
     return [number or default for number, default in zip(given, defaults, strict=False)]

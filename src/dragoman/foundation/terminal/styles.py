@@ -1,6 +1,6 @@
-"""What makes cells look as they do: the words of a style, as sequences change them.
+"""The style of cells as words, and how control sequences change it.
 
-A style is words in one order, such as `bold red on_#102030`, so that equal looks are equal texts.
+A style is a list of words in a fixed order, such as `bold red on_#102030`, so that equal styles are equal texts.
 """
 
 import functools
@@ -14,7 +14,7 @@ _LEVELS = (0, 95, 135, 175, 215, 255)
 
 @functools.lru_cache(4096)
 def restyled(style: str, parameters: str) -> str:
-    """A style after a sequence that selects how cells look; what is not known changes nothing."""
+    """A style after a sequence that changes it; unknown parameters change nothing."""
     words = style.split()
     looks = {word for word in words if word in _ORDER}
     foreground = next((word for word in words if word not in _ORDER and not word.startswith("on_")), "")
@@ -47,7 +47,7 @@ def _named(number: int, is_bright: bool) -> str:
 
 
 def _further(codes: list[int]) -> str:
-    """A colour of 256 or of all, whose numbers follow; they are taken."""
+    """Take the numbers that follow, and give the colour they mean: one of 256, or any RGB colour."""
     match codes:
         case [5, number, *_]:
             del codes[:2]
